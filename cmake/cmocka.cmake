@@ -1,0 +1,19 @@
+# add_cmocka_test(NAME SOURCES a.c … LIBS l … [WRAP f …] LABELS unit [TIMEOUT 10])
+# A test that cannot run at all exits 77.
+function(add_cmocka_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 T "" "TIMEOUT" "SOURCES;LIBS;WRAP;LABELS")
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 10)
+  endif()
+  crisol_executable(${name} ${T_SOURCES})
+  # A test function that main does not list is an error, not a test that never ran.
+  target_compile_options(${name} PRIVATE -Werror=unused-function)
+  target_link_libraries(${name} PRIVATE ${T_LIBS} PkgConfig::cmocka)
+  foreach(function_name IN LISTS T_WRAP)
+    target_link_options(${name} PRIVATE "LINKER:--wrap=${function_name}")
+  endforeach()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT}
+                       SKIP_RETURN_CODE 77)
+endfunction()

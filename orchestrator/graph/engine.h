@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct agt_model;
+struct agt_sandbox;
+struct cr_err;
+struct rpc_status;
+
+/*
+ * Runs the agent graph. A run is a state machine on the engine's one thread;
+ * it waits on the model and the sandbox by callbacks, so thousands of runs
+ * share that thread.
+ */
+struct agt_engine;
+
+/* A run. Reference-counted; may outlive its end for as long as somebody watches it. */
+struct agt_run;
+
+/*
+ * One event: a crisol.agent.v1.RunEvent in packed form, shared by all who
+ * watch. Immutable, reference-counted by atomics.
+ */
+struct agt_event {
+    uint32_t refs; /* use agt_event_ref/unref */
+    uint32_t seq;  /* RunEvent.seq */
+    bool is_state; /* false: a delta, which slow readers may miss */
+    bool is_last;  /* carries the result */
+    uint32_t size;
+    uint8_t packed[]; /* RunEvent */
+};
+
+struct agt_event *agt_event_ref(struct agt_event *event);
+struct agt_event *agt_event_unref(struct agt_event *event); /* NULL is allowed; returns NULL */
+
+struct agt_engine_options {
+    struct agt_model *model;     /* borrowed; outlives the engine */
+    struct agt_sandbox *sandbox; /* borrowed; outlives the engine */
+    uint32_t max_runs;           /* live runs; 0: 10,000 */
+    uint32_t run_timeout_ms;     /* wall clock of a run; 0: 1,800,000 */
+};
+
+int agt_engine_new(const struct agt_engine_options *options, struct agt_engine **ret_engine,
+                   struct cr_err *err);
+
+/* Cancels what is running and waits for it. NULL is allowed; returns NULL. */
+struct agt_engine *agt_engine_free(struct agt_engine *engine);
+
+/* Refuses new runs and waits up to `grace_ms` for the live ones. True when all ended by themselves.
+ */
+bool agt_engine_drain(struct agt_engine *engine, int grace_ms);
+
+uint32_t agt_engine_live_runs(const struct agt_engine *engine);
+
+struct agt_run_spec {
+    const char *task;           /* borrowed for the call */
+    int32_t max_iterations;     /* 0: default */
+    const char *model;          /* NULL or "": default */
+    const void *sandbox_limits; /* packed crisol.sandbox.v1.Limits; NULL: defaults */
+    size_t sandbox_limits_size;
+};
+
+/*
+ * Validates and starts a run. Any thread. On success *ret_run is a reference.
+ * On failure returns a negative errno and fills in ret_status: violations for
+ * bad fields, FAILED_PRECONDITION without a model key, RESOURCE_EXHAUSTED at
+ * max_runs, UNAVAILABLE while draining.
+ */
+int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
+                     struct agt_run **ret_run, struct rpc_status *ret_status);
+
+const char *agt_run_id(const struct agt_run *run);  /* 32 hexadecimal digits */
+void agt_run_cancel(struct agt_run *run);           /* any thread; safe to repeat */
+struct agt_run *agt_run_unref(struct agt_run *run); /* NULL is allowed; returns NULL */
+
+/*
+ * Reads a run's events in order, from state event `from_seq` on (0: all).
+ * State events are never lost; deltas that a slow reader could not take in
+ * time are replaced by one Gap event.
+ */
+struct agt_watch;
+
+/*
+ * `notify` is called from any thread, with no lock held, when there may be
+ * something to read after agt_watch_next() said there was nothing.
+ */
+int agt_watch_new(struct agt_run *run, uint32_t from_seq, void (*notify)(void *user), void *user,
+                  struct agt_watch **ret_watch);
+
+/*
+ * Returns 1 with a reference in *ret_event, 0 when there is nothing yet,
+ * -EPIPE after the last event. Any thread, one at a time.
+ */
+int agt_watch_next(struct agt_watch *watch, struct agt_event **ret_event);
+
+/* After it returned, notify will not be called. NULL is allowed; returns NULL. */
+struct agt_watch *agt_watch_free(struct agt_watch *watch);

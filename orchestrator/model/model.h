@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cr_err;
+
+/*
+ * A provider of model answers behind one small interface. All calls of a
+ * provider share one loop thread (libcurl's multi interface); thousands may
+ * be in flight.
+ */
+struct agt_model;
+
+/* A call in flight. */
+struct agt_model_call;
+
+/* How a call ended. */
+enum agt_model_end {
+    AGT_MODEL_OK,          /* a complete answer: finish reason STOP and some text */
+    AGT_MODEL_TRUNCATED,   /* MAX_TOKENS: never to be used as an answer */
+    AGT_MODEL_BLOCKED,     /* policy, of the prompt or of the answer */
+    AGT_MODEL_QUOTA,       /* quota used up, or the wait would pass the deadline */
+    AGT_MODEL_AUTH,        /* the key was refused */
+    AGT_MODEL_GONE,        /* the model does not exist (any more) */
+    AGT_MODEL_BAD_REQUEST, /* refused as malformed */
+    AGT_MODEL_BAD_ANSWER,  /* not understood, empty, or cut before its end */
+    AGT_MODEL_UNAVAILABLE, /* could not be reached, or failed, retries used up */
+    AGT_MODEL_DEADLINE,
+    AGT_MODEL_CANCELLED,
+    AGT_MODEL_END_COUNT,
+};
+
+struct agt_model_request {
+    const char *model;   /* NULL: the provider's default. No "..", "?", "&", "#" or white space */
+    const char *system;  /* system instruction, UTF-8; NULL: none */
+    const char *prompt;  /* user turn, UTF-8 */
+    const char *purpose; /* "plan", "code" or "repair": for logs; also what a scripted server keys
+                            on through the prompt */
+    uint32_t max_output_tokens; /* 0: the provider's default */
+    int64_t deadline_ns;        /* CLOCK_MONOTONIC */
+};
+
+struct agt_model_usage {
+    uint32_t prompt_tokens;
+    uint32_t answer_tokens;
+    uint32_t thought_tokens;
+    uint32_t total_tokens;
+};
+
+struct agt_model_retry {
+    const char *reason; /* short, shown to users, no key in it */
+    uint32_t delay_ms;
+    uint32_t attempt; /* number of the coming attempt, from 2 */
+    bool is_restart;  /* text was delivered: the answer starts again at offset 0 */
+};
+
+struct agt_model_answer {
+    enum agt_model_end end;
+    const char *text; /* the whole answer without thoughts, UTF-8; "" unless OK or TRUNCATED */
+    size_t text_size;
+    const char *message; /* why it failed, shown to users, no key in it; "" when OK */
+    const char *model_requested;
+    const char *model_served;  /* modelVersion; "" when unknown */
+    const char *finish_reason; /* as the provider named it; "" when absent */
+    struct agt_model_usage usage;
+    uint32_t calls; /* HTTP requests made */
+    uint32_t elapsed_ms;
+};
+
+/* All run on the provider's thread; everything passed is valid until the return. None may block. */
+struct agt_model_handlers {
+    void (*on_delta)(void *user, uint32_t offset, const char *text, size_t size, bool is_thought);
+    void (*on_retry)(void *user, const struct agt_model_retry *retry);
+    /* Exactly once per call that was started, also after a cancel. Last. */
+    void (*on_end)(void *user, const struct agt_model_answer *answer);
+    void *user;
+};
+
+struct agt_model_ops {
+    /* Any thread. On success *ret_call is a reference. On failure no handler runs. */
+    int (*start)(struct agt_model *model, const struct agt_model_request *request,
+                 const struct agt_model_handlers *handlers, struct agt_model_call **ret_call,
+                 struct cr_err *err);
+    /* Any thread. Safe to repeat and after the end. */
+    void (*cancel)(struct agt_model_call *call);
+    void (*unref)(struct agt_model_call *call);
+    const char *(*default_model)(const struct agt_model *model);
+    /* A key (or whatever the provider needs) is there. */
+    bool (*is_configured)(const struct agt_model *model);
+    /* Cancels everything, waits for every on_end. */
+    void (*free)(struct agt_model *model);
+};
+
+/* First member of every provider. */
+struct agt_model {
+    const struct agt_model_ops *ops;
+};
+
+/* Gemini over HTTPS (orchestrator/model/gemini.c). */
+struct agt_gemini_options {
+    const char *api_key;            /* copied, wiped at the end; NULL or "": not configured */
+    const char *base_url;           /* NULL: the public endpoint. http:// only for loopback */
+    const char *model;              /* NULL: gemini-2.5-flash */
+    const char *ca_file;            /* NULL: the system's */
+    uint32_t connect_timeout_ms;    /* 0: 10,000 */
+    uint32_t first_byte_timeout_ms; /* 0: 120,000 */
+    uint32_t idle_timeout_ms;       /* 0: 60,000 */
+    uint32_t max_attempts;          /* HTTP requests per call, retries included; 0: 4 */
+};
+
+int agt_gemini_new(const struct agt_gemini_options *options, struct agt_model **ret_model,
+                   struct cr_err *err);
+
+/* The sentence for a person who has no key: what to set and where. */
+extern const char agt_gemini_no_key_help[];

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <protobuf-c/protobuf-c.h>
+
+struct cr_err;
+struct rpc_channel;
+struct rpc_loop;
+struct rpc_status;
+
+/*
+ * sandboxd as the orchestrator sees it: a seam, so that tests run the engine
+ * against a double. The real one is a gRPC client (orchestrator/sandbox/client.c).
+ */
+struct agt_sandbox;
+struct agt_sandbox_call;
+
+struct agt_sandbox_handlers {
+    /* A crisol.sandbox.v1.ExecuteResponse, valid until the return. */
+    void (*on_event)(void *user, const ProtobufCMessage *event);
+    /* The end, exactly once. OK only when a result event came before. */
+    void (*on_end)(void *user, const struct rpc_status *status);
+    void *user;
+};
+
+struct agt_sandbox_ops {
+    /* Starts an Execute. `request` is a crisol.sandbox.v1.ExecuteRequest, borrowed for the call.
+     * Any thread. */
+    int (*execute)(struct agt_sandbox *sandbox, const ProtobufCMessage *request, int deadline_ms,
+                   const struct agt_sandbox_handlers *handlers, struct agt_sandbox_call **ret_call,
+                   struct cr_err *err);
+    void (*cancel)(struct agt_sandbox_call *call); /* any thread; safe to repeat */
+    void (*unref)(struct agt_sandbox_call *call);
+    void (*free)(struct agt_sandbox *sandbox);
+};
+
+struct agt_sandbox {
+    const struct agt_sandbox_ops *ops;
+};
+
+/* Loop and channel are borrowed and outlive it. */
+int agt_sandbox_client_new(struct rpc_loop *loop, struct rpc_channel *channel,
+                           struct agt_sandbox **ret_sandbox, struct cr_err *err);

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <protobuf-c/protobuf-c.h>
+
+struct cr_err;
+struct rpc_status;
+
+/* A channel to one target: "unix:/path", "host:port", "dns:///name:port". Thread-safe. */
+struct rpc_channel;
+
+/* A client loop: one completion queue and one thread, on which every callback of its calls runs. */
+struct rpc_loop;
+
+/* A call that was started; owned by the loop until on_end has returned. */
+struct rpc_client_call;
+
+struct rpc_channel_options {
+    const char *target;              /* borrowed for the call */
+    const char *token;               /* bearer token sent with every call; NULL: none */
+    const char *service_config_json; /* NULL: none */
+    size_t max_response_bytes;       /* 0: 8 MiB */
+};
+
+int rpc_channel_new(const struct rpc_channel_options *options, struct rpc_channel **ret_channel,
+                    struct cr_err *err);
+struct rpc_channel *
+rpc_channel_free(struct rpc_channel *channel); /* NULL is allowed; returns NULL */
+
+/* Waits until connected. Returns 0 or -ETIMEDOUT. */
+int rpc_channel_wait_ready(struct rpc_channel *channel, int timeout_ms);
+
+struct rpc_client_method {
+    const char *path; /* "/package.Service/Method" */
+    const ProtobufCMessageDescriptor *request;
+    const ProtobufCMessageDescriptor *response;
+};
+
+/* ---- blocking, for command line tools and tests ---- */
+
+/*
+ * One unary call. On RPC_OK *ret_response is owned by the caller
+ * (rpc_message_free). `deadline_ms` is relative; 0 means none. Returns the
+ * status code, which is also in ret_status (may not be NULL).
+ */
+int rpc_call_blocking(struct rpc_channel *channel, const struct rpc_client_method *method,
+                      const ProtobufCMessage *request, int deadline_ms,
+                      ProtobufCMessage **ret_response, struct rpc_status *ret_status);
+
+/*
+ * One server-streaming call: `on_message` gets each message (valid until it
+ * returns) and returns true to go on, false to cancel the call. Returns the
+ * status code; RPC_CANCELLED after a false. `cancel_fd` (-1: none) cancels the
+ * call when it becomes readable (signalfd, eventfd).
+ */
+int rpc_stream_blocking(struct rpc_channel *channel, const struct rpc_client_method *method,
+                        const ProtobufCMessage *request, int deadline_ms, int cancel_fd,
+                        bool (*on_message)(void *user, const ProtobufCMessage *message), void *user,
+                        struct rpc_status *ret_status);
+
+void rpc_message_free(ProtobufCMessage *message); /* NULL is allowed */
+
+/* ---- asynchronous, for services ---- */
+
+struct rpc_client_handlers {
+    /* A message, valid until the return. Return true to ask for the next at once; false to pause
+     * (rpc_client_resume). */
+    bool (*on_message)(void *user, const ProtobufCMessage *message);
+    /* The end, exactly once, always on the loop thread, after the last on_message. `status` is
+     * valid until the return. */
+    void (*on_end)(void *user, const struct rpc_status *status);
+    void *user;
+};
+
+int rpc_loop_new(struct rpc_loop **ret_loop, struct cr_err *err);
+/* Cancels what is running, waits for every on_end, joins the thread. NULL is allowed; returns NULL.
+ */
+struct rpc_loop *rpc_loop_free(struct rpc_loop *loop);
+
+/*
+ * Starts a unary or server-streaming call, from any thread. On success
+ * *ret_call is a reference for rpc_client_cancel, rpc_client_resume and
+ * rpc_client_unref; on failure on_end is not called.
+ */
+int rpc_client_start(struct rpc_loop *loop, struct rpc_channel *channel,
+                     const struct rpc_client_method *method, const ProtobufCMessage *request,
+                     int deadline_ms, const struct rpc_client_handlers *handlers,
+                     struct rpc_client_call **ret_call, struct cr_err *err);
+
+/* Any thread. Safe to repeat, and after the end. */
+void rpc_client_cancel(struct rpc_client_call *call);
+void rpc_client_resume(struct rpc_client_call *call);
+struct rpc_client_call *
+rpc_client_unref(struct rpc_client_call *call); /* NULL is allowed; returns NULL */

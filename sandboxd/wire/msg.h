@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cr_err;
+
+/*
+ * The protocol between sandboxd-front and a backend: fixed-width messages on
+ * a SOCK_SEQPACKET socket, file descriptors by SCM_RIGHTS. This is the
+ * reviewed attack surface of the root process: no strings, no paths, no
+ * lengths that the reader has to trust. A backend that sees an illegal
+ * message logs it and closes the front's socket.
+ *
+ * A run, seen from the front:
+ *   RUN + fds ─▶            admitted: STARTED … EXITED, or at once RESULT (refused, set-up failed)
+ *   ◀─ STARTED              GO was written: the wall clock runs
+ *   CANCEL, OUTPUT_LIMIT ─▶ while it runs
+ *   ◀─ EXITED               everything in the box is dead, the write ends of the pipes are closed
+ *   DRAINED ─▶              the front has read the pipes to their end
+ *   ◀─ RESULT               last message of this run; the slot is free
+ */
+#define SBX_WIRE_VERSION UINT32_C(1)
+
+/* Limits of the format. */
+#define SBX_RUN_FDS                                                                                \
+    5 /* payload, stdin read end, stdout write end, stderr write end, collect write end */
+
+enum sbx_msg_type {
+    SBX_MSG_HELLO = 1,        /* backend ▶ front, once, first */
+    SBX_MSG_RUN = 2,          /* front ▶ backend, with SBX_RUN_FDS fds */
+    SBX_MSG_CANCEL = 3,       /* front ▶ backend */
+    SBX_MSG_OUTPUT_LIMIT = 4, /* front ▶ backend */
+    SBX_MSG_DRAINED = 5,      /* front ▶ backend */
+    SBX_MSG_STARTED = 6,      /* backend ▶ front */
+    SBX_MSG_EXITED = 7,       /* backend ▶ front */
+    SBX_MSG_RESULT = 8,       /* backend ▶ front */
+    SBX_MSG_TYPE_END,
+};
+
+/* Numbers as in crisol.sandbox.v1.VerdictCode; docs/verdicts.md has the conditions. */
+enum sbx_verdict {
+    SBX_VERDICT_NONE = 0,
+    SBX_VERDICT_OK = 1,
+    SBX_VERDICT_NONZERO_EXIT = 2,
+    SBX_VERDICT_SIGNALED = 3,
+    SBX_VERDICT_WALL_TIME_LIMIT = 10,
+    SBX_VERDICT_CPU_TIME_LIMIT = 11,
+    SBX_VERDICT_MEMORY_LIMIT = 12,
+    SBX_VERDICT_PROCESS_LIMIT = 13,
+    SBX_VERDICT_OUTPUT_LIMIT = 14,
+    SBX_VERDICT_FILE_SIZE_LIMIT = 15,
+    SBX_VERDICT_DISK_LIMIT = 16,
+    SBX_VERDICT_SECURITY_VIOLATION = 20,
+    SBX_VERDICT_EXEC_FAILED = 31,
+    SBX_VERDICT_COLLECT_FAILED = 32,
+    SBX_VERDICT_CANCELLED = 40,
+    SBX_VERDICT_SANDBOX_ERROR = 50,
+    SBX_VERDICT_SANDBOX_LOST = 51,
+};
+
+/* The fields of crisol.sandbox.v1.Limits that a backend enforces, in the order of struct
+ * sbx_limits. */
+enum sbx_limit {
+    SBX_LIMIT_WALL_TIME,
+    SBX_LIMIT_CPU_TIME,
+    SBX_LIMIT_MEMORY,
+    SBX_LIMIT_PROCESSES,
+    SBX_LIMIT_CPU_MILLICORES,
+    SBX_LIMIT_OPEN_FILES,
+    SBX_LIMIT_FILE_SIZE,
+    SBX_LIMIT_WORKSPACE_BYTES,
+    SBX_LIMIT_WORKSPACE_INODES,
+    SBX_LIMIT_STACK,
+    SBX_LIMIT_OUTPUT,
+    SBX_LIMIT_COUNT,
+};
+
+struct sbx_limits {
+    uint64_t value[SBX_LIMIT_COUNT]; /* in the unit of the proto field; never 0 */
+};
+
+/* The controls of the policy table (docs/threat-model.md). */
+enum sbx_control {
+    SBX_CONTROL_NETWORK,
+    SBX_CONTROL_MEMORY,
+    SBX_CONTROL_SWAP,
+    SBX_CONTROL_CPU,
+    SBX_CONTROL_PIDS,
+    SBX_CONTROL_NO_NEW_PRIVS,
+    SBX_CONTROL_CAPABILITIES,
+    SBX_CONTROL_USER,
+    SBX_CONTROL_WALL_TIME,
+    SBX_CONTROL_CPU_TIME,
+    SBX_CONTROL_ROOTFS,
+    SBX_CONTROL_TMPFS,
+    SBX_CONTROL_SECCOMP,
+    SBX_CONTROL_PROC,
+    SBX_CONTROL_DEV,
+    SBX_CONTROL_IPC,
+    SBX_CONTROL_OUTPUT,
+    SBX_CONTROL_RLIMITS,
+    SBX_CONTROL_COUNT,
+};
+
+/* Numbers as in crisol.sandbox.v1.Enforcement. */
+enum sbx_enforcement {
+    SBX_ENFORCED = 1,
+    SBX_PARTIAL = 2,
+    SBX_GAP = 3,
+};
+
+enum sbx_killed_by {
+    SBX_KILLED_BY_NOBODY = 0,
+    SBX_KILLED_BY_SANDBOXD = 1,
+    SBX_KILLED_BY_OOM_KILLER = 2,
+    SBX_KILLED_BY_SECCOMP = 3,
+};
+
+/* Which step of the start failed, for EXEC_FAILED and SANDBOX_ERROR. */
+enum sbx_stage {
+    SBX_STAGE_NONE,
+    SBX_STAGE_REFUSED, /* no free slot, or draining */
+    SBX_STAGE_CLONE,
+    SBX_STAGE_CGROUP,
+    SBX_STAGE_NAMESPACE,
+    SBX_STAGE_MOUNT,
+    SBX_STAGE_LIMITS,
+    SBX_STAGE_IDENTITY,
+    SBX_STAGE_INIT,    /* exec of sandbox-init */
+    SBX_STAGE_PAYLOAD, /* unpacking argv, environment, files */
+    SBX_STAGE_SECCOMP,
+    SBX_STAGE_EXEC,    /* execve of the program: EXEC_FAILED */
+    SBX_STAGE_MEASURE, /* reading counters back */
+    SBX_STAGE_COUNT,
+};
+
+struct sbx_msg_header {
+    uint32_t version; /* SBX_WIRE_VERSION */
+    uint16_t type;    /* enum sbx_msg_type */
+    uint16_t size;    /* of the whole message */
+    uint64_t run;     /* the front's number of the run, never reused on a connection; 0 in HELLO */
+};
+
+struct sbx_msg_hello {
+    struct sbx_msg_header header;
+    uint32_t backend;          /* number of crisol.sandbox.v1.Backend */
+    uint32_t slots;            /* runs at one time */
+    uint32_t runtime_count;    /* must equal the front's table */
+    uint32_t cgroup_version;   /* 1 or 2; 0 unknown */
+    uint64_t runtime_digest;   /* sbx_runtimes_digest(): both sides were built from one table */
+    struct sbx_limits maximum; /* operator maxima, enforced by the backend too */
+    uint8_t controls[SBX_CONTROL_COUNT]; /* enum sbx_enforcement */
+    uint8_t reserved[6];
+};
+
+struct sbx_msg_run {
+    struct sbx_msg_header header;
+    uint32_t runtime; /* index into the runtime table */
+    uint32_t flags;   /* must be 0 */
+    struct sbx_limits limits;
+};
+
+struct sbx_msg_cancel {
+    struct sbx_msg_header header;
+};
+
+struct sbx_msg_output_limit {
+    struct sbx_msg_header header;
+    uint32_t stream; /* 1 stdout, 2 stderr */
+    uint32_t reserved;
+    uint64_t observed; /* bytes read from that stream so far */
+};
+
+/* `overflow_stream` is for a limit that was passed only by what lay in the pipe at the end. */
+struct sbx_msg_drained {
+    struct sbx_msg_header header;
+    uint32_t overflow_stream; /* 0 none, 1 stdout, 2 stderr; only with policy KILL */
+    uint32_t collect_failed;  /* 1: a required file is missing */
+    uint64_t observed;        /* bytes of that stream */
+};
+
+struct sbx_msg_started {
+    struct sbx_msg_header header;
+    uint64_t prepare_us; /* from RUN to GO */
+};
+
+struct sbx_msg_exited {
+    struct sbx_msg_header header;
+};
+
+struct sbx_limit_hit {
+    uint32_t limit;     /* enum sbx_limit */
+    uint32_t killed_by; /* enum sbx_killed_by */
+    uint64_t value;
+    uint64_t observed;
+};
+
+#define SBX_OTHER_HITS_MAX 4
+
+struct sbx_msg_result {
+    struct sbx_msg_header header;
+    uint32_t verdict;  /* enum sbx_verdict */
+    int32_t exit_code; /* of the leader; 0 when it did not exit */
+    int32_t signal;    /* of the leader; 0 when it exited */
+    uint32_t stage;    /* enum sbx_stage, for EXEC_FAILED and SANDBOX_ERROR */
+    int32_t stage_errno;
+    uint32_t has_hit; /* 1: `hit` decided the verdict */
+    struct sbx_limit_hit hit;
+    uint32_t other_hit_count;
+    uint32_t cgroup_version;
+    struct sbx_limit_hit other_hits[SBX_OTHER_HITS_MAX];
+    uint64_t prepare_us;
+    uint64_t wall_us;
+    uint64_t kill_us;
+    uint64_t collect_us;
+    uint64_t cpu_total_us;
+    uint64_t cpu_user_us;
+    uint64_t cpu_system_us;
+    uint64_t cpu_throttled_us;
+    uint64_t memory_peak_bytes;
+    uint64_t workspace_bytes;
+    uint32_t workspace_inodes;
+    uint32_t oom_kills;
+    uint32_t processes_peak;
+    uint32_t process_limit_hits;
+    uint32_t killed_leftovers;
+    uint32_t reserved;
+};
+
+union sbx_msg {
+    struct sbx_msg_header header;
+    struct sbx_msg_hello hello;
+    struct sbx_msg_run run;
+    struct sbx_msg_cancel cancel;
+    struct sbx_msg_output_limit output_limit;
+    struct sbx_msg_drained drained;
+    struct sbx_msg_started started;
+    struct sbx_msg_exited exited;
+    struct sbx_msg_result result;
+};
+
+/* Exact size of a message type; 0 for an unknown type. */
+size_t sbx_msg_size(uint16_t type);
+
+/*
+ * Checks bytes that came from the socket: version, type, exact size, fields
+ * within their enums, limits non-zero, reserved fields 0. Pure. On success
+ * copies into *ret_msg. Returns 0 or -EPROTO.
+ */
+int sbx_msg_parse(const void *data, size_t size, union sbx_msg *ret_msg, struct cr_err *err);
+
+/* Fills in the header for `type`; everything behind it becomes 0. */
+void sbx_msg_init(union sbx_msg *msg, enum sbx_msg_type type, uint64_t run);
+
+/* Sends one message with `fd_count` fds (borrowed). Returns 0, -EAGAIN, or another -errno. */
+int sbx_msg_send(int socket_fd, const union sbx_msg *msg, const int *fds, size_t fd_count);
+
+/*
+ * Receives one message. Received fds are CLOEXEC and owned by the caller;
+ * *ret_fd_count is 0 or SBX_RUN_FDS (only with RUN). Anything else, a
+ * truncated message or truncated fds (MSG_CTRUNC) closes what came and is
+ * -EPROTO. Returns 0, -EAGAIN, -EPIPE at the end of the connection.
+ */
+int sbx_msg_receive(int socket_fd, union sbx_msg *ret_msg, int ret_fds[SBX_RUN_FDS],
+                    size_t *ret_fd_count, struct cr_err *err);
+
+/* Names for logs and results, never NULL: "wall_time_ms", "network", "mount", … */
+const char *sbx_limit_name(uint32_t limit);
+const char *sbx_control_name(uint32_t control);
+const char *sbx_stage_name(uint32_t stage);
+const char *sbx_verdict_name(uint32_t verdict);
