@@ -46,9 +46,10 @@ struct rpc_status {
     enum rpc_code code;
     char message[RPC_MESSAGE_MAX];
     struct rpc_violation violations[RPC_VIOLATIONS_MAX]; /* BadRequest */
-    size_t violation_count; /* further ones are counted in the message only */
-    int32_t retry_after_ms; /* RetryInfo when > 0 */
-    char reason[64];        /* ErrorInfo.reason, e.g. "QUEUE_FULL"; empty: none */
+    size_t violation_count;
+    size_t violations_left_out; /* beyond the array; counted in the message only */
+    int32_t retry_after_ms;     /* RetryInfo when > 0 */
+    char reason[64];            /* ErrorInfo.reason, e.g. "QUEUE_FULL"; empty: none */
 };
 
 #define RPC_STATUS_INIT                                                                            \
@@ -66,6 +67,8 @@ enum rpc_code rpc_code_from_errno(int error);
  * FastAPI). */
 int rpc_code_to_http(enum rpc_code code);
 
+/* Starts the status anew: code and message as given, no details. A text that is too long is cut at
+ * a character. */
 void rpc_status_set(struct rpc_status *status, enum rpc_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

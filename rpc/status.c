@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/status.h"
+
+#include "common/auto.h"
+#include "common/utf8.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+/* HTTP: google/rpc/code.proto names these numbers; 422 is what FastAPI answers to a bad field. */
+static const struct {
+    const char *name;
+    int http;
+} codes[] = {
+    [RPC_OK] = {"OK", 200},
+    [RPC_CANCELLED] = {"CANCELLED", 499},
+    [RPC_UNKNOWN] = {"UNKNOWN", 500},
+    [RPC_INVALID_ARGUMENT] = {"INVALID_ARGUMENT", 422},
+    [RPC_DEADLINE_EXCEEDED] = {"DEADLINE_EXCEEDED", 504},
+    [RPC_NOT_FOUND] = {"NOT_FOUND", 404},
+    [RPC_ALREADY_EXISTS] = {"ALREADY_EXISTS", 409},
+    [RPC_PERMISSION_DENIED] = {"PERMISSION_DENIED", 403},
+    [RPC_RESOURCE_EXHAUSTED] = {"RESOURCE_EXHAUSTED", 429},
+    [RPC_FAILED_PRECONDITION] = {"FAILED_PRECONDITION", 400},
+    [RPC_ABORTED] = {"ABORTED", 409},
+    [RPC_OUT_OF_RANGE] = {"OUT_OF_RANGE", 400},
+    [RPC_UNIMPLEMENTED] = {"UNIMPLEMENTED", 501},
+    [RPC_INTERNAL] = {"INTERNAL", 500},
+    [RPC_UNAVAILABLE] = {"UNAVAILABLE", 503},
+    [RPC_DATA_LOSS] = {"DATA_LOSS", 500},
+    [RPC_UNAUTHENTICATED] = {"UNAUTHENTICATED", 401},
+};
+
+static const struct {
+    int error;
+    enum rpc_code code;
+} errors[] = {
+    {0, RPC_OK},
+    {EINVAL, RPC_INVALID_ARGUMENT},
+    {EDOM, RPC_INVALID_ARGUMENT},
+    {EILSEQ, RPC_INVALID_ARGUMENT},
+    {ENAMETOOLONG, RPC_INVALID_ARGUMENT},
+    {ERANGE, RPC_OUT_OF_RANGE},
+    {ENOENT, RPC_NOT_FOUND},
+    {ESRCH, RPC_NOT_FOUND},
+    {EEXIST, RPC_ALREADY_EXISTS},
+    {EACCES, RPC_PERMISSION_DENIED},
+    {EPERM, RPC_PERMISSION_DENIED},
+    {ENOMEM, RPC_RESOURCE_EXHAUSTED},
+    {ENOSPC, RPC_RESOURCE_EXHAUSTED},
+    {EDQUOT, RPC_RESOURCE_EXHAUSTED},
+    {EMFILE, RPC_RESOURCE_EXHAUSTED},
+    {ENFILE, RPC_RESOURCE_EXHAUSTED},
+    {ENOBUFS, RPC_RESOURCE_EXHAUSTED},
+    {E2BIG, RPC_RESOURCE_EXHAUSTED},
+    {EMSGSIZE, RPC_RESOURCE_EXHAUSTED},
+    {EBUSY, RPC_RESOURCE_EXHAUSTED},
+    {EAGAIN, RPC_UNAVAILABLE},
+    {ECONNREFUSED, RPC_UNAVAILABLE},
+    {ECONNRESET, RPC_UNAVAILABLE},
+    {ECONNABORTED, RPC_UNAVAILABLE},
+    {ENOTCONN, RPC_UNAVAILABLE},
+    {EPIPE, RPC_UNAVAILABLE},
+    {ESHUTDOWN, RPC_UNAVAILABLE},
+    {EHOSTUNREACH, RPC_UNAVAILABLE},
+    {ENETUNREACH, RPC_UNAVAILABLE},
+    {ETIMEDOUT, RPC_DEADLINE_EXCEEDED},
+    {ETIME, RPC_DEADLINE_EXCEEDED},
+    {ECANCELED, RPC_CANCELLED},
+    {ENOSYS, RPC_UNIMPLEMENTED},
+    {EOPNOTSUPP, RPC_UNIMPLEMENTED},
+    {ESTALE, RPC_FAILED_PRECONDITION},
+    {EALREADY, RPC_FAILED_PRECONDITION},
+    {EINPROGRESS, RPC_FAILED_PRECONDITION},
+    {EBADMSG, RPC_DATA_LOSS},
+};
+
+static bool is_known(enum rpc_code code)
+{
+    return (unsigned int)code < CR_ARRAY_SIZE(codes);
+}
+
+const char *rpc_code_name(enum rpc_code code)
+{
+    return codes[is_known(code) ? code : RPC_UNKNOWN].name;
+}
+
+enum rpc_code rpc_code_from_errno(int error)
+{
+    int positive = error < 0 ? -error : error;
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(errors); i++) {
+        if (errors[i].error == positive)
+            return errors[i].code;
+    }
+    return RPC_INTERNAL;
+}
+
+int rpc_code_to_http(enum rpc_code code)
+{
+    return codes[is_known(code) ? code : RPC_UNKNOWN].http;
+}
+
+/* vsnprintf cuts anywhere; half a character would make the protobuf string unreadable. */
+static void cut_at_character(char *text, size_t room, int wanted)
+{
+    if (wanted < 0)
+        text[0] = '\0';
+    else if ((size_t)wanted >= room)
+        text[cr_utf8_complete_prefix(text, room - 1)] = '\0';
+}
+
+static void __attribute__((format(printf, 3, 0)))
+format_text(char *text, size_t room, const char *format, va_list args)
+{
+    cut_at_character(text, room, vsnprintf(text, room, format, args));
+}
+
+static void __attribute__((format(printf, 3, 4)))
+print_text(char *text, size_t room, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    format_text(text, room, format, args);
+    va_end(args);
+}
+
+void rpc_status_set(struct rpc_status *status, enum rpc_code code, const char *format, ...)
+{
+    va_list args;
+
+    status->code = code;
+    status->violation_count = 0;
+    status->violations_left_out = 0;
+    status->retry_after_ms = 0;
+    status->reason[0] = '\0';
+    va_start(args, format);
+    format_text(status->message, sizeof(status->message), format, args);
+    va_end(args);
+}
+
+static void describe_violations(struct rpc_status *status)
+{
+    const struct rpc_violation *first = &status->violations[0];
+    size_t more = status->violation_count + status->violations_left_out - 1;
+
+    if (more == 0)
+        print_text(status->message, sizeof(status->message), "%s: %s", first->field,
+                   first->description);
+    else
+        print_text(status->message, sizeof(status->message), "%s: %s (and %zu more)", first->field,
+                   first->description, more);
+}
+
+void rpc_status_add_violation(struct rpc_status *status, const char *field, const char *format, ...)
+{
+    struct rpc_violation *violation;
+    va_list args;
+
+    if (status->code != RPC_INVALID_ARGUMENT)
+        rpc_status_set(status, RPC_INVALID_ARGUMENT, "%s", "");
+    if (status->violation_count < RPC_VIOLATIONS_MAX) {
+        violation = &status->violations[status->violation_count++];
+        print_text(violation->field, sizeof(violation->field), "%s", field);
+        va_start(args, format);
+        format_text(violation->description, sizeof(violation->description), format, args);
+        va_end(args);
+    } else {
+        status->violations_left_out++;
+    }
+    describe_violations(status);
+}
