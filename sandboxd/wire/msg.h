@@ -255,11 +255,12 @@ int sbx_msg_parse(const void *data, size_t size, union sbx_msg *ret_msg, struct 
 /* Fills in the header for `type`; everything behind it becomes 0. */
 void sbx_msg_init(union sbx_msg *msg, enum sbx_msg_type type, uint64_t run);
 
-/* Sends one message with `fd_count` fds (borrowed). Returns 0, -EAGAIN, or another -errno. */
+/* Sends one message with `fd_count` fds (borrowed); never waits. Returns 0, -EAGAIN, -EPIPE when
+ * the other side is gone, or another -errno. */
 int sbx_msg_send(int socket_fd, const union sbx_msg *msg, const int *fds, size_t fd_count);
 
 /*
- * Receives one message. Received fds are CLOEXEC and owned by the caller;
+ * Receives one message; never waits. Received fds are CLOEXEC and owned by the caller;
  * *ret_fd_count is 0 or SBX_RUN_FDS (only with RUN). Anything else, a
  * truncated message or truncated fds (MSG_CTRUNC) closes what came and is
  * -EPROTO. Returns 0, -EAGAIN, -EPIPE at the end of the connection.
