@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "sandboxd/runtimes/table.h"
+#include "sandboxd/wire/payload.h"
+#include "tests/harness/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define ARGV_MAX 32
+
+static void table_is_sorted_and_complete(void **state)
+{
+    size_t count;
+    const struct sbx_runtime *runtimes = sbx_runtimes(&count);
+
+    (void)state;
+    assert_int_equal(count, 3);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            assert_true(strcmp(runtimes[i - 1].name, runtimes[i].name) < 0);
+        assert_int_equal(sbx_runtime_find(runtimes[i].name), i);
+        assert_int_equal(runtimes[i].argv[0][0], '/');
+        assert_int_equal(runtimes[i].version_path[0], '/');
+        assert_true(sbx_path_is_safe(runtimes[i].entry_file, strlen(runtimes[i].entry_file)));
+        assert_non_null(runtimes[i].environment);
+        assert_non_null(runtimes[i].description);
+    }
+    assert_int_equal(sbx_runtime_find("cobol"), -ENOENT);
+    assert_int_equal(sbx_runtime_find(""), -ENOENT);
+}
+
+static void table_defaults_lie_within_the_maxima(void **state)
+{
+    (void)state;
+
+    for (size_t i = 0; i < SBX_LIMIT_COUNT; i++) {
+        assert_true(sbx_default_limits.value[i] > 0);
+        assert_true(sbx_default_limits.value[i] <= sbx_maximum_limits.value[i]);
+    }
+    /* A full workspace is ENOSPC and not an OOM kill: half of the memory is left for the program.
+     */
+    assert_true(sbx_default_limits.value[SBX_LIMIT_WORKSPACE_BYTES] * 2 <=
+                sbx_default_limits.value[SBX_LIMIT_MEMORY]);
+}
+
+static void table_digest_is_stable(void **state)
+{
+    (void)state;
+    assert_int_not_equal(sbx_runtimes_digest(), 0);
+    assert_int_equal(sbx_runtimes_digest(), sbx_runtimes_digest());
+}
+
+static void table_environment_steers_no_interpreter(void **state)
+{
+    (void)state;
+
+    for (const char *const *entry = sbx_environment; *entry; entry++) {
+        assert_non_null(strchr(*entry, '='));
+        assert_int_not_equal(strncmp(*entry, "PYTHON", 6), 0);
+        assert_int_not_equal(strncmp(*entry, "LD_", 3), 0);
+    }
+}
+
+/* A folder that stands for /workspace. */
+struct place {
+    char path[64];
+};
+
+static int make_place(void **state)
+{
+    static struct place place;
+
+    (void)snprintf(place.path, sizeof(place.path), "/tmp/runtimes-test-XXXXXX");
+    if (!mkdtemp(place.path))
+        return -1;
+    *state = &place;
+    return 0;
+}
+
+static void place_write(const struct place *place, const char *name, const char *text)
+{
+    CR_AUTO_FCLOSE FILE *file = NULL;
+    char path[256];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", place->path, name);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fputs(text, file) < 0, 0);
+}
+
+/* Returns the size; `text` is terminated. */
+static size_t place_read(const struct place *place, const char *name, char *text, size_t room)
+{
+    CR_AUTO_FCLOSE FILE *file = NULL;
+    char path[256];
+    size_t size;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", place->path, name);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    size = fread(text, 1, room - 1, file);
+    text[size] = 0;
+    return size;
+}
+
+static int remove_place(void **state)
+{
+    const struct place *place = *state;
+    const pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        (void)execl("/bin/rm", "rm", "-rf", "--", place->path, (char *)NULL);
+        _exit(127);
+    }
+    return waitpid(pid, &status, 0) == pid && status == 0 ? 0 : -1;
+}
+
+/* The argument with the folder of the test in place of /workspace. */
+static char *moved(const struct place *place, const char *argument)
+{
+    const char *found = strstr(argument, "/workspace");
+    char *text = NULL;
+
+    if (!found)
+        return strdup(argument);
+    if (asprintf(&text, "%.*s%s%s", (int)(found - argument), argument, place->path,
+                 found + strlen("/workspace")) < 0)
+        return NULL;
+    return text;
+}
+
+static void run_child(const struct place *place, const struct sbx_runtime *runtime, char **envp)
+{
+    char *argv[ARGV_MAX] = {NULL};
+    size_t count = 0;
+    int out;
+
+    for (; runtime->argv[count]; count++)
+        argv[count] = moved(place, runtime->argv[count]);
+    out = chdir(place->path) == 0 ? open("out.log", O_WRONLY | O_CREAT | O_TRUNC, 0644) : -1;
+    if (out < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+        _exit(126);
+    (void)execve(argv[0], argv, envp);
+    _exit(127);
+}
+
+/* Runs the runtime outside of any sandbox; returns its exit code and leaves out.log behind. */
+static int run(const struct place *place, const char *name)
+{
+    size_t count;
+    const struct sbx_runtime *runtime = &sbx_runtimes(&count)[sbx_runtime_find(name)];
+    char *envp[ARGV_MAX] = {NULL};
+    size_t at = 0;
+    int status;
+    pid_t pid;
+
+    for (size_t i = 0; sbx_environment[i]; i++)
+        envp[at++] = moved(place, sbx_environment[i]);
+    for (size_t i = 0; runtime->environment[i]; i++)
+        envp[at++] = moved(place, runtime->environment[i]);
+    pid = fork();
+    if (pid == 0)
+        run_child(place, runtime, envp);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    for (size_t i = 0; i < at; i++)
+        free(envp[i]);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void skip_without(const char *path)
+{
+    if (access(path, X_OK) < 0)
+        skip();
+}
+
+static void python_imports_the_other_files(void **state)
+{
+    const struct place *place = *state;
+    char text[256];
+
+    skip_without("/usr/bin/python3");
+    place_write(place, "helper.py", "VALUE = 42\n");
+    place_write(place, "main.py", "import helper, sys\nprint(helper.VALUE)\nsys.exit(7)\n");
+
+    assert_int_equal(run(place, "python"), 7);
+
+    (void)place_read(place, "out.log", text, sizeof(text));
+    assert_string_equal(text, "42\n");
+}
+
+static void python_leaves_no_cache_and_buffers_nothing(void **state)
+{
+    const struct place *place = *state;
+    char text[256];
+    char path[256];
+
+    skip_without("/usr/bin/python3");
+    place_write(place, "helper.py", "");
+    place_write(place, "main.py", "import helper, os\nprint('kept')\nos._exit(0)\n");
+
+    assert_int_equal(run(place, "python"), 0);
+
+    (void)place_read(place, "out.log", text, sizeof(text));
+    assert_string_equal(text, "kept\n");
+    (void)snprintf(path, sizeof(path), "%s/__pycache__", place->path);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+static void shell_runs_code_and_gives_its_exit_code(void **state)
+{
+    const struct place *place = *state;
+    char text[256];
+
+    place_write(place, "main.sh", "echo hi; exit 3");
+
+    assert_int_equal(run(place, "shell"), 3);
+
+    (void)place_read(place, "out.log", text, sizeof(text));
+    assert_string_equal(text, "hi\n");
+}
+
+static void pytest_imports_the_solution_and_writes_the_report(void **state)
+{
+    const struct place *place = *state;
+    char text[4096];
+
+    skip_without("/usr/bin/pytest");
+    place_write(place, "solution.py", "def add(a, b):\n    return a + b\n");
+    place_write(place, "test_solution.py",
+                "from solution import add\n"
+                "def test_good():\n    assert add(1, 2) == 3\n"
+                "def test_bad():\n    assert add(1, 2) == 4\n");
+
+    assert_int_equal(run(place, "pytest"), 1);
+
+    (void)place_read(place, SBX_PYTEST_REPORT, text, sizeof(text));
+    assert_non_null(strstr(text, "errors=\"0\" failures=\"1\" skipped=\"0\" tests=\"2\""));
+    assert_non_null(strstr(text, "name=\"test_bad\""));
+}
+
+static void pytest_is_not_steered_by_files(void **state)
+{
+    const struct place *place = *state;
+    char text[4096];
+
+    skip_without("/usr/bin/pytest");
+    place_write(place, "pytest.py", "import os\nos._exit(0)\n");
+    place_write(place, "sitecustomize.py", "import os\nos._exit(0)\n");
+    place_write(place, "conftest.py", "import os\nos._exit(0)\n");
+    place_write(place, "pytest.ini", "[pytest]\naddopts=--collect-only\n");
+    place_write(place, "test_main.py", "def test_bad():\n    assert False\n");
+
+    assert_int_equal(run(place, "pytest"), 1);
+
+    (void)place_read(place, SBX_PYTEST_REPORT, text, sizeof(text));
+    assert_non_null(strstr(text, "failures=\"1\""));
+}
+
+#define PLACE_TEST(function) cmocka_unit_test_setup_teardown(function, make_place, remove_place)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table_is_sorted_and_complete),
+        cmocka_unit_test(table_defaults_lie_within_the_maxima),
+        cmocka_unit_test(table_digest_is_stable),
+        cmocka_unit_test(table_environment_steers_no_interpreter),
+        PLACE_TEST(python_imports_the_other_files),
+        PLACE_TEST(python_leaves_no_cache_and_buffers_nothing),
+        PLACE_TEST(shell_runs_code_and_gives_its_exit_code),
+        PLACE_TEST(pytest_imports_the_solution_and_writes_the_report),
+        PLACE_TEST(pytest_is_not_steered_by_files),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
