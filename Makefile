@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# The commands of the README. Everything is built by CMake; this only sets up and calls it.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+.PHONY: help run up live-check build test lint bench soak clean
+
+help:
+	@echo 'make run            set up, build, and watch one task become working code (TASK="…" with a Gemini key)'
+	@echo 'make up             both services in the foreground'
+	@echo 'make live-check     one small real call to Gemini (needs GEMINI_API_KEY)'
+	@echo 'make build          compile'
+	@echo 'make test           every test'
+	@echo 'make lint           formatting, static analysis, structure'
+	@echo 'make bench          benchmarks, as JSON'
+	@echo 'make soak           a long run that looks for leaks'
+	@echo 'make clean          remove what was built'
+
+run:
+	@scripts/run.sh demo
+
+up:
+	@scripts/run.sh up
+
+live-check:
+	@scripts/run.sh live-check
+
+build:
+	@scripts/build.sh
+
+test:
+	@scripts/test.sh
+
+lint:
+	@scripts/lint.sh
+
+bench:
+	@scripts/build.sh && tests/bench/run.sh
+
+soak:
+	@scripts/build.sh && tests/bench/soak.sh
+
+clean:
+	rm -rf build build-*

@@ -1,0 +1,22 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what is missing and builds into build/. Quiet when all is well.
+# Usage: scripts/build.sh [cmake option…]
+set -eu
+cd "$(dirname "$0")/.."
+
+scripts/deps.sh run
+mkdir -p build
+exec 9>build/.lock
+flock -w 900 9 || { echo "crisol: another build of this folder does not end" >&2; exit 1; }
+launcher=""
+if command -v ccache >/dev/null; then launcher="-DCMAKE_C_COMPILER_LAUNCHER=ccache"; fi
+tests=""
+[ -f build/CMakeCache.txt ] || tests="-DCRISOL_TESTS=OFF" # 'make test' turns them on
+log=build/build.log
+# shellcheck disable=SC2086 # either is one word or none
+if ! { cmake -S . -B build -G Ninja $launcher $tests "$@" && cmake --build build; } >"$log" 2>&1; then
+    grep -E 'error|Error' "$log" | head -n 20 >&2 || true
+    echo "crisol: the build failed; all of it is in $log" >&2
+    exit 1
+fi

@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian packages that a goal needs; does nothing when they are there.
+# Usage: scripts/deps.sh run|test|lint
+set -eu
+
+case "${1:-}" in run | test | lint) goal=$1 ;; *)
+    echo "usage: scripts/deps.sh run|test|lint" >&2
+    exit 2
+    ;;
+esac
+
+# Building, and running the native runtimes (python3 and pytest are what the sandboxes run).
+packages="build-essential cmake ninja-build pkg-config libgrpc-dev libprotobuf-c-dev
+    protobuf-c-compiler protobuf-compiler libcjson-dev libcurl4-openssl-dev libmicrohttpd-dev
+    libseccomp-dev libcap-dev libssl-dev libexpat1-dev python3 python3-pytest procps"
+if [ "$goal" != run ]; then
+    # Unit tests, foreign clients, sanitizers and fuzzers, the tools that build grpcurl and fetch buf.
+    packages="$packages libcmocka-dev clang libclang-rt-14-dev python3-grpcio python3-protobuf
+        protobuf-compiler-grpc curl jq iproute2 python3-pip golang-1.19-go"
+fi
+if [ "$goal" = lint ]; then
+    packages="$packages clang-tidy clang-format cppcheck shellcheck codespell pmccabe"
+fi
+
+missing=""
+for package in $packages; do
+    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$state" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+    echo "crisol: this script installs packages on Debian 12; elsewhere install these yourself:$missing" >&2
+    exit 1
+fi
+as_root=""
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "crisol: packages are missing and there is no sudo; as root run: apt-get install$missing" >&2
+        exit 1
+    fi
+    as_root="sudo"
+fi
+echo "crisol: installing with apt (as root):$missing"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -q -y"
+# shellcheck disable=SC2086 # word splitting is wanted
+if ! { $apt update && $apt install --no-install-recommends $missing; } >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    echo "crisol: installing packages failed; the lines above say why" >&2
+    exit 1
+fi

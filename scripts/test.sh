@@ -1,0 +1,89 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Every test: builds, runs the groups (ctest labels), then the sanitizer lanes. Fails when a group
+# ran no test. Prints what each group did and, last, the summary of the test runner.
+# Usage: scripts/test.sh [--quick]   (--quick: without the sanitizer and fuzz lanes)
+set -eu
+cd "$(dirname "$0")/.."
+
+scripts/deps.sh test
+CRISOL_TOOLS=$(scripts/tools.sh)
+export CRISOL_TOOLS
+as_root=""
+if [ "$(id -u)" -ne 0 ]; then
+    if command -v sudo >/dev/null; then
+        as_root="sudo --preserve-env=CRISOL_TOOLS"
+    else
+        echo "crisol: not root and no sudo: the tests that start a sandbox cannot run" >&2
+        exit 1
+    fi
+fi
+
+launcher=""
+if command -v ccache >/dev/null; then launcher="-DCMAKE_C_COMPILER_LAUNCHER=ccache"; fi
+
+# configure_and_build FOLDER OPTION…
+configure_and_build() {
+    local folder=$1
+    shift
+    mkdir -p "$folder"
+    # shellcheck disable=SC2086
+    if ! { cmake -S . -B "$folder" -G Ninja $launcher "$@" && cmake --build "$folder"; } \
+        >"$folder/build.log" 2>&1; then
+        grep -E 'error|Error' "$folder/build.log" | head -n 20 >&2 || true
+        echo "crisol: building $folder failed; all of it is in $folder/build.log" >&2
+        exit 1
+    fi
+}
+
+summary=""
+failed=0
+# run_group NAME FOLDER CTEST-ARGUMENT…
+run_group() {
+    local name=$1 folder=$2
+    shift 2
+    local log="$folder/group-$name.log" status=0 passed skipped
+    # Tests that start sandboxes need root; they say so themselves and exit 77 otherwise.
+    $as_root ctest --test-dir "$folder" --output-on-failure --no-tests=error "$@" >"$log" 2>&1 || status=$?
+    passed=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#[0-9]+: .* Passed ' "$log" || true)
+    skipped=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#[0-9]+: .*\*\*\*Skipped' "$log" || true)
+    local line
+    line=$(printf '%-14s %3s passed, %s skipped, ctest status %s' "$name" "$passed" "$skipped" "$status")
+    summary+="$line"$'\n'
+    echo "$line"
+    if [ "$skipped" -gt 0 ]; then
+        grep -E '\*\*\*Skipped' "$log" | sed 's/^/    /'
+    fi
+    if [ "$status" -ne 0 ] || [ "$passed" -eq 0 ]; then
+        failed=1
+        tail -n 80 "$log"
+        [ "$passed" -gt 0 ] || echo "crisol: the group '$name' ran no test" >&2
+    fi
+}
+
+configure_and_build build -DCRISOL_TESTS=ON
+for label in unit integration e2e escape; do
+    jobs=2
+    case $label in e2e | escape) jobs=1 ;; esac
+    run_group "$label" build -L "^$label\$" -j "$jobs"
+done
+
+if [ "${1:-}" != --quick ]; then
+    configure_and_build build-asan -DCMAKE_BUILD_TYPE=Debug "-DCRISOL_SANITIZE=address,undefined"
+    run_group asan build-asan -L '^(unit|integration)$' -LE '^(privileged|nosan)$' -j 2
+    configure_and_build build-tsan -DCMAKE_BUILD_TYPE=Debug -DCRISOL_SANITIZE=thread
+    TSAN_OPTIONS="ignore_noninstrumented_modules=1 suppressions=$PWD/tests/tsan.supp" \
+        run_group tsan build-tsan -L '^(unit|integration)$' -R '^(rpc|front|engine|http|model|agent)' -LE '^(privileged|nosan)$' -j 2
+    configure_and_build build-fuzz -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DCRISOL_FUZZ=ON
+    run_group fuzz build-fuzz -L '^fuzz$' -j 2
+fi
+
+echo
+echo "groups:"
+printf '%s' "$summary"
+total=$(printf '%s' "$summary" | awk '{n += $2} END {print n}')
+skips=$(printf '%s' "$summary" | awk '{for (i = 1; i < NF; i++) if ($(i + 1) ~ /^skipped/) n += $i} END {print n + 0}')
+bad=$(printf '%s' "$summary" | awk '$NF != 0 {n++} END {print n + 0}')
+if [ "$failed" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
+echo "$total passed, $bad failed, $skips skipped"
+exit "$failed"

@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Brings the foreign gRPC tools that the tests drive the services with, and prints the folder that
+# they are in: grpcurl (built through the Go module proxy) and buf (a wheel). A tool that cannot be
+# had is missing there; the tests that need it then say so and count as skipped.
+set -eu
+
+GRPCURL_VERSION=v1.8.9 # the newest that Debian 12's Go 1.19 builds
+BUF_VERSION=1.75.0
+
+tools="${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/crisol/tools"
+mkdir -p "$tools"
+exec 9>"$tools/.lock"
+flock -w 600 9
+
+if [ ! -x "$tools/grpcurl" ]; then
+    if command -v grpcurl >/dev/null; then
+        ln -sf "$(command -v grpcurl)" "$tools/grpcurl"
+    else
+        go=/usr/lib/go-1.19/bin/go
+        [ -x "$go" ] || go=$(command -v go || true)
+        build=$(mktemp -d)
+        if [ -n "$go" ] && env -u GOROOT -u GOFLAGS GOTOOLCHAIN=local GOPATH="$build" GOCACHE="$build/cache" GOBIN="$build/bin" \
+            "$go" install "github.com/fullstorydev/grpcurl/cmd/grpcurl@$GRPCURL_VERSION" >"$build/log" 2>&1; then
+            mv "$build/bin/grpcurl" "$tools/grpcurl"
+        else
+            echo "crisol: grpcurl could not be built: $(tail -n 1 "$build/log" 2>/dev/null)" >&2
+        fi
+        chmod -R u+w "$build"
+        rm -rf "$build"
+    fi
+fi
+if [ ! -x "$tools/buf" ]; then
+    target=$(mktemp -d)
+    if /usr/bin/python3 -m pip install -q --no-deps --target "$target" "buf-bin==$BUF_VERSION" \
+        >"$target/log" 2>&1 && [ -x "$target/bin/buf" ]; then
+        mv "$target/bin/buf" "$tools/buf"
+    else
+        echo "crisol: buf could not be fetched: $(tail -n 1 "$target/log" 2>/dev/null)" >&2
+    fi
+    rm -rf "$target"
+fi
+echo "$tools"
