@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Pid 1 of a box. Puts the input files in place, starts the program as an
+ * unprivileged user, reaps, and reports how it ended. It parses nothing
+ * itself: the payload is read by children that have given up every privilege.
+ *
+ * It is started as the user 0 of the box with /workspace mounted and the fds
+ * of sandboxd/wire/boxctl.h. The program cannot signal it (another user, and
+ * pid 1 of its namespace), nor trace or look into it (not dumpable).
+ */
+#include "common/auto.h"
+#include "common/privilege.h"
+#include "sandboxd/init/payload_map.h"
+#include "sandboxd/init/program.h"
+#include "sandboxd/init/unpack.h"
+#include "sandboxd/wire/boxctl.h"
+#include "sandboxd/wire/msg.h"
+#include "sandboxd/wire/payload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define WORKSPACE "/workspace"
+#define WORKSPACE_MODE_SHARED 01775
+/* Exit codes of an unpacking child: 0, an errno, or this. */
+#define UNPACK_HAS_READ_ONLY 255
+
+static int send_event(struct sbx_init_msg msg)
+{
+    ssize_t sent;
+
+    do {
+        sent = send(SBX_INIT_FD_CONTROL, &msg, sizeof(msg), MSG_NOSIGNAL);
+    } while (sent < 0 && errno == EINTR);
+    return sent == (ssize_t)sizeof(msg) ? 0 : -EPIPE;
+}
+
+_Noreturn static void fail(enum sbx_stage stage, int error)
+{
+    (void)send_event(
+        (struct sbx_init_msg){.event = SBX_INIT_FAILED, .stage = (uint32_t)stage, .error = -error});
+    _exit(1);
+}
+
+/* The control fds have to survive the exec of this program; they shall not survive the next. */
+static int secure_self(void)
+{
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        return -errno;
+    for (int fd = SBX_INIT_FD_CONTROL; fd <= SBX_INIT_FD_SECCOMP; fd++) {
+        if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+            return -errno;
+    }
+    return close_range(SBX_INIT_FD_SECCOMP + 1, ~0U, 0) < 0 ? -errno : 0;
+}
+
+enum unpack_role {
+    UNPACK_FIRST,     /* the user of the program; writes nothing when a file is read-only */
+    UNPACK_READ_ONLY, /* the user 0 without any capability */
+    UNPACK_REST,      /* the user of the program */
+};
+
+static int unpack(int workspace_fd, enum unpack_role role)
+{
+    /* A file beyond the size limit is EFBIG, not a signal. */
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sbx_payload_reader reader;
+    int r;
+
+    (void)sigaction(SIGXFSZ, &ignore, NULL);
+    r = cr_privilege_drop(role == UNPACK_READ_ONLY ? 0 : SBX_PROGRAM_UID, SBX_PROGRAM_GID, NULL);
+    if (r < 0)
+        return r;
+    (void)close(SBX_INIT_FD_CONTROL);
+    r = sbx_payload_map(SBX_INIT_FD_PAYLOAD, &reader);
+    if (r == 0 && role == UNPACK_FIRST)
+        r = sbx_unpack_has_read_only(reader);
+    if (r < 0)
+        return r;
+    if (r > 0)
+        return -UNPACK_HAS_READ_ONLY;
+    return sbx_unpack_files(reader, workspace_fd,
+                            role == UNPACK_READ_ONLY ? SBX_UNPACK_READ_ONLY : SBX_UNPACK_WRITABLE);
+}
+
+/* Returns what unpack() returned in a child, or -EIO when the child died of a signal. */
+static int unpack_in_child(int workspace_fd, enum unpack_role role)
+{
+    const pid_t pid = fork();
+    int status;
+
+    if (pid < 0)
+        return -errno;
+    if (pid == 0)
+        _exit(-unpack(workspace_fd, role));
+    while (waitpid(pid, &status, 0) < 0) {
+        if (errno != EINTR)
+            return -errno;
+    }
+    return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+}
+
+/*
+ * Read-only files: the workspace and their folders are taken from the program
+ * (owner 0, its group, sticky), so that it can add files but neither remove
+ * nor rename these, nor their folders; and the files belong to the user 0, so
+ * that it cannot change their mode.
+ */
+static int place_files(void)
+{
+    CR_AUTO_CLOSE int workspace_fd =
+        open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int r;
+
+    if (workspace_fd < 0)
+        return -errno;
+    r = unpack_in_child(workspace_fd, UNPACK_FIRST);
+    if (r != -UNPACK_HAS_READ_ONLY)
+        return r;
+    if (fchown(workspace_fd, 0, SBX_PROGRAM_GID) < 0 ||
+        fchmod(workspace_fd, WORKSPACE_MODE_SHARED) < 0)
+        return -errno;
+    r = unpack_in_child(workspace_fd, UNPACK_READ_ONLY);
+    return r < 0 ? r : unpack_in_child(workspace_fd, UNPACK_REST);
+}
+
+/* The end of the connection means that the backend is gone. */
+static int wait_for_go(void)
+{
+    struct sbx_init_msg msg;
+    ssize_t size;
+
+    do {
+        size = recv(SBX_INIT_FD_CONTROL, &msg, sizeof(msg), 0);
+    } while (size < 0 && errno == EINTR);
+    return size == (ssize_t)sizeof(msg) && msg.event == SBX_INIT_GO ? 0 : -EPIPE;
+}
+
+/* Waits until the report pipe closes at the program's exec. */
+static void check_started(int report_fd)
+{
+    struct sbx_program_failure failure;
+    ssize_t size;
+
+    do {
+        size = read(report_fd, &failure, sizeof(failure));
+    } while (size < 0 && errno == EINTR);
+    if (size == (ssize_t)sizeof(failure))
+        fail((enum sbx_stage)failure.stage, -failure.error);
+    if (size != 0)
+        fail(SBX_STAGE_INIT, -EIO);
+}
+
+static pid_t start_program(void)
+{
+    int report[2];
+    pid_t pid;
+
+    if (chdir(WORKSPACE) < 0)
+        fail(SBX_STAGE_MOUNT, -errno);
+    if (pipe2(report, O_CLOEXEC) < 0)
+        fail(SBX_STAGE_INIT, -errno);
+    pid = fork();
+    if (pid < 0)
+        fail(SBX_STAGE_CLONE, -errno);
+    if (pid == 0) {
+        (void)close(SBX_INIT_FD_CONTROL); /* before it reads a byte of the payload */
+        sbx_program_become(SBX_INIT_FD_PAYLOAD, SBX_INIT_FD_SECCOMP, report[1]);
+    }
+    (void)close(report[1]);
+    /* So that a pipe ends when the program closes it, not when pid 1 does. */
+    for (int fd = 0; fd < SBX_INIT_FD_CONTROL; fd++)
+        (void)close(fd);
+    check_started(report[0]);
+    (void)close(report[0]);
+    return pid;
+}
+
+/* Adopted processes are reaped as they come. */
+static int reap_until(pid_t leader)
+{
+    int status = 0;
+
+    for (;;) {
+        const pid_t pid = waitpid(-1, &status, 0);
+
+        if (pid == leader)
+            return status;
+        if (pid < 0 && errno != EINTR)
+            fail(SBX_STAGE_INIT, -errno);
+    }
+}
+
+/* Ends what the leader left running; one kill(2) for all, so that no fork slips through. */
+static uint32_t kill_leftovers(void)
+{
+    uint32_t count = 0;
+    int status;
+
+    if (kill(-1, SIGKILL) < 0)
+        return 0; /* ESRCH: nobody is left */
+    for (;;) {
+        const pid_t pid = waitpid(-1, &status, 0);
+
+        if (pid > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+            count++;
+        if (pid < 0 && errno != EINTR)
+            return count;
+    }
+}
+
+int main(void)
+{
+    struct sbx_init_msg exited = {.event = SBX_INIT_EXITED};
+    int r;
+
+    r = secure_self();
+    if (r < 0)
+        fail(SBX_STAGE_INIT, r);
+    r = place_files();
+    if (r < 0)
+        fail(SBX_STAGE_PAYLOAD, r);
+    if (send_event((struct sbx_init_msg){.event = SBX_INIT_READY}) < 0 || wait_for_go() < 0)
+        return 1;
+    exited.wait_status = reap_until(start_program());
+    exited.leftovers = kill_leftovers();
+    return send_event(exited) < 0 ? 1 : 0;
+}

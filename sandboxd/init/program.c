@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/init/program.h"
+
+#include "common/privilege.h"
+#include "sandboxd/init/payload_map.h"
+#include "sandboxd/wire/msg.h"
+#include "sandboxd/wire/payload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define REPORT_FD 3
+#define FILE_CREATION_MASK 022
+
+struct vectors {
+    char **argv;
+    char **envp;
+};
+
+_Noreturn static void fail(int report_fd, enum sbx_stage stage, int error)
+{
+    const struct sbx_program_failure failure = {.stage = (uint32_t)stage, .error = -error};
+
+    (void)!write(report_fd, &failure, sizeof(failure));
+    _exit(127);
+}
+
+/* sandbox-init blocks and ignores nothing, but what the backend left behind is not the program's.
+ */
+static int reset_signals(void)
+{
+    const struct sigaction action = {.sa_handler = SIG_DFL};
+    sigset_t none;
+
+    for (int number = 1; number <= SIGRTMAX; number++)
+        (void)sigaction(number, &action, NULL); /* EINVAL for KILL, STOP and those of the libc */
+    (void)sigemptyset(&none);
+    return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
+}
+
+/* The report pipe becomes 3 and closes at exec; everything behind it goes now. */
+static int close_inherited(int report_fd)
+{
+    if (report_fd != REPORT_FD && dup3(report_fd, REPORT_FD, O_CLOEXEC) < 0)
+        return -errno;
+    return close_range(REPORT_FD + 1, ~0U, 0) < 0 ? -errno : 0;
+}
+
+static int load_filter(const struct sock_fprog *program)
+{
+    /* Without TSYNC and LOG: there is one thread, and a log line per denied call would let a
+     * program fill the host's log. */
+    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program) < 0 ? -errno : 0;
+}
+
+/* Maps the filter, which is written before any payload exists and sealed. */
+static int map_filter(int fd, struct sock_fprog *ret_program)
+{
+    struct stat info;
+    void *data;
+
+    if (fstat(fd, &info) < 0)
+        return -errno;
+    if (info.st_size <= 0 || (size_t)info.st_size % sizeof(struct sock_filter) != 0 ||
+        (size_t)info.st_size / sizeof(struct sock_filter) > BPF_MAXINSNS)
+        return -EPROTO;
+    data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED)
+        return -errno;
+    ret_program->len = (unsigned short)((size_t)info.st_size / sizeof(struct sock_filter));
+    ret_program->filter = data;
+    return 0;
+}
+
+/* "name=data" or "data" as a C string at `at`; returns the byte behind it. */
+static char *copy_text(char *at, const struct sbx_payload_item *item)
+{
+    if (item->record.kind == SBX_PAYLOAD_ENV) {
+        memcpy(at, item->name, item->record.name_size);
+        at += item->record.name_size;
+        *at++ = '=';
+    }
+    memcpy(at, item->data, (size_t)item->record.data_size);
+    at += item->record.data_size;
+    *at = 0;
+    return at + 1;
+}
+
+/* Fills in one NULL-terminated vector from the records of one kind; returns its length. */
+static int fill_vector(struct sbx_payload_reader reader, enum sbx_payload_kind kind, char **vector,
+                       char **text)
+{
+    struct sbx_payload_item item;
+    int count = 0;
+    int r;
+
+    while ((r = sbx_payload_next(&reader, &item)) == 1) {
+        if (item.record.kind != (uint32_t)kind)
+            continue;
+        vector[count++] = *text;
+        *text = copy_text(*text, &item);
+    }
+    vector[count] = NULL;
+    return r < 0 ? r : count;
+}
+
+/* There is room for every pointer and text: a text needs no more than its record in the payload. */
+static int build_vectors(struct sbx_payload_reader reader, struct vectors *ret_vectors)
+{
+    const size_t pointers = (size_t)reader.left + 2; /* and two NULLs */
+    const size_t room = pointers * sizeof(char *) + reader.size;
+    char **table;
+    char *text;
+    int count;
+    int r;
+
+    table = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (table == MAP_FAILED)
+        return -errno;
+    text = (char *)(table + pointers);
+    count = fill_vector(reader, SBX_PAYLOAD_ARG, table, &text);
+    if (count < 0)
+        return count;
+    if (count == 0 || table[0][0] != '/')
+        return -EPROTO;
+    r = fill_vector(reader, SBX_PAYLOAD_ENV, table + count + 1, &text);
+    if (r < 0)
+        return r;
+    ret_vectors->argv = table;
+    ret_vectors->envp = table + count + 1;
+    return 0;
+}
+
+static int drop_privileges(void)
+{
+    int r = cr_privilege_drop(SBX_PROGRAM_UID, SBX_PROGRAM_GID, NULL);
+
+    if (r < 0)
+        return r;
+    /* A change of ids clears it, so it comes behind. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+        return -errno;
+    return getppid() == 1 ? 0 : -ESRCH;
+}
+
+_Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd)
+{
+    struct sbx_payload_reader reader;
+    struct sock_fprog filter;
+    struct vectors vectors = {NULL, NULL};
+    int r;
+
+    r = map_filter(seccomp_fd, &filter);
+    if (r < 0)
+        fail(report_fd, SBX_STAGE_SECCOMP, r);
+    r = reset_signals();
+    if (r == 0)
+        r = setsid() < 0 ? -errno : 0;
+    if (r == 0)
+        r = drop_privileges();
+    if (r < 0)
+        fail(report_fd, SBX_STAGE_IDENTITY, r);
+    r = sbx_payload_map(payload_fd, &reader);
+    if (r == 0)
+        r = build_vectors(reader, &vectors);
+    if (r < 0)
+        fail(report_fd, SBX_STAGE_PAYLOAD, r);
+    r = close_inherited(report_fd);
+    if (r < 0)
+        fail(report_fd, SBX_STAGE_INIT, r);
+    (void)umask(FILE_CREATION_MASK);
+    /* Last: from here on only what the filter allows, which is execve, write and exit_group. */
+    r = load_filter(&filter);
+    if (r < 0)
+        fail(REPORT_FD, SBX_STAGE_SECCOMP, r);
+    (void)execve(vectors.argv[0], vectors.argv, vectors.envp);
+    fail(REPORT_FD, SBX_STAGE_EXEC, -errno);
+}
