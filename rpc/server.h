@@ -102,6 +102,9 @@ bool rpc_call_metadata(const struct rpc_call *call, const char *key, const char 
 /* Who called. Borrowed until the call is freed. */
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
 
+/* "/package.Service/Method"; static storage. */
+const char *rpc_call_path(const struct rpc_call *call);
+
 /* The handler's own state. */
 void rpc_call_set_user(struct rpc_call *call, void *user);
 void *rpc_call_user(const struct rpc_call *call);
@@ -118,8 +121,8 @@ struct rpc_peer {
     char address[64]; /* for logs */
 };
 
-/* Decides about a call before its handler sees it. Returns true to let it in; else fills in
- * `ret_status`. */
+/* Decides about a call before its handler sees it, health and reflection included. Returns true to
+ * let it in; else fills in `ret_status`. Completion queue thread. */
 typedef bool (*rpc_authorize)(void *context, const struct rpc_call *call,
                               struct rpc_status *ret_status);
 
@@ -130,7 +133,9 @@ struct rpc_server_options {
     size_t max_metadata_bytes; /* 0: 16 KiB */
     uint32_t max_calls;   /* live calls of the whole server; 0: 4,096. More: RESOURCE_EXHAUSTED */
     uint32_t max_streams; /* per connection; 0: 256 */
-    size_t memory_quota_bytes;     /* message buffers of gRPC core; 0: 128 MiB */
+    size_t memory_quota_bytes;   /* message buffers of gRPC core; 0: 128 MiB */
+    uint32_t request_timeout_ms; /* until the first message is there; 0: 20,000 */
+    uint32_t write_timeout_ms; /* a client that reads nothing for so long is cut off; 0: 120,000 */
     const uint8_t *descriptor_set; /* serialized FileDescriptorSet for reflection; NULL: no
                                       reflection. Borrowed */
     size_t descriptor_set_size;
