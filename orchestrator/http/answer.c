@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/http/answer.h"
+
+#include "common/auto.h"
+#include "common/clock.h"
+#include "orchestrator/http/connection.h"
+#include "orchestrator/http/exchange.h"
+#include "orchestrator/http/private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What libmicrohttpd asks of a stream at a time. Bounds its buffer per stream. */
+#define STREAM_BLOCK_SIZE 4096
+/* A reader of one large answer must take at least so many bytes in a second. */
+#define MIN_READ_RATE 65536
+
+struct header {
+    const char *name;
+    const char *value;
+};
+
+/* Answers hold code and program output: they are data, never a page, and never cached. */
+static const struct header common_headers[] = {
+    {"X-Content-Type-Options", "nosniff"},
+    {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
+    {"Cross-Origin-Resource-Policy", "same-origin"},
+    {"Referrer-Policy", "no-referrer"},
+};
+
+static const struct header json_headers[] = {
+    {"Content-Type", "application/json"},
+    {"Cache-Control", "no-store"},
+};
+
+/* X-Accel-Buffering: nginx must not hold events back. */
+static const struct header stream_headers[] = {
+    {"Content-Type", "text/event-stream"},
+    {"Cache-Control", "no-cache, no-transform"},
+    {"X-Accel-Buffering", "no"},
+};
+
+static bool add_headers(struct MHD_Response *response, const struct header *headers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (MHD_add_response_header(response, headers[i].name, headers[i].value) != MHD_YES)
+            return false;
+    }
+    return true;
+}
+
+static bool add_own_headers(struct MHD_Response *response, const struct agt_exchange *exchange)
+{
+    char seconds[16];
+
+    if (exchange->allow &&
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, exchange->allow) != MHD_YES)
+        return false;
+    if (exchange->http_status == MHD_HTTP_UNAUTHORIZED &&
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer") != MHD_YES)
+        return false;
+    if (exchange->retry_after_s <= 0)
+        return true;
+    (void)snprintf(seconds, sizeof(seconds), "%d", exchange->retry_after_s);
+    return MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds) == MHD_YES;
+}
+
+/* MHD_ContentReaderCallback. */
+static ssize_t read_stream(void *cls, uint64_t position, char *buffer, size_t max)
+{
+    struct agt_exchange *exchange = cls;
+    struct cr_buf *out = &exchange->out;
+    size_t size;
+
+    (void)position;
+    if (exchange->has_stopped && !exchange->is_ended)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (exchange->out_sent == out->size && !exchange->is_ended) {
+        cr_buf_clear(out);
+        exchange->out_sent = 0;
+        exchange->operation->fill(exchange);
+    }
+    size = out->size - exchange->out_sent;
+    if (size > 0) {
+        size = size < max ? size : max;
+        memcpy(buffer, out->data + exchange->out_sent, size);
+        exchange->out_sent += size;
+        exchange->last_sent_ns = cr_clock_mono_ns();
+        /* Met when the reader is called again: then the client has taken these bytes. */
+        agt_connection_set_deadline(exchange->connection, exchange->http->options.write_timeout_ms);
+        return (ssize_t)size;
+    }
+    if (exchange->is_ended)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    agt_connection_clear_deadline(exchange->connection);
+    exchange->is_suspended = true;
+    MHD_suspend_connection(exchange->mhd);
+    return 0;
+}
+
+static struct MHD_Response *new_stream_response(struct agt_exchange *exchange)
+{
+    struct MHD_Response *response = MHD_create_response_from_callback(
+        MHD_SIZE_UNKNOWN, STREAM_BLOCK_SIZE, read_stream, exchange, NULL);
+
+    if (response && !add_headers(response, stream_headers, CR_ARRAY_SIZE(stream_headers))) {
+        MHD_destroy_response(response);
+        return NULL;
+    }
+    return response;
+}
+
+static struct MHD_Response *new_json_response(struct agt_exchange *exchange)
+{
+    size_t size = exchange->out.size;
+    char *text = cr_buf_take_str(&exchange->out);
+    struct MHD_Response *response;
+
+    if (!text)
+        return NULL;
+    response = MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
+    if (!response) {
+        free(text);
+        return NULL;
+    }
+    if (size > 0 && !add_headers(response, json_headers, CR_ARRAY_SIZE(json_headers))) {
+        MHD_destroy_response(response);
+        return NULL;
+    }
+    agt_connection_set_deadline(exchange->connection,
+                                (int64_t)exchange->http->options.write_timeout_ms +
+                                    (int64_t)(size / MIN_READ_RATE) * 1000);
+    return response;
+}
+
+enum MHD_Result agt_answer_queue(struct agt_exchange *exchange)
+{
+    struct MHD_Response *response =
+        exchange->is_stream ? new_stream_response(exchange) : new_json_response(exchange);
+    enum MHD_Result result = MHD_NO;
+
+    if (!response)
+        return MHD_NO;
+    if (add_headers(response, common_headers, CR_ARRAY_SIZE(common_headers)) &&
+        add_own_headers(response, exchange))
+        result = MHD_queue_response(exchange->mhd, (unsigned)exchange->http_status, response);
+    MHD_destroy_response(response);
+    exchange->phase = AGT_EXCHANGE_ANSWERING;
+    return result;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/http/connection.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "orchestrator/http/exchange.h"
+#include "orchestrator/http/private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+static void link_connection(struct agt_http *http, struct agt_connection *connection)
+{
+    connection->next = http->head;
+    if (http->head)
+        http->head->prev = connection;
+    http->head = connection;
+}
+
+static void unlink_connection(struct agt_http *http, struct agt_connection *connection)
+{
+    if (connection->prev)
+        connection->prev->next = connection->next;
+    else
+        http->head = connection->next;
+    if (connection->next)
+        connection->next->prev = connection->prev;
+}
+
+static struct agt_connection *open_connection(struct agt_http *http, struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct agt_connection *connection = calloc(1, sizeof(*connection));
+    /* libmicrohttpd does not look at a suspended connection, so we watch for its end ourselves. */
+    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = connection};
+
+    if (!connection || !info) {
+        free(connection);
+        return NULL;
+    }
+    connection->http = http;
+    connection->fd = info->connect_fd;
+    connection->is_surplus =
+        atomic_fetch_add(&http->connection_count, 1) >= http->options.max_connections;
+    if (epoll_ctl(http->epoll_fd, EPOLL_CTL_ADD, connection->fd, &event) < 0)
+        cr_log_warn("cannot watch an http connection, ignoring errno=%d", errno);
+    agt_connection_set_deadline(connection, http->options.header_timeout_ms);
+    link_connection(http, connection);
+    return connection;
+}
+
+static void close_connection(struct agt_connection *connection)
+{
+    struct agt_http *http = connection->http;
+
+    (void)epoll_ctl(http->epoll_fd, EPOLL_CTL_DEL, connection->fd, NULL);
+    agt_exchange_end(connection);
+    unlink_connection(http, connection);
+    atomic_fetch_sub(&http->connection_count, 1);
+    free(connection);
+}
+
+void agt_connection_notify(void *cls, struct MHD_Connection *mhd, void **socket_context,
+                           enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *socket_context = open_connection(cls, mhd);
+    } else if (*socket_context) {
+        close_connection(*socket_context);
+        *socket_context = NULL;
+    }
+}
+
+struct agt_connection *agt_connection_of(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info ? info->socket_context : NULL;
+}
+
+void agt_connection_set_deadline(struct agt_connection *connection, int64_t timeout_ms)
+{
+    connection->deadline_ns = cr_clock_mono_ns() + timeout_ms * CR_NS_PER_MS;
+}
+
+void agt_connection_clear_deadline(struct agt_connection *connection)
+{
+    connection->deadline_ns = AGT_NEVER_NS;
+}
+
+void agt_connection_hang_up(struct agt_connection *connection)
+{
+    connection->has_left = true;
+    if (connection->exchange)
+        agt_exchange_hang_up(connection->exchange);
+}
+
+void agt_connection_shut(struct agt_connection *connection)
+{
+    agt_connection_clear_deadline(connection);
+    (void)shutdown(connection->fd, SHUT_RDWR);
+}
+
+void agt_connection_tick_all(struct agt_http *http, int64_t now_ns)
+{
+    struct agt_connection *next;
+
+    for (struct agt_connection *connection = http->head; connection; connection = next) {
+        next = connection->next;
+        if (connection->deadline_ns <= now_ns)
+            agt_connection_shut(connection);
+        else if (connection->exchange)
+            agt_exchange_tick(connection->exchange, now_ns);
+    }
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/http/exchange.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "orchestrator/http/answer.h"
+#include "orchestrator/http/connection.h"
+#include "orchestrator/http/handlers.h"
+#include "orchestrator/http/private.h"
+#include "orchestrator/http/problem.h"
+#include "orchestrator/http/sse.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * An answer, or what of a stream waits for its reader. The largest is an
+ * execution with both streams at their largest and base64 beside the text.
+ */
+#define OUT_CAP ((size_t)96 << 20)
+
+static void (*const handlers[AGT_ROUTE_COUNT])(struct agt_exchange *exchange) = {
+    [AGT_ROUTE_INDEX] = agt_handle_index,       [AGT_ROUTE_LIVEZ] = agt_handle_livez,
+    [AGT_ROUTE_READYZ] = agt_handle_readyz,     [AGT_ROUTE_HEALTH] = agt_handle_health,
+    [AGT_ROUTE_RUNTIMES] = agt_handle_runtimes, [AGT_ROUTE_GENERATE] = agt_handle_generate,
+    [AGT_ROUTE_STREAM] = agt_handle_stream,     [AGT_ROUTE_EXECUTE] = agt_handle_execute,
+};
+
+/* ---- life ---- */
+
+struct agt_exchange *agt_exchange_ref(struct agt_exchange *exchange)
+{
+    atomic_fetch_add(&exchange->refs, 1);
+    return exchange;
+}
+
+struct agt_exchange *agt_exchange_unref(struct agt_exchange *exchange)
+{
+    struct agt_http *http;
+
+    if (!exchange || atomic_fetch_sub(&exchange->refs, 1) != 1)
+        return NULL;
+    http = exchange->http;
+    if (exchange->operation)
+        exchange->operation->free(exchange->user);
+    cr_buf_done(&exchange->body);
+    cr_buf_done(&exchange->out);
+    free(exchange->raw_url);
+    free(exchange);
+    /* Last: the server may be gone after it. */
+    atomic_fetch_sub(&http->exchange_count, 1);
+    return NULL;
+}
+
+void *agt_exchange_on_url(void *cls, const char *url, struct MHD_Connection *mhd)
+{
+    struct agt_http *http = cls;
+    struct agt_connection *connection = agt_connection_of(mhd);
+    struct agt_exchange *exchange;
+
+    if (!connection)
+        return NULL;
+    agt_exchange_end(connection);
+    exchange = calloc(1, sizeof(*exchange));
+    if (!exchange)
+        return NULL;
+    atomic_init(&exchange->refs, 1);
+    atomic_fetch_add(&http->exchange_count, 1);
+    exchange->http = http;
+    exchange->connection = connection;
+    exchange->mhd = mhd;
+    exchange->raw_url = strdup(url);
+    cr_buf_init(&exchange->body, 0);
+    cr_buf_init(&exchange->out, OUT_CAP);
+    connection->exchange = exchange;
+    return exchange;
+}
+
+static void release_body(struct agt_exchange *exchange)
+{
+    exchange->http->body_memory -= exchange->body.size;
+    cr_buf_done(&exchange->body);
+}
+
+static void stop(struct agt_exchange *exchange)
+{
+    if (exchange->has_stopped)
+        return;
+    exchange->has_stopped = true;
+    if (exchange->operation)
+        exchange->operation->stop(exchange);
+}
+
+void agt_exchange_end(struct agt_connection *connection)
+{
+    struct agt_exchange *exchange = connection->exchange;
+
+    if (!exchange)
+        return;
+    connection->exchange = NULL;
+    stop(exchange);
+    release_body(exchange);
+    exchange->connection = NULL;
+    exchange->mhd = NULL;
+    agt_exchange_unref(exchange);
+}
+
+void agt_exchange_on_completed(void *cls, struct MHD_Connection *mhd, void **request_context,
+                               enum MHD_RequestTerminationCode code)
+{
+    struct agt_http *http = cls;
+    struct agt_connection *connection = agt_connection_of(mhd);
+
+    (void)code;
+    *request_context = NULL;
+    if (!connection)
+        return;
+    agt_exchange_end(connection);
+    agt_connection_set_deadline(connection, http->options.header_timeout_ms);
+}
+
+/* ---- reading ---- */
+
+static enum MHD_Result note_header(void *cls, enum MHD_ValueKind kind, const char *key,
+                                   size_t key_size, const char *value, size_t value_size)
+{
+    (void)kind;
+    (void)key_size;
+    (void)value_size;
+    agt_request_note(cls, key, value);
+    return MHD_YES;
+}
+
+static bool check(struct agt_exchange *exchange, const char *method, struct agt_problem *problem)
+{
+    struct agt_request request = {.method = method, .raw_url = exchange->raw_url};
+
+    if (exchange->connection->is_surplus || !exchange->raw_url) {
+        agt_problem_set(problem, MHD_HTTP_SERVICE_UNAVAILABLE, RPC_UNAVAILABLE,
+                        "too many connections; try again");
+        return false;
+    }
+    (void)MHD_get_connection_values_n(exchange->mhd, MHD_HEADER_KIND, note_header, &request);
+    if (!agt_request_check(&request, &exchange->http->rules, &exchange->route, problem))
+        return false;
+    exchange->wants_events = agt_request_wants_events(request.accept.value);
+    exchange->is_options = strcmp(method, "OPTIONS") == 0;
+    exchange->body.cap = exchange->route->body_cap;
+    return true;
+}
+
+static enum MHD_Result begin(struct agt_exchange *exchange, const char *method)
+{
+    struct agt_problem problem;
+
+    /* An answer within this first call makes libmicrohttpd close the connection behind it. */
+    if (!check(exchange, method, &problem)) {
+        agt_exchange_fail(exchange, &problem);
+        return agt_answer_queue(exchange);
+    }
+    exchange->phase = AGT_EXCHANGE_READING;
+    agt_connection_set_deadline(exchange->connection, exchange->http->options.body_timeout_ms);
+    return MHD_YES;
+}
+
+/* Swallows what it may not keep, so that the client reads the answer behind its body. */
+static void take_body(struct agt_exchange *exchange, const char *data, size_t size)
+{
+    struct agt_http *http = exchange->http;
+    size_t cap = exchange->route->body_cap;
+
+    exchange->body_seen += size;
+    if (exchange->body_problem == 0) {
+        if (exchange->body_seen > cap)
+            exchange->body_problem = MHD_HTTP_CONTENT_TOO_LARGE;
+        else if (http->body_memory + size > http->options.max_body_memory ||
+                 cr_buf_add(&exchange->body, data, size) < 0)
+            exchange->body_problem = MHD_HTTP_SERVICE_UNAVAILABLE;
+        else
+            http->body_memory += size;
+    }
+    if (exchange->body_problem != 0)
+        release_body(exchange);
+    if (exchange->body_seen > 2 * cap)
+        agt_connection_shut(exchange->connection);
+}
+
+static void fail_body(struct agt_exchange *exchange)
+{
+    struct agt_problem problem;
+
+    if (exchange->body_problem == MHD_HTTP_CONTENT_TOO_LARGE)
+        agt_problem_set(&problem, exchange->body_problem, RPC_RESOURCE_EXHAUSTED,
+                        "the body is larger than the %zu bytes that %s takes",
+                        exchange->route->body_cap, exchange->route->path);
+    else
+        agt_problem_set(&problem, exchange->body_problem, RPC_RESOURCE_EXHAUSTED,
+                        "too many large requests at one time; try again");
+    agt_exchange_fail(exchange, &problem);
+}
+
+/* ---- handling ---- */
+
+static void fail_draining(struct agt_exchange *exchange)
+{
+    struct agt_problem problem;
+
+    agt_problem_set(&problem, MHD_HTTP_SERVICE_UNAVAILABLE, RPC_UNAVAILABLE,
+                    "the server is shutting down; try again");
+    agt_exchange_fail(exchange, &problem);
+}
+
+static void resume(struct agt_exchange *exchange)
+{
+    if (!exchange->is_suspended)
+        return;
+    exchange->is_suspended = false;
+    MHD_resume_connection(exchange->mhd);
+}
+
+/* Answers when there is an answer, else waits for one. */
+static enum MHD_Result settle(struct agt_exchange *exchange)
+{
+    if (exchange->http_status != 0)
+        return agt_answer_queue(exchange);
+    if (exchange->has_stopped || (exchange->connection->has_left && exchange->route->is_costly))
+        return MHD_NO;
+    exchange->is_suspended = true;
+    MHD_suspend_connection(exchange->mhd);
+    return MHD_YES;
+}
+
+static enum MHD_Result dispatch(struct agt_exchange *exchange)
+{
+    exchange->phase = AGT_EXCHANGE_HANDLING;
+    agt_connection_clear_deadline(exchange->connection);
+    if (exchange->is_options) {
+        exchange->http_status = MHD_HTTP_NO_CONTENT;
+        exchange->allow = exchange->route->allow;
+    } else if (exchange->body_problem != 0) {
+        fail_body(exchange);
+    } else if (atomic_load(&exchange->http->must_quiesce) && !exchange->route->is_probe) {
+        fail_draining(exchange);
+    } else {
+        handlers[exchange->route->id](exchange);
+    }
+    release_body(exchange);
+    return settle(exchange);
+}
+
+enum MHD_Result agt_exchange_on_request(void *cls, struct MHD_Connection *mhd, const char *url,
+                                        const char *method, const char *version,
+                                        const char *upload_data, size_t *upload_data_size,
+                                        void **request_context)
+{
+    struct agt_exchange *exchange = *request_context;
+
+    (void)cls;
+    (void)mhd;
+    (void)url;
+    (void)version;
+    if (!exchange)
+        return MHD_NO;
+    switch (exchange->phase) {
+    case AGT_EXCHANGE_NEW:
+        return begin(exchange, method);
+    case AGT_EXCHANGE_READING:
+        if (*upload_data_size == 0)
+            return dispatch(exchange);
+        take_body(exchange, upload_data, *upload_data_size);
+        *upload_data_size = 0;
+        return MHD_YES;
+    case AGT_EXCHANGE_HANDLING:
+        return settle(exchange);
+    case AGT_EXCHANGE_ANSWERING:
+    default:
+        return MHD_NO;
+    }
+}
+
+void agt_exchange_hang_up(struct agt_exchange *exchange)
+{
+    if (!exchange->route || !exchange->route->is_costly)
+        return;
+    if (exchange->phase == AGT_EXCHANGE_HANDLING) {
+        stop(exchange);
+        resume(exchange);
+    } else if (exchange->phase == AGT_EXCHANGE_ANSWERING && exchange->is_stream) {
+        stop(exchange);
+        agt_connection_shut(exchange->connection);
+        resume(exchange);
+    }
+}
+
+void agt_exchange_tick(struct agt_exchange *exchange, int64_t now_ns)
+{
+    int64_t silence_ns = (int64_t)exchange->http->options.heartbeat_ms * CR_NS_PER_MS;
+
+    if (exchange->phase != AGT_EXCHANGE_ANSWERING || !exchange->is_suspended ||
+        now_ns - exchange->last_sent_ns < silence_ns)
+        return;
+    if (agt_sse_add_heartbeat(&exchange->out) == 0)
+        resume(exchange);
+}
+
+void agt_exchange_wake(struct agt_exchange *exchange)
+{
+    if (atomic_exchange(&exchange->is_posted, true))
+        return;
+    agt_exchange_ref(exchange);
+    /* Urgent: at most one per exchange, whose number the connection cap bounds. */
+    (void)cr_mailbox_post(exchange->http->mailbox, &exchange->mail, true);
+}
+
+void agt_exchange_on_mail(struct agt_exchange *exchange)
+{
+    /* First, so that a wake from now on posts again. */
+    atomic_store(&exchange->is_posted, false);
+    if (exchange->connection && !exchange->has_stopped) {
+        if (exchange->phase == AGT_EXCHANGE_HANDLING && exchange->http_status == 0)
+            exchange->operation->on_wake(exchange);
+        if (exchange->http_status != 0)
+            resume(exchange);
+    }
+    agt_exchange_unref(exchange);
+}
+
+void agt_exchange_shut_down(struct agt_exchange *exchange)
+{
+    bool has_answer = exchange->http_status != 0;
+
+    stop(exchange);
+    if (exchange->is_stream && !exchange->is_ended) {
+        (void)agt_sse_add_event(&exchange->out, 0, "shutdown", "{}");
+        exchange->is_ended = true;
+    } else if (exchange->phase == AGT_EXCHANGE_HANDLING && !has_answer) {
+        fail_draining(exchange);
+    } else if (!has_answer) {
+        agt_connection_shut(exchange->connection);
+    }
+    resume(exchange);
+}
+
+/* ---- answers ---- */
+
+void agt_exchange_answer(struct agt_exchange *exchange, int http_status)
+{
+    exchange->http_status = http_status;
+}
+
+void agt_exchange_fail(struct agt_exchange *exchange, const struct agt_problem *problem)
+{
+    cr_buf_clear(&exchange->out);
+    exchange->http_status = problem->http_status;
+    exchange->retry_after_s = agt_problem_retry_after_s(problem);
+    exchange->allow = problem->allow;
+    if (agt_problem_write(problem, &exchange->out) < 0)
+        cr_buf_clear(&exchange->out); /* Out of memory: the status alone must do. */
+}
+
+void agt_exchange_fail_internal(struct agt_exchange *exchange, const char *what, int error)
+{
+    struct agt_problem problem;
+
+    cr_log_error("http request failed path=%s what=%s errno=%d", exchange->route->path, what,
+                 -error);
+    agt_problem_set(&problem, MHD_HTTP_INTERNAL_SERVER_ERROR, RPC_INTERNAL,
+                    "the answer could not be made: %s", what);
+    agt_exchange_fail(exchange, &problem);
+}
+
+void agt_exchange_begin_stream(struct agt_exchange *exchange)
+{
+    exchange->http_status = MHD_HTTP_OK;
+    exchange->is_stream = true;
+    exchange->last_sent_ns = cr_clock_mono_ns();
+    if (agt_sse_add_preamble(&exchange->out) < 0)
+        agt_exchange_fail_internal(exchange, "begin a stream", -ENOMEM);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+struct agt_exchange;
+
+/*
+ * One function per route. Loop thread, with the whole body in exchange->body,
+ * which is gone after the return. Each either answers (agt_exchange_answer,
+ * _fail, _begin_stream) or sets exchange->operation and answers later.
+ */
+void agt_handle_index(struct agt_exchange *exchange);
+void agt_handle_livez(struct agt_exchange *exchange);
+void agt_handle_readyz(struct agt_exchange *exchange);
+void agt_handle_health(struct agt_exchange *exchange);
+void agt_handle_runtimes(struct agt_exchange *exchange);
+void agt_handle_generate(struct agt_exchange *exchange);
+void agt_handle_stream(struct agt_exchange *exchange);
+void agt_handle_execute(struct agt_exchange *exchange);

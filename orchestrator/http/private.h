@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "common/listen.h"
+#include "orchestrator/http/request.h"
+#include "orchestrator/http/server.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <microhttpd.h>
+
+struct agt_connection;
+struct cr_mailbox;
+
+#define AGT_NEVER_NS INT64_MAX
+
+/*
+ * The server, as its own files see it. Members without a note belong to the
+ * loop thread once it runs, and do not change after agt_http_new() otherwise.
+ */
+struct agt_http {
+    struct agt_http_options options; /* defaults filled in; its strings are not kept */
+    struct agt_request_rules rules;
+    char *allowed_hosts; /* owned; rules points to it */
+    char *token;         /* owned; rules points to it; wiped at the end */
+    struct cr_listen listen;
+    uint16_t port;
+    struct MHD_Daemon *daemon;
+    int epoll_fd;
+    int wake_fd;                /* eventfd: look at the flags below */
+    struct cr_mailbox *mailbox; /* of exchanges; any thread posts */
+    pthread_t thread;
+    bool is_started; /* owner's thread: start and stop */
+    bool is_clean;   /* loop thread writes, owner reads after the join */
+
+    atomic_bool must_quiesce;
+    atomic_bool must_stop;
+    _Atomic int64_t stop_at_ns; /* set before must_stop */
+    atomic_uint connection_count;
+    atomic_uint exchange_count; /* objects alive; may be freed on foreign threads */
+
+    bool is_quiesced;
+    bool has_cancelled;          /* the grace has passed */
+    struct agt_connection *head; /* every open connection */
+    size_t body_memory;          /* bytes of request bodies held now */
+    int64_t next_tick_ns;
+};
+
+/* The body of the loop thread; `http` is a struct agt_http *. */
+void *agt_http_loop(void *http);
+
+/* Any thread: makes the loop look at its flags. */
+void agt_http_wake(struct agt_http *http);

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/http/call.h"
+#include "orchestrator/http/exchange.h"
+#include "orchestrator/http/handlers.h"
+#include "orchestrator/http/json_out.h"
+#include "orchestrator/http/private.h"
+#include "orchestrator/http/problem.h"
+#include "rpc/client.h"
+
+#include <crisol/sandbox/v1/sandbox.pb-c.h>
+
+/* Probes are asked every few seconds: an answer that is late counts as none. */
+#define PROBE_DEADLINE_MS 1000
+#define RUNTIMES_DEADLINE_MS 5000
+
+static const struct rpc_client_method get_capabilities = {
+    .path = "/crisol.sandbox.v1.SandboxService/GetCapabilities",
+    .request = &crisol__sandbox__v1__get_capabilities_request__descriptor,
+    .response = &crisol__sandbox__v1__get_capabilities_response__descriptor,
+};
+
+static const struct rpc_client_method list_runtimes = {
+    .path = "/crisol.sandbox.v1.SandboxService/ListRuntimes",
+    .request = &crisol__sandbox__v1__list_runtimes_request__descriptor,
+    .response = &crisol__sandbox__v1__list_runtimes_response__descriptor,
+};
+
+static void answer_written(struct agt_exchange *exchange, int written)
+{
+    if (written < 0)
+        agt_exchange_fail_internal(exchange, "write the answer", written);
+    else
+        agt_exchange_answer(exchange, MHD_HTTP_OK);
+}
+
+void agt_handle_index(struct agt_exchange *exchange)
+{
+    answer_written(exchange, agt_routes_write(&exchange->out));
+}
+
+static int write_ok(struct cr_buf *buf)
+{
+    return cr_buf_add_str(buf, "{\"status\":\"ok\"}");
+}
+
+void agt_handle_livez(struct agt_exchange *exchange)
+{
+    answer_written(exchange, write_ok(&exchange->out));
+}
+
+static void finish_readyz(struct agt_exchange *exchange, const struct rpc_status *status,
+                          const ProtobufCMessage *response)
+{
+    struct agt_problem problem;
+
+    (void)status;
+    if (response) {
+        answer_written(exchange, write_ok(&exchange->out));
+        return;
+    }
+    agt_problem_set(&problem, MHD_HTTP_SERVICE_UNAVAILABLE, RPC_UNAVAILABLE,
+                    "sandboxd does not answer");
+    agt_exchange_fail(exchange, &problem);
+}
+
+void agt_handle_readyz(struct agt_exchange *exchange)
+{
+    static const Crisol__Sandbox__V1__GetCapabilitiesRequest request =
+        CRISOL__SANDBOX__V1__GET_CAPABILITIES_REQUEST__INIT;
+    struct agt_problem problem;
+
+    if (atomic_load(&exchange->http->must_quiesce)) {
+        agt_problem_set(&problem, MHD_HTTP_SERVICE_UNAVAILABLE, RPC_UNAVAILABLE,
+                        "the server is shutting down");
+        agt_exchange_fail(exchange, &problem);
+        return;
+    }
+    agt_call_sandboxd(exchange, &get_capabilities, &request.base, PROBE_DEADLINE_MS, finish_readyz);
+}
+
+static const char *backend_name(Crisol__Sandbox__V1__Backend backend)
+{
+    switch (backend) {
+    case CRISOL__SANDBOX__V1__BACKEND__BACKEND_NATIVE:
+        return "native";
+    case CRISOL__SANDBOX__V1__BACKEND__BACKEND_DOCKER:
+        return "docker";
+    default:
+        return NULL;
+    }
+}
+
+/* The first four members are the original's; docker_available says that an engine answers. */
+static int write_health(const struct agt_http_options *options,
+                        const Crisol__Sandbox__V1__GetCapabilitiesResponse *capabilities,
+                        struct cr_buf *buf)
+{
+    const char *backend = capabilities ? backend_name(capabilities->backend) : NULL;
+    bool is_docker =
+        capabilities && capabilities->backend == CRISOL__SANDBOX__V1__BACKEND__BACKEND_DOCKER;
+    struct agt_json json;
+
+    agt_json_begin(&json, buf);
+    agt_json_open(&json, NULL, '{');
+    agt_json_str(&json, "status",
+                 capabilities && options->is_model_configured ? "healthy" : "degraded");
+    agt_json_bool(&json, "docker_available", is_docker);
+    agt_json_bool(&json, "gemini_configured", options->is_model_configured);
+    agt_json_str(&json, "version", options->version);
+    agt_json_bool(&json, "sandbox_available", capabilities != NULL);
+    if (backend)
+        agt_json_str(&json, "backend", backend);
+    else
+        agt_json_null(&json, "backend");
+    if (capabilities)
+        agt_json_str(&json, "sandbox_version", capabilities->version);
+    agt_json_close(&json, '}');
+    return agt_json_end(&json);
+}
+
+static void finish_health(struct agt_exchange *exchange, const struct rpc_status *status,
+                          const ProtobufCMessage *response)
+{
+    const void *capabilities = response;
+
+    (void)status;
+    answer_written(exchange, write_health(&exchange->http->options, capabilities, &exchange->out));
+}
+
+void agt_handle_health(struct agt_exchange *exchange)
+{
+    static const Crisol__Sandbox__V1__GetCapabilitiesRequest request =
+        CRISOL__SANDBOX__V1__GET_CAPABILITIES_REQUEST__INIT;
+
+    agt_call_sandboxd(exchange, &get_capabilities, &request.base, PROBE_DEADLINE_MS, finish_health);
+}
+
+static void finish_runtimes(struct agt_exchange *exchange, const struct rpc_status *status,
+                            const ProtobufCMessage *response)
+{
+    struct agt_problem problem;
+
+    if (response) {
+        answer_written(exchange, agt_json_add_message(&exchange->out, response, true));
+        return;
+    }
+    agt_problem_from_status(&problem, status);
+    agt_exchange_fail(exchange, &problem);
+}
+
+void agt_handle_runtimes(struct agt_exchange *exchange)
+{
+    static const Crisol__Sandbox__V1__ListRuntimesRequest request =
+        CRISOL__SANDBOX__V1__LIST_RUNTIMES_REQUEST__INIT;
+
+    agt_call_sandboxd(exchange, &list_runtimes, &request.base, RUNTIMES_DEADLINE_MS,
+                      finish_runtimes);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "orchestrator/http/routes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct agt_problem;
+
+/* A header as it came: how often, and the first value (borrowed). */
+struct agt_header {
+    uint32_t count;
+    const char *value; /* NULL when absent */
+};
+
+/* A request line and the headers that decide about a request. All borrowed. */
+struct agt_request {
+    const char *method;
+    const char *raw_url; /* the request target, undecoded */
+    struct agt_header host;
+    struct agt_header content_length;
+    struct agt_header transfer_encoding;
+    struct agt_header content_type;
+    struct agt_header content_encoding;
+    struct agt_header authorization;
+    struct agt_header accept;
+};
+
+/* Notes one header; unknown names are ignored. `value` is NUL-terminated. */
+void agt_request_note(struct agt_request *request, const char *name, const char *value);
+
+struct agt_request_rules {
+    const char *allowed_hosts; /* comma separated, lower case, without port; "*": any */
+    const char *token;         /* NULL: none asked for */
+};
+
+/*
+ * Pure. Decides what libmicrohttpd leaves to us: two Host or Content-Length
+ * headers, Transfer-Encoding other than "chunked" or beside Content-Length
+ * (request smuggling), absolute-form and encoded NUL or slash in the target,
+ * foreign Host names (DNS rebinding), token, method, content type, length.
+ * On success *ret_route is the row to serve. On failure *ret_problem is filled
+ * in; the connection is then closed, because its framing is not trusted.
+ */
+bool agt_request_check(const struct agt_request *request, const struct agt_request_rules *rules,
+                       const struct agt_route **ret_route, struct agt_problem *ret_problem);
+
+/* The client asks for server-sent events. */
+bool agt_request_wants_events(const char *accept);

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/graph/engine.h"
+#include "orchestrator/http/exchange.h"
+#include "orchestrator/http/handlers.h"
+#include "orchestrator/http/private.h"
+#include "orchestrator/http/problem.h"
+#include "orchestrator/http/run_body.h"
+#include "orchestrator/http/shape.h"
+#include "rpc/status.h"
+
+#include <crisol/agent/v1/agent.pb-c.h>
+#include <errno.h>
+#include <stdlib.h>
+
+/* Frames made ahead of the reader; what more there is stays with the engine, which bounds it. */
+#define FILL_SIZE ((size_t)64 << 10)
+/* JSON of one event; a result carries every attempt with its files. */
+#define EVENT_CAP ((size_t)32 << 20)
+
+/* The run of one /generate or /stream request. Loop thread only. */
+struct run {
+    struct agt_run *run;
+    struct agt_watch *watch; /* NULL once stopped */
+    struct cr_buf scratch;
+    bool has_result;
+};
+
+static void on_notify(void *user)
+{
+    agt_exchange_wake(user);
+}
+
+static Crisol__Agent__V1__RunEvent *unpack(const struct agt_event *event)
+{
+    return crisol__agent__v1__run_event__unpack(NULL, event->size, event->packed);
+}
+
+static void free_event(Crisol__Agent__V1__RunEvent *event)
+{
+    crisol__agent__v1__run_event__free_unpacked(event, NULL);
+}
+
+/* Answers with the result that a last event carries. */
+static void answer_result(struct agt_exchange *exchange, const struct agt_event *last)
+{
+    Crisol__Agent__V1__RunEvent *event = unpack(last);
+    int r = -EINVAL;
+
+    if (event && event->event_case == CRISOL__AGENT__V1__RUN_EVENT__EVENT_RESULT)
+        r = agt_shape_write_result(event->result, &exchange->out);
+    free_event(event);
+    if (r < 0)
+        agt_exchange_fail_internal(exchange, "write the result of the run", r);
+    else
+        agt_exchange_answer(exchange, MHD_HTTP_OK);
+}
+
+static void wait_for_result(struct agt_exchange *exchange)
+{
+    struct run *run = exchange->user;
+
+    while (exchange->http_status == 0) {
+        struct agt_event *event = NULL;
+        int r = agt_watch_next(run->watch, &event);
+
+        if (r == 0)
+            return;
+        if (r < 0) {
+            agt_exchange_fail_internal(exchange, "follow the run", r);
+            return;
+        }
+        if (event->is_last) {
+            run->has_result = true;
+            answer_result(exchange, event);
+        }
+        agt_event_unref(event);
+    }
+}
+
+static void add_event(struct agt_exchange *exchange, const struct agt_event *event)
+{
+    struct run *run = exchange->user;
+    Crisol__Agent__V1__RunEvent *unpacked = unpack(event);
+
+    /* An event that cannot be shown ends the stream: a silent hole would look like a whole. */
+    if (!unpacked ||
+        agt_shape_add_event(unpacked, event->is_state, &run->scratch, &exchange->out) < 0)
+        exchange->is_ended = true;
+    free_event(unpacked);
+    if (event->is_last) {
+        run->has_result = true;
+        exchange->is_ended = true;
+    }
+}
+
+static void fill(struct agt_exchange *exchange)
+{
+    struct run *run = exchange->user;
+
+    while (!exchange->is_ended && exchange->out.size < FILL_SIZE) {
+        struct agt_event *event = NULL;
+        int r = agt_watch_next(run->watch, &event);
+
+        if (r == 0)
+            return;
+        if (r < 0) {
+            exchange->is_ended = true;
+            return;
+        }
+        add_event(exchange, event);
+        agt_event_unref(event);
+    }
+}
+
+static void stop(struct agt_exchange *exchange)
+{
+    struct run *run = exchange->user;
+
+    if (!run->has_result)
+        agt_run_cancel(run->run);
+    run->watch = agt_watch_free(run->watch);
+}
+
+static void free_run(void *user)
+{
+    struct run *run = user;
+
+    agt_run_unref(run->run);
+    cr_buf_done(&run->scratch);
+    free(run);
+}
+
+static const struct agt_operation operation = {
+    .on_wake = wait_for_result,
+    .fill = fill,
+    .stop = stop,
+    .free = free_run,
+};
+
+/* Starts the run that the body asks for. False when the exchange was answered instead. */
+static bool start_run(struct agt_exchange *exchange,
+                      const Crisol__Agent__V1__GenerateRequest *request, struct agt_run **ret_run)
+{
+    struct agt_run_spec spec = {
+        .task = request->task,
+        .max_iterations = request->max_iterations,
+        .model = request->model,
+    };
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct agt_problem problem;
+    uint8_t *limits = NULL;
+    int r;
+
+    if (request->sandbox_limits) {
+        spec.sandbox_limits_size =
+            crisol__sandbox__v1__limits__get_packed_size(request->sandbox_limits);
+        limits = malloc(spec.sandbox_limits_size + 1);
+        if (!limits) {
+            agt_exchange_fail_internal(exchange, "start the run", -ENOMEM);
+            return false;
+        }
+        (void)crisol__sandbox__v1__limits__pack(request->sandbox_limits, limits);
+        spec.sandbox_limits = limits;
+    }
+    r = agt_engine_start(exchange->http->options.engine, &spec, ret_run, &status);
+    free(limits);
+    if (r < 0) {
+        agt_problem_from_status(&problem, &status);
+        agt_exchange_fail(exchange, &problem);
+    }
+    return r >= 0;
+}
+
+static int follow(struct agt_exchange *exchange, struct agt_run *run)
+{
+    struct run *state = calloc(1, sizeof(*state));
+    int r;
+
+    if (!state)
+        return -ENOMEM;
+    cr_buf_init(&state->scratch, EVENT_CAP);
+    r = agt_watch_new(run, 0, on_notify, exchange, &state->watch);
+    if (r < 0) {
+        free(state);
+        return r;
+    }
+    state->run = run;
+    exchange->user = state;
+    exchange->operation = &operation;
+    return 0;
+}
+
+/* True when the exchange follows a run now. */
+static bool begin_run(struct agt_exchange *exchange)
+{
+    Crisol__Agent__V1__GenerateRequest *request = NULL;
+    struct agt_problem problem;
+    struct agt_run *run = NULL;
+    bool has_started;
+    int r;
+
+    r = agt_run_body_read(cr_buf_str(&exchange->body), exchange->body.size, &request, &problem);
+    if (r < 0) {
+        agt_exchange_fail(exchange, &problem);
+        return false;
+    }
+    has_started = start_run(exchange, request, &run);
+    crisol__agent__v1__generate_request__free_unpacked(request, NULL);
+    if (!has_started)
+        return false;
+    r = follow(exchange, run);
+    if (r < 0) {
+        agt_run_cancel(run);
+        agt_run_unref(run);
+        agt_exchange_fail_internal(exchange, "follow the run", r);
+        return false;
+    }
+    return true;
+}
+
+void agt_handle_generate(struct agt_exchange *exchange)
+{
+    if (begin_run(exchange))
+        wait_for_result(exchange);
+}
+
+void agt_handle_stream(struct agt_exchange *exchange)
+{
+    if (begin_run(exchange))
+        agt_exchange_begin_stream(exchange);
+}
