@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "rpc/client.h"
 #include "rpc/codec.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
@@ -91,6 +92,63 @@ ProtobufCMessage *rpc_core_unpack(struct rpc_arena *arena,
 
     grpc_slice_unref(slice); /* protobuf-c copies strings and bytes */
     return message;
+}
+
+/* What is given back is not subtracted: protobuf-c only gives back when it fails. */
+struct allowance {
+    size_t left;
+};
+
+static void *take_allowed(void *user, size_t size)
+{
+    struct allowance *allowance = user;
+
+    if (size > allowance->left)
+        return NULL;
+    allowance->left -= size;
+    return malloc(size);
+}
+
+static void give_back(void *user, void *memory)
+{
+    (void)user;
+    free(memory);
+}
+
+static ProtobufCMessage *unpack_owned(size_t cap_bytes,
+                                      const ProtobufCMessageDescriptor *descriptor,
+                                      grpc_slice slice, struct rpc_status *ret_status)
+{
+    struct allowance allowance = {cap_bytes};
+    ProtobufCAllocator allocator = {take_allowed, give_back, &allowance};
+    const uint8_t *data = GRPC_SLICE_START_PTR(slice);
+    size_t size = GRPC_SLICE_LENGTH(slice);
+    ProtobufCMessage *message;
+
+    if (rpc_wire_check(descriptor, data, size, ret_status) < 0)
+        return NULL;
+    message = protobuf_c_message_unpack(descriptor, &allocator, size, data);
+    if (!message)
+        rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED,
+                       "the message needs more than %zu bytes of memory", cap_bytes);
+    return message;
+}
+
+ProtobufCMessage *rpc_core_unpack_owned(size_t cap_bytes,
+                                        const ProtobufCMessageDescriptor *descriptor,
+                                        grpc_byte_buffer *buffer, struct rpc_status *ret_status)
+{
+    grpc_slice slice = rpc_core_flatten(buffer);
+    ProtobufCMessage *message = unpack_owned(cap_bytes, descriptor, slice, ret_status);
+
+    grpc_slice_unref(slice);
+    return message;
+}
+
+void rpc_message_free(ProtobufCMessage *message)
+{
+    if (message)
+        protobuf_c_message_free_unpacked(message, NULL);
 }
 
 gpr_timespec rpc_core_time(int64_t mono_ns)

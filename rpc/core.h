@@ -26,6 +26,11 @@ ProtobufCMessage *rpc_core_unpack(struct rpc_arena *arena,
                                   const ProtobufCMessageDescriptor *descriptor,
                                   grpc_byte_buffer *buffer, struct rpc_status *ret_status);
 
+/* As rpc_core_unpack, into at most `cap_bytes` of heap memory; freed by rpc_message_free. */
+ProtobufCMessage *rpc_core_unpack_owned(size_t cap_bytes,
+                                        const ProtobufCMessageDescriptor *descriptor,
+                                        grpc_byte_buffer *buffer, struct rpc_status *ret_status);
+
 /* All bytes as one slice, which the caller unrefs. One copy when there are several slices. */
 grpc_slice rpc_core_flatten(grpc_byte_buffer *buffer);
 
