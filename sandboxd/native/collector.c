@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/native/collector.h"
+
+#include "common/auto.h"
+#include "common/err.h"
+#include "common/privilege.h"
+#include "sandboxd/wire/payload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/openat2.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define WORKSPACE_FD 3
+#define PAYLOAD_FD 4
+#define OUT_FD 5
+#define SPARE_FD 16 /* free ones from here on, for the way there */
+
+#define FILE_BYTES_MAX (16U << 20)
+#define TOTAL_BYTES_MAX (64U << 20)
+#define CPU_SECONDS_MAX 30
+#define OPEN_RETRIES 8
+
+/* Numbers of crisol.sandbox.v1.CollectStatus. */
+enum collect_status {
+    COLLECT_OK = 1,
+    COLLECT_NOT_FOUND = 2,
+    COLLECT_NOT_REGULAR = 3,
+    COLLECT_TOO_LARGE = 4,
+    COLLECT_UNREADABLE = 5,
+};
+
+struct collector {
+    uint8_t *buffer; /* FILE_BYTES_MAX + 1 */
+    size_t total;    /* bytes of content so far */
+};
+
+static int write_all(const void *data, size_t size)
+{
+    const uint8_t *at = data;
+
+    while (size > 0) {
+        const ssize_t written = write(OUT_FD, at, size);
+
+        if (written >= 0) {
+            at += written;
+            size -= (size_t)written;
+        } else if (errno == EAGAIN) {
+            /* The reader may have made the pipe non-blocking for both of us. */
+            struct pollfd poll_fd = {.fd = OUT_FD, .events = POLLOUT};
+
+            (void)poll(&poll_fd, 1, -1);
+        } else if (errno != EINTR) {
+            return -errno;
+        }
+    }
+    return 0;
+}
+
+static enum collect_status status_of(int error)
+{
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+        return COLLECT_NOT_FOUND;
+    case ELOOP: /* a link on the way or at its end */
+    case EXDEV: /* another mount, or out of the workspace */
+    case ENXIO: /* a socket */
+        return COLLECT_NOT_REGULAR;
+    default:
+        return COLLECT_UNREADABLE;
+    }
+}
+
+/*
+ * Nothing in the box runs any more, but the path is still the program's: it
+ * may lead through links, to a FIFO that nobody writes, or to a terminal.
+ */
+static int open_file(const struct sbx_payload_item *item)
+{
+    static const struct open_how how = {
+        .flags = O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+    };
+    char path[SBX_PAYLOAD_NAME_MAX + 1];
+    long fd = -1;
+
+    memcpy(path, item->name, item->record.name_size);
+    path[item->record.name_size] = 0;
+    for (int i = 0; i < OPEN_RETRIES; i++) {
+        fd = syscall(SYS_openat2, WORKSPACE_FD, path, &how, sizeof(how));
+        if (fd >= 0 || (errno != EAGAIN && errno != EINTR)) /* EAGAIN: a rename anywhere */
+            break;
+    }
+    return fd < 0 ? -errno : (int)fd;
+}
+
+/* Reads at most `limit` bytes; one more means that it is too large, whatever fstat() said. */
+static enum collect_status read_file(struct collector *collector, int fd, size_t limit,
+                                     size_t *ret_size)
+{
+    size_t size = 0;
+
+    while (size <= limit) {
+        const ssize_t got = read(fd, collector->buffer + size, limit + 1 - size);
+
+        if (got < 0 && errno != EINTR)
+            return COLLECT_UNREADABLE;
+        if (got == 0) {
+            *ret_size = size;
+            return COLLECT_OK;
+        }
+        if (got > 0)
+            size += (size_t)got;
+    }
+    return COLLECT_TOO_LARGE;
+}
+
+static enum collect_status collect_file(struct collector *collector,
+                                        const struct sbx_payload_item *item, size_t *ret_size)
+{
+    CR_AUTO_CLOSE int fd = open_file(item);
+    size_t limit = item->record.mode < FILE_BYTES_MAX ? item->record.mode : FILE_BYTES_MAX;
+    struct stat info;
+
+    if (fd < 0)
+        return status_of(-fd);
+    if (fstat(fd, &info) < 0)
+        return COLLECT_UNREADABLE;
+    /* A second name may be one that the program has no right to read. */
+    if (!S_ISREG(info.st_mode) || info.st_nlink != 1)
+        return COLLECT_NOT_REGULAR;
+    if (limit > TOTAL_BYTES_MAX - collector->total)
+        limit = TOTAL_BYTES_MAX - collector->total;
+    if (info.st_size > (off_t)limit) /* sparse: one page may claim to be a terabyte */
+        return COLLECT_TOO_LARGE;
+    return read_file(collector, fd, limit, ret_size);
+}
+
+static int collect_all(struct collector *collector, struct sbx_payload_reader reader)
+{
+    struct sbx_payload_item item;
+    int r;
+
+    while ((r = sbx_payload_next(&reader, &item)) == 1) {
+        struct sbx_collect_header header = {0};
+        size_t size = 0;
+
+        if (item.record.kind != SBX_PAYLOAD_COLLECT)
+            continue;
+        header.status = (uint32_t)collect_file(collector, &item, &size);
+        header.size = (uint32_t)size;
+        collector->total += size;
+        r = write_all(&header, sizeof(header));
+        if (r == 0)
+            r = write_all(collector->buffer, size);
+        if (r < 0)
+            return r;
+    }
+    return r;
+}
+
+/* The three fds at their places, nothing else open. */
+static int place_fds(const int fds[3])
+{
+    int spare[3];
+
+    for (int i = 0; i < 3; i++) {
+        spare[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, SPARE_FD);
+        if (spare[i] < 0)
+            return -errno;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (dup3(spare[i], WORKSPACE_FD + i, O_CLOEXEC) < 0)
+            return -errno;
+    }
+    if (close_range(0, WORKSPACE_FD - 1, 0) < 0 || close_range(OUT_FD + 1, ~0U, 0) < 0)
+        return -errno;
+    return 0;
+}
+
+static int limit_self(void)
+{
+    static const struct {
+        __rlimit_resource_t resource;
+        rlim_t value;
+    } limits[] = {
+        {RLIMIT_CORE, 0},
+        {RLIMIT_FSIZE, 0}, /* pipes have no size */
+        {RLIMIT_NOFILE, OUT_FD + 2},
+        {RLIMIT_CPU, CPU_SECONDS_MAX},
+    };
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(limits); i++) {
+        const struct rlimit limit = {.rlim_cur = limits[i].value, .rlim_max = limits[i].value};
+
+        if (setrlimit(limits[i].resource, &limit) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+#define ALLOW(name)                                                                                \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_##name, 0, 1),                                        \
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+#if defined(__x86_64__)
+#define ARCHITECTURE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define ARCHITECTURE AUDIT_ARCH_AARCH64
+#else
+#error "no system call policy for this architecture"
+#endif
+
+/* What the rest of this process calls; everything else ends it. */
+static int load_filter(void)
+{
+    static const struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        ALLOW(openat2),
+        ALLOW(fstat),
+        ALLOW(newfstatat), /* fstat() of glibc */
+        ALLOW(read),
+        ALLOW(write),
+        ALLOW(close),
+#ifdef __NR_poll
+        ALLOW(poll),
+#endif
+        ALLOW(ppoll),
+        ALLOW(rt_sigreturn),
+        ALLOW(restart_syscall),
+        ALLOW(exit_group),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    struct sock_filter copy[CR_ARRAY_SIZE(code)]; /* sock_fprog is not const */
+    const struct sock_fprog program = {.len = CR_ARRAY_SIZE(code), .filter = copy};
+
+    memcpy(copy, code, sizeof(copy));
+    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? -errno : 0;
+}
+
+/* As sandbox-init does: by an unprivileged process, at the end of its life. */
+static int map_payload(struct sbx_payload_reader *ret_reader)
+{
+    struct stat info;
+    void *data;
+
+    if (fstat(PAYLOAD_FD, &info) < 0)
+        return -errno;
+    if (info.st_size <= 0 || info.st_size > (off_t)SBX_PAYLOAD_MAX)
+        return -EPROTO;
+    data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, PAYLOAD_FD, 0);
+    if (data == MAP_FAILED)
+        return -errno;
+    return sbx_payload_open(ret_reader, data, (size_t)info.st_size);
+}
+
+static int reset_signals(void)
+{
+    const struct sigaction standard = {.sa_handler = SIG_DFL};
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigset_t none;
+
+    for (int number = 1; number <= SIGRTMAX; number++)
+        (void)sigaction(number, &standard, NULL);
+    (void)sigaction(SIGPIPE, &ignore, NULL); /* EPIPE will do */
+    (void)sigemptyset(&none);
+    return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
+}
+
+static int run(const int fds[3], uid_t uid, gid_t gid, pid_t parent)
+{
+    struct collector collector = {0};
+    struct sbx_payload_reader reader;
+    int r;
+
+    r = reset_signals();
+    if (r == 0)
+        r = place_fds(fds);
+    if (r == 0)
+        r = limit_self();
+    if (r == 0)
+        r = cr_privilege_drop(uid, gid, NULL);
+    if (r < 0)
+        return r;
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
+        getppid() != parent)
+        return -ESRCH;
+    collector.buffer = mmap(NULL, FILE_BYTES_MAX + 1, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (collector.buffer == MAP_FAILED)
+        return -errno;
+    r = map_payload(&reader);
+    if (r == 0)
+        r = load_filter();
+    return r < 0 ? r : collect_all(&collector, reader);
+}
+
+int sbx_collector_start(int workspace_fd, int payload_fd, int out_fd, uid_t uid, gid_t gid,
+                        pid_t *ret_pid, struct cr_err *err)
+{
+    const int fds[3] = {workspace_fd, payload_fd, out_fd};
+    const pid_t parent = getpid();
+    const pid_t pid = fork();
+
+    if (pid < 0)
+        return cr_err_sys(err, errno, "fork the collector");
+    if (pid == 0)
+        _exit(run(fds, uid, gid, parent) < 0 ? 1 : 0);
+    *ret_pid = pid;
+    return 0;
+}
