@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "clients/crisol/cli.h"
+#include "clients/crisol/methods.h"
+#include "clients/crisol/verdict.h"
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/lend.h"
+#include "rpc/status.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define CODE(name) CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_##name
+
+/*
+ * Each program tries something that must not work and exits 0 only when it
+ * was stopped in the expected way; where the sandbox has to end it, `expected`
+ * is the verdict. So a sandbox that lets one through shows as "NOT HELD".
+ */
+static const struct attack {
+    const char *name;
+    const char *code;
+    uint32_t wall_time_ms; /* 0: default */
+    int expected;
+    const char *stopped_by;
+} attacks[] = {
+    {"fork bomb",
+     "import os, sys\nn = 0\ntry:\n    while n < 500:\n        pid = os.fork()\n        if pid == 0:\n"
+     "            import time; time.sleep(60)\n        n += 1\nexcept OSError:\n    pass\n"
+     "sys.exit(0 if n < 64 else 1)\n",
+     0, CODE(OK), "64 processes, then EAGAIN"},
+    {"allocate 1 GiB", "b = bytearray(1 << 30)\nprint(len(b))\n", 0, CODE(MEMORY_LIMIT),
+     "memory limit, all killed"},
+    {"endless loop", "while True: pass\n", 500, CODE(WALL_TIME_LIMIT), "wall limit of 0.5 s"},
+    {"output flood", "while True: print('A' * 10000)\n", 0, CODE(OUTPUT_LIMIT), "1 MiB per stream"},
+    {"open a connection",
+     "import socket, sys\ntry:\n    socket.create_connection(('192.0.2.1', 80), 2)\n"
+     "except OSError as e:\n    sys.exit(0 if e.errno == 101 else 2)\nsys.exit(1)\n",
+     0, CODE(OK), "no network: ENETUNREACH"},
+    {"read /etc/shadow",
+     "import sys\ntry:\n    open('/etc/shadow').read()\nexcept OSError:\n    sys.exit(0)\n"
+     "sys.exit(1)\n",
+     0, CODE(OK), "own root filesystem"},
+    {"write to /usr",
+     "import sys\ntry:\n    open('/usr/lib/x', 'w')\nexcept OSError as e:\n"
+     "    sys.exit(0 if e.errno == 30 else 2)\nsys.exit(1)\n",
+     0, CODE(OK), "read-only: EROFS"},
+    {"become root",
+     "import os, sys\ntry:\n    os.setuid(0)\nexcept OSError:\n    sys.exit(0)\nsys.exit(1)\n", 0,
+     CODE(OK), "no capability"},
+    {"trace another process",
+     "import ctypes, os\nctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0)\n", 0,
+     CODE(SECURITY_VIOLATION), "seccomp kill"},
+    {"daemon that stays",
+     "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+     "        time.sleep(60)\n    os._exit(0)\n",
+     0, CODE(OK), "killed with its sandbox"},
+};
+
+static const char help[] =
+    "Usage: crisol attack [--sandbox ADDRESS]\n"
+    "\n"
+    "Runs ten hostile programs, each in a sandbox with the default limits, and prints what became\n"
+    "of them. Exits 0 when every one was stopped as it should be.\n";
+
+/* True when it was stopped as expected. */
+static bool run_attack(struct rpc_channel *channel, const struct attack *attack,
+                       struct rpc_status *status)
+{
+    Crisol__Sandbox__V1__ExecuteRequest request = CRISOL__SANDBOX__V1__EXECUTE_REQUEST__INIT;
+    Crisol__Sandbox__V1__Limits limits = CRISOL__SANDBOX__V1__LIMITS__INIT;
+    static char python[] = "python";
+    ProtobufCMessage *base = NULL;
+    const Crisol__Sandbox__V1__RunResponse *response;
+    int64_t begin_ns = cr_clock_mono_ns();
+    int verdict = CODE(UNSPECIFIED);
+    bool is_held;
+
+    request.runtime = python;
+    request.code = cr_lend(attack->code);
+    limits.wall_time_ms = attack->wall_time_ms;
+    request.limits = &limits;
+    if (rpc_call_blocking(channel, &cli_method_run, &request.base, 60000, &base, status) != RPC_OK)
+        return false;
+    response = (const void *)base;
+    if (response->result && response->result->verdict)
+        verdict = (int)response->result->verdict->code;
+    is_held = verdict == attack->expected;
+    (void)printf("  %-22s %-19s %5" PRId64 " ms  %s%s\n", attack->name, cli_verdict_name(verdict),
+                 (cr_clock_mono_ns() - begin_ns) / CR_NS_PER_MS,
+                 is_held ? "" : "NOT HELD: ", attack->stopped_by);
+    rpc_message_free(base);
+    return is_held;
+}
+
+static int run_all(const char *address)
+{
+    struct rpc_channel *channel = cli_connect(address);
+    size_t held = 0;
+
+    if (!channel)
+        return CLI_EXIT_SERVICE;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(attacks); i++) {
+        struct rpc_status status = RPC_STATUS_INIT;
+
+        held += run_attack(channel, &attacks[i], &status);
+        if (status.code != RPC_OK) {
+            (void)rpc_channel_free(channel);
+            return cli_report(address, &status);
+        }
+    }
+    (void)rpc_channel_free(channel);
+    (void)printf("  %zu of %zu held\n", held, CR_ARRAY_SIZE(attacks));
+    return held == CR_ARRAY_SIZE(attacks) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+}
+
+int cli_attack(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"sandbox", required_argument, NULL, 's'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    const char *sandbox = NULL;
+    int cancel_fd;
+    int option;
+    int code;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case 's':
+            sandbox = optarg;
+            break;
+        case 'h':
+            (void)fputs(help, stdout);
+            return CLI_EXIT_OK;
+        default:
+            return cli_fail("see 'crisol attack --help'");
+        }
+    }
+    if (optind < argc)
+        return cli_fail("'%s' is not an option of attack", argv[optind]);
+    cancel_fd = cli_begin_calls();
+    if (cancel_fd < 0)
+        return CLI_EXIT_SERVICE;
+    code = run_all(cli_address(sandbox, "CRISOL_SANDBOX", CLI_DEFAULT_SANDBOX));
+    cli_end_calls(cancel_fd);
+    return code;
+}

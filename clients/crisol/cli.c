@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "clients/crisol/cli.h"
+
+#include "common/auto.h"
+#include "common/buf.h"
+#include "common/err.h"
+#include "rpc/client.h"
+#include "rpc/server.h"
+#include "rpc/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/signalfd.h>
+
+int cli_begin_calls(void)
+{
+    sigset_t set;
+    int fd;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigaddset(&set, SIGTERM);
+    fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0) {
+        int error = errno;
+
+        (void)cli_fail("cannot watch for signals: %s", strerrordesc_np(error));
+        return -error;
+    }
+    (void)sigprocmask(SIG_BLOCK, &set, NULL); /* fails only for a bad first argument */
+    rpc_init();
+    return fd;
+}
+
+void cli_end_calls(int cancel_fd)
+{
+    rpc_fini();
+    (void)close(cancel_fd);
+}
+
+int cli_cancel_signal(int cancel_fd)
+{
+    struct signalfd_siginfo info;
+
+    if (read(cancel_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+        return 0;
+    return (int)info.ssi_signo;
+}
+
+const char *cli_address(const char *option, const char *variable, const char *fallback)
+{
+    const char *value = option ? option : secure_getenv(variable);
+
+    return value && *value ? value : fallback;
+}
+
+struct rpc_channel *cli_connect(const char *address)
+{
+    struct rpc_channel *channel = NULL;
+    struct cr_err err = CR_ERR_INIT;
+    const struct rpc_channel_options options = {
+        .target = address,
+        .token = secure_getenv("CRISOL_TOKEN"),
+        .max_response_bytes = 160U << 20,
+    };
+
+    if (rpc_channel_new(&options, &channel, &err) < 0) {
+        (void)cli_fail("cannot use the address '%s': %s", address, err.text);
+        return NULL;
+    }
+    return channel;
+}
+
+int cli_fail(const char *format, ...)
+{
+    va_list args;
+
+    (void)fputs("crisol: ", stderr);
+    va_start(args, format);
+    (void)vfprintf(stderr, format, args);
+    va_end(args);
+    (void)fputc('\n', stderr);
+    return CLI_EXIT_SERVICE;
+}
+
+int cli_report(const char *address, const struct rpc_status *status)
+{
+    (void)fprintf(stderr, "crisol: %s: ", rpc_code_name(status->code));
+    cli_print_untrusted(stderr, status->message, strlen(status->message));
+    (void)fputc('\n', stderr);
+    for (size_t i = 1; i < status->violation_count; i++) {
+        (void)fputs("crisol:   also ", stderr);
+        cli_print_untrusted(stderr, status->violations[i].field,
+                            strlen(status->violations[i].field));
+        (void)fputs(": ", stderr);
+        cli_print_untrusted(stderr, status->violations[i].description,
+                            strlen(status->violations[i].description));
+        (void)fputc('\n', stderr);
+    }
+    if (status->retry_after_ms > 0)
+        (void)fprintf(stderr, "crisol: try again in %d ms\n", (int)status->retry_after_ms);
+    if (status->code == RPC_UNAVAILABLE)
+        (void)fprintf(stderr,
+                      "crisol: nobody useful answers at %s; 'make up' starts both services\n",
+                      address);
+    return CLI_EXIT_SERVICE;
+}
+
+void cli_print_untrusted(FILE *file, const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        unsigned char byte = (unsigned char)text[i];
+
+        /* C1 controls arrive in UTF-8 as C2 80 … C2 9F; terminals obey them too. */
+        if (byte == 0xC2 && i + 1 < size && ((unsigned char)text[i + 1] & 0xE0) == 0x80) {
+            i++;
+            (void)fprintf(file, "\\x%02x", (unsigned char)text[i]);
+        } else if ((byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F) {
+            (void)fprintf(file, "\\x%02x", byte);
+        } else {
+            (void)fputc(byte, file);
+        }
+    }
+}
+
+int cli_parse_number(const char *option, const char *text, unsigned long long min,
+                     unsigned long long max, unsigned long long *ret_value)
+{
+    char *end = NULL;
+    unsigned long long value;
+
+    errno = 0;
+    value = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
+    if (!end || *end != '\0' || errno != 0 || value < min || value > max) {
+        (void)cli_fail("%s: '%s' is not a whole number from %llu to %llu", option, text, min, max);
+        return -EINVAL;
+    }
+    *ret_value = value;
+    return 0;
+}
+
+int cli_read_file(const char *path, struct cr_buf *buf)
+{
+    CR_AUTO_CLOSE int opened = -1;
+    int fd = STDIN_FILENO;
+    char chunk[16384];
+
+    if (strcmp(path, "-") != 0) {
+        opened = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        if (opened < 0) {
+            int error = errno;
+
+            (void)cli_fail("cannot open '%s': %s", path, strerrordesc_np(error));
+            return -error;
+        }
+        fd = opened;
+    }
+    for (;;) {
+        ssize_t n = read(fd, chunk, sizeof(chunk));
+        int r;
+
+        if (n == 0)
+            return 0;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            int error = errno;
+
+            (void)cli_fail("cannot read '%s': %s", path, strerrordesc_np(error));
+            return -error;
+        }
+        r = cr_buf_add(buf, chunk, (size_t)n);
+        if (r < 0) {
+            (void)cli_fail("'%s' is larger than %zu bytes, the most that a request holds", path,
+                           buf->cap);
+            return r;
+        }
+    }
+}
+
+int cli_write_all(int fd, const void *data, size_t size)
+{
+    const char *at = data;
+
+    while (size > 0) {
+        ssize_t n = write(fd, at, size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        at += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "clients/crisol/methods.h"
+
+#include "crisol/agent/v1/agent.pb-c.h"
+#include "crisol/sandbox/v1/sandbox.pb-c.h"
+#include "grpc/health/v1/health.pb-c.h"
+
+const struct rpc_client_method cli_method_execute = {
+    "/crisol.sandbox.v1.SandboxService/Execute",
+    &crisol__sandbox__v1__execute_request__descriptor,
+    &crisol__sandbox__v1__execute_response__descriptor,
+};
+
+/* RunRequest is ExecuteRequest field for field, so one message serves both. */
+const struct rpc_client_method cli_method_run = {
+    "/crisol.sandbox.v1.SandboxService/Run",
+    &crisol__sandbox__v1__execute_request__descriptor,
+    &crisol__sandbox__v1__run_response__descriptor,
+};
+
+const struct rpc_client_method cli_method_generate_stream = {
+    "/crisol.agent.v1.AgentService/GenerateStream",
+    &crisol__agent__v1__generate_stream_request__descriptor,
+    &crisol__agent__v1__generate_stream_response__descriptor,
+};
+
+const struct rpc_client_method cli_method_health_check = {
+    "/grpc.health.v1.Health/Check",
+    &grpc__health__v1__health_check_request__descriptor,
+    &grpc__health__v1__health_check_response__descriptor,
+};

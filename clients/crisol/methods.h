@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "rpc/client.h"
+
+/* The methods that the command line calls. */
+extern const struct rpc_client_method cli_method_execute;
+extern const struct rpc_client_method cli_method_run;
+extern const struct rpc_client_method cli_method_generate_stream;
+extern const struct rpc_client_method cli_method_health_check;

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "clients/crisol/cli.h"
+#include "clients/crisol/methods.h"
+#include "clients/crisol/view.h"
+#include "common/auto.h"
+#include "common/buf.h"
+#include "crisol/agent/v1/agent.pb-c.h"
+#include "rpc/json.h"
+#include "rpc/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/stat.h>
+
+#define JSON_BYTES_MAX (64U << 20)
+
+static const char help[] =
+    "Usage: crisol run [OPTIONS] TASK\n"
+    "\n"
+    "Has a task planned, written, tested in a sandbox and repaired until its tests pass. Progress\n"
+    "goes to stderr, the answer to stdout. Exits 0 on SUCCESS, 1 otherwise, 125 when the service\n"
+    "could not do it.\n"
+    "\n"
+    "  --max-iterations N      attempts, 1 to 10 (default 3)\n"
+    "  --model NAME            model to ask for\n"
+    "  --out FOLDER            write the files of the answer there\n"
+    "  --json                  print the whole result as one JSON document\n"
+    "  --orchestrator ADDRESS  [CRISOL_ORCHESTRATOR, default " CLI_DEFAULT_ORCHESTRATOR "]\n";
+
+struct run_options {
+    Crisol__Agent__V1__GenerateStreamRequest request;
+    const char *address;
+    const char *out;
+    bool is_json;
+};
+
+struct run_state {
+    const struct run_options *options;
+    struct cli_view view;
+    int exit_code;
+    bool has_result;
+};
+
+/* Names come from the service, which allows exactly two; checked all the same before they meet a
+ * file system. */
+static int write_file(int folder_fd, const Crisol__Agent__V1__File *file)
+{
+    CR_AUTO_CLOSE int fd = -1;
+    int r;
+
+    if (strchr(file->path, '/') || file->path[0] == '.' || file->path[0] == '\0')
+        return cli_fail("the service sent a file name that is not plain");
+    fd = openat(folder_fd, file->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0)
+        return cli_fail("cannot write '%s': %s", file->path, strerrordesc_np(errno));
+    r = cli_write_all(fd, file->text, strlen(file->text));
+    if (r < 0)
+        return cli_fail("cannot write '%s': %s", file->path, strerrordesc_np(-r));
+    return CLI_EXIT_OK;
+}
+
+static int write_files(const char *folder, const Crisol__Agent__V1__RunResult *result)
+{
+    CR_AUTO_CLOSE int folder_fd = -1;
+
+    if (mkdir(folder, 0755) < 0 && errno != EEXIST)
+        return cli_fail("cannot make '%s': %s", folder, strerrordesc_np(errno));
+    folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_fd < 0)
+        return cli_fail("cannot open '%s': %s", folder, strerrordesc_np(errno));
+    for (size_t i = 0; i < result->n_files; i++) {
+        int code = write_file(folder_fd, result->files[i]);
+
+        if (code != CLI_EXIT_OK)
+            return code;
+    }
+    return CLI_EXIT_OK;
+}
+
+static int print_json(const Crisol__Agent__V1__RunResult *result)
+{
+    const struct rpc_json_style style = {.use_snake_case = true,
+                                         .with_defaults = true,
+                                         .int64_as_number = true,
+                                         .strip_enum_prefix = true};
+    CR_AUTO_BUF struct cr_buf json = {0};
+
+    cr_buf_init(&json, JSON_BYTES_MAX);
+    if (rpc_json_write(&result->base, &style, &json) < 0 || cr_buf_add_char(&json, '\n') < 0)
+        return cli_fail("out of memory for the JSON document");
+    return cli_write_all(STDOUT_FILENO, json.data, json.size) < 0 ? CLI_EXIT_SERVICE : CLI_EXIT_OK;
+}
+
+static void on_result(struct run_state *state, const Crisol__Agent__V1__RunResult *result)
+{
+    int code = CLI_EXIT_OK;
+
+    cli_view_result(&state->view, result);
+    state->has_result = true;
+    state->exit_code = result->status == CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_SUCCESS
+                           ? CLI_EXIT_OK
+                           : CLI_EXIT_FAILED;
+    if (state->options->is_json) {
+        code = print_json(result);
+    } else if (result->final_response[0] != '\0') {
+        cli_print_untrusted(stdout, result->final_response, strlen(result->final_response));
+        (void)putchar('\n');
+    }
+    if (code == CLI_EXIT_OK && state->options->out)
+        code = write_files(state->options->out, result);
+    if (code != CLI_EXIT_OK)
+        state->exit_code = code;
+}
+
+static bool on_message(void *user, const ProtobufCMessage *base)
+{
+    struct run_state *state = user;
+    const Crisol__Agent__V1__RunEvent *event =
+        ((const Crisol__Agent__V1__GenerateStreamResponse *)(const void *)base)->event;
+
+    if (!event)
+        return true;
+    if (event->event_case == CRISOL__AGENT__V1__RUN_EVENT__EVENT_RESULT)
+        on_result(state, event->result);
+    else
+        cli_view_event(&state->view, event);
+    return true;
+}
+
+/* Returns 0, 1 when --help was answered, -EINVAL. */
+static int parse(struct run_options *options, int argc, char **argv)
+{
+    static const struct option table[] = {
+        {"max-iterations", required_argument, NULL, 'i'},
+        {"model", required_argument, NULL, 'm'},
+        {"out", required_argument, NULL, 'o'},
+        {"json", no_argument, NULL, 'j'},
+        {"orchestrator", required_argument, NULL, 'a'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    unsigned long long number;
+    int option;
+
+    crisol__agent__v1__generate_stream_request__init(&options->request);
+    while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
+        switch (option) {
+        case 'i':
+            if (cli_parse_number("--max-iterations", optarg, 1, 10, &number) < 0)
+                return -EINVAL;
+            options->request.max_iterations = (int32_t)number;
+            break;
+        case 'm':
+            options->request.model = optarg;
+            break;
+        case 'o':
+            options->out = optarg;
+            break;
+        case 'j':
+            options->is_json = true;
+            break;
+        case 'a':
+            options->address = optarg;
+            break;
+        case 'h':
+            (void)fputs(help, stdout);
+            return 1;
+        default:
+            (void)cli_fail("see 'crisol run --help'");
+            return -EINVAL;
+        }
+    }
+    if (optind + 1 != argc) {
+        (void)cli_fail(optind == argc ? "name a TASK in quotes; see 'crisol run --help'"
+                                      : "more than one TASK: put it in quotes");
+        return -EINVAL;
+    }
+    options->request.task = argv[optind];
+    options->address =
+        cli_address(options->address, "CRISOL_ORCHESTRATOR", CLI_DEFAULT_ORCHESTRATOR);
+    return 0;
+}
+
+static int call(const struct run_options *options, int cancel_fd)
+{
+    struct run_state state = {.options = options, .exit_code = CLI_EXIT_SERVICE};
+    struct rpc_channel *channel = cli_connect(options->address);
+    struct rpc_status status = RPC_STATUS_INIT;
+    int signal_number;
+
+    if (!channel)
+        return CLI_EXIT_SERVICE;
+    cli_view_init(&state.view);
+    (void)rpc_stream_blocking(channel, &cli_method_generate_stream, &options->request.base, 0,
+                              cancel_fd, on_message, &state, &status);
+    (void)rpc_channel_free(channel);
+    if (state.has_result)
+        return state.exit_code;
+    signal_number = cli_cancel_signal(cancel_fd);
+    if (signal_number > 0)
+        return CLI_EXIT_SIGNAL + signal_number;
+    if (status.code == RPC_OK)
+        return cli_fail("the service ended the stream without a result");
+    return cli_report(options->address, &status);
+}
+
+int cli_run(int argc, char **argv)
+{
+    struct run_options options = {0};
+    int cancel_fd;
+    int code;
+    int r = parse(&options, argc, argv);
+
+    if (r != 0)
+        return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
+    cancel_fd = cli_begin_calls();
+    if (cancel_fd < 0)
+        return CLI_EXIT_SERVICE;
+    code = call(&options, cancel_fd);
+    cli_end_calls(cancel_fd);
+    return code;
+}
