@@ -109,6 +109,8 @@ struct agt_gemini_options {
     uint32_t first_byte_timeout_ms; /* 0: 120,000 */
     uint32_t idle_timeout_ms;       /* 0: 60,000 */
     uint32_t max_attempts;          /* HTTP requests per call, retries included; 0: 4 */
+    const char *proxy;              /* "http://host:port"; NULL: none, environment or not */
+    uint32_t first_retry_delay_ms;  /* doubled each time, unless the server names one; 0: 1,000 */
 };
 
 int agt_gemini_new(const struct agt_gemini_options *options, struct agt_model **ret_model,
