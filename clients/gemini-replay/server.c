@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "clients/gemini-replay/server.h"
+
+#include "clients/gemini-replay/script.h"
+#include "clients/gemini-replay/wire.h"
+#include "common/auto.h"
+#include "common/buf.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+
+#include <microhttpd.h>
+
+static const size_t MAX_REQUEST = 8u << 20;
+static const unsigned MAX_CONNECTIONS = 1000;
+static const unsigned CONNECTION_TIMEOUT_S = 60;
+
+struct replay_server {
+    struct MHD_Daemon *daemon;
+    struct replay_server_options options;
+    struct stream *sleeping; /* streams that wait for their next chunk */
+    bool is_closing;
+};
+
+/* A body being sent, chunk by chunk. */
+struct stream {
+    struct replay_server *server; /* borrowed: outlives every stream */
+    struct MHD_Connection *connection;
+    struct replay_body body;
+    size_t released; /* chunks that may be sent by now */
+    int64_t due_ns;  /* of the next one */
+    struct stream *next;
+};
+
+/* One request while its body is read. */
+struct request {
+    struct cr_buf body;
+    bool is_too_large;
+};
+
+/* Which path, and what of it. */
+enum action {
+    ACTION_NONE,
+    ACTION_LIST,   /* GET models */
+    ACTION_GET,    /* GET models/{m} */
+    ACTION_UNARY,  /* POST models/{m}:generateContent */
+    ACTION_STREAM, /* POST models/{m}:streamGenerateContent */
+    ACTION_COUNT,  /* POST models/{m}:countTokens */
+};
+
+static enum MHD_Result send_json(struct MHD_Connection *connection, unsigned status, char *json)
+{
+    struct MHD_Response *response;
+    enum MHD_Result result;
+
+    if (!json)
+        return MHD_NO;
+    response = MHD_create_response_from_buffer(strlen(json), json, MHD_RESPMEM_MUST_FREE);
+    if (!response) {
+        free(json);
+        return MHD_NO;
+    }
+    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                                  "application/json; charset=UTF-8");
+    result = MHD_queue_response(connection, status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result send_error(struct MHD_Connection *connection, unsigned status,
+                                  const char *name, const char *message, const char *reason)
+{
+    return send_json(connection, status, replay_error((int)status, name, message, reason, NULL));
+}
+
+static enum MHD_Result send_not_found(struct MHD_Connection *connection, const char *model)
+{
+    char message[320];
+
+    (void)snprintf(message, sizeof(message),
+                   "models/%.100s is not found for API version v1beta, or is not supported for "
+                   "generateContent. Call ListModels to see the list of available models and their "
+                   "supported methods.",
+                   model);
+    return send_error(connection, MHD_HTTP_NOT_FOUND, "NOT_FOUND", message, NULL);
+}
+
+/* Gives out what is due; with nothing due the connection sleeps until the loop wakes it. */
+static ssize_t read_stream(void *user, uint64_t position, char *buffer, size_t room)
+{
+    struct stream *stream = user;
+    struct replay_server *server = stream->server;
+    size_t end;
+    size_t take;
+
+    if (position >= stream->body.size)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    if (server->is_closing)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    end = stream->body.ends[stream->released - 1];
+    if (position >= end) {
+        stream->due_ns = cr_clock_mono_ns() + (int64_t)server->options.delay_ms * CR_NS_PER_MS;
+        stream->next = server->sleeping;
+        server->sleeping = stream;
+        MHD_suspend_connection(stream->connection);
+        return 0;
+    }
+    take = end - (size_t)position < room ? end - (size_t)position : room;
+    memcpy(buffer, stream->body.bytes + position, take);
+    return (ssize_t)take;
+}
+
+static void free_stream(void *user)
+{
+    struct stream *stream = user;
+
+    replay_body_done(&stream->body);
+    free(stream);
+}
+
+static enum MHD_Result send_stream(struct replay_server *server, struct MHD_Connection *connection,
+                                   struct replay_body *body, const char *content_type)
+{
+    struct stream *stream = calloc(1, sizeof(*stream));
+    struct MHD_Response *response;
+    enum MHD_Result result;
+
+    if (!stream) {
+        replay_body_done(body);
+        return MHD_NO;
+    }
+    *stream =
+        (struct stream){.server = server, .connection = connection, .body = *body, .released = 1};
+    if (server->options.delay_ms == 0)
+        stream->released = stream->body.chunks;
+    response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, read_stream, stream, free_stream);
+    if (!response) {
+        free_stream(stream);
+        return MHD_NO;
+    }
+    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    result = MHD_queue_response(connection, MHD_HTTP_OK, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result send_answer(struct replay_server *server, struct MHD_Connection *connection,
+                                   enum action action, const struct replay_answer *answer,
+                                   uint32_t prompt_tokens)
+{
+    const char *alt = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "alt");
+    enum replay_framing framing = REPLAY_UNARY;
+    struct replay_body body;
+
+    if (answer->error_code)
+        return send_json(connection, (unsigned)answer->error_code,
+                         replay_error(answer->error_code, answer->error_status,
+                                      answer->error_message, NULL, answer->retry_delay));
+    if (action == ACTION_STREAM)
+        framing = alt && strcmp(alt, "sse") == 0 ? REPLAY_SSE : REPLAY_ARRAY;
+    if (replay_body_render(answer, framing, prompt_tokens, &body) < 0)
+        return MHD_NO;
+    return send_stream(server, connection, &body,
+                       framing == REPLAY_SSE ? "text/event-stream"
+                                             : "application/json; charset=UTF-8");
+}
+
+static enum MHD_Result answer_post(struct replay_server *server, struct MHD_Connection *connection,
+                                   enum action action, const struct request *request)
+{
+    CR_AUTO_BUF struct cr_buf text;
+    const struct replay_answer *answer;
+    uint32_t tokens;
+    int r;
+
+    cr_buf_init(&text, 2 * MAX_REQUEST);
+    r = replay_request_text(cr_buf_str(&request->body), request->body.size, &text);
+    if (r == -EBADMSG)
+        return send_error(connection, MHD_HTTP_BAD_REQUEST, "INVALID_ARGUMENT",
+                          "* GenerateContentRequest.contents: contents is not specified\n", NULL);
+    if (r < 0)
+        return MHD_NO;
+    tokens = replay_count_tokens(cr_buf_str(&text));
+    if (action == ACTION_COUNT)
+        return send_json(connection, MHD_HTTP_OK, replay_token_count(tokens));
+    answer = replay_scripts_find(server->options.scripts, cr_buf_str(&text));
+    if (!answer)
+        return send_error(connection, MHD_HTTP_BAD_REQUEST, "INVALID_ARGUMENT",
+                          "gemini-replay only plays its scripts, and none of them has an answer to "
+                          "this request. Another task needs a model: set GEMINI_API_KEY.",
+                          NULL);
+    return send_answer(server, connection, action, answer, tokens);
+}
+
+/* Splits "/v1beta/models/m:action". `model` gets the name in between. */
+static enum action parse_path(const char *method, const char *path, char *model, size_t room)
+{
+    static const struct {
+        const char *name;
+        enum action action;
+    } actions[] = {{":generateContent", ACTION_UNARY},
+                   {":streamGenerateContent", ACTION_STREAM},
+                   {":countTokens", ACTION_COUNT}};
+
+    bool is_get = strcmp(method, MHD_HTTP_METHOD_GET) == 0;
+    const char *colon;
+
+    model[0] = 0;
+    if (strncmp(path, "/v1beta/models", 14) == 0)
+        path += 14;
+    else if (strncmp(path, "/v1/models", 10) == 0)
+        path += 10;
+    else
+        return ACTION_NONE;
+    if (!*path)
+        return is_get ? ACTION_LIST : ACTION_NONE;
+    if (*path++ != '/')
+        return ACTION_NONE;
+    colon = strchr(path, ':');
+    (void)snprintf(model, room, "%.*s", (int)(colon ? colon - path : (ptrdiff_t)strlen(path)),
+                   path);
+    if (!colon)
+        return is_get ? ACTION_GET : ACTION_NONE;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(actions); i++) {
+        if (strcmp(colon, actions[i].name) == 0 && strcmp(method, MHD_HTTP_METHOD_POST) == 0)
+            return actions[i].action;
+    }
+    return ACTION_NONE;
+}
+
+static bool is_key_good(const struct replay_server *server, struct MHD_Connection *connection)
+{
+    const char *key = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "x-goog-api-key");
+
+    if (!key || !*key)
+        return false;
+    return !server->options.key || strcmp(key, server->options.key) == 0;
+}
+
+static enum MHD_Result answer_request(struct replay_server *server,
+                                      struct MHD_Connection *connection, const char *method,
+                                      const char *path, const struct request *request)
+{
+    char model[128];
+    enum action action = parse_path(method, path, model, sizeof(model));
+
+    if (!is_key_good(server, connection))
+        return send_error(connection, MHD_HTTP_BAD_REQUEST, "INVALID_ARGUMENT",
+                          "API key not valid. Please pass a valid API key.", "API_KEY_INVALID");
+    if (request->is_too_large)
+        return send_error(connection, MHD_HTTP_CONTENT_TOO_LARGE, "INVALID_ARGUMENT",
+                          "Request payload size exceeds the limit.", NULL);
+    if (action == ACTION_NONE)
+        return send_error(connection, MHD_HTTP_NOT_FOUND, "NOT_FOUND",
+                          "Requested entity was not found.", NULL);
+    if (action == ACTION_LIST)
+        return send_json(connection, MHD_HTTP_OK, replay_model_list());
+    if (!replay_model_exists(model))
+        return send_not_found(connection, model);
+    if (action == ACTION_GET)
+        return send_json(connection, MHD_HTTP_OK, replay_model(model));
+    return answer_post(server, connection, action, request);
+}
+
+/* First call: the head; then the body in pieces; last with no data: the answer. */
+static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *size, void **context)
+{
+    struct request *request = *context;
+
+    (void)version;
+    if (!request) {
+        request = calloc(1, sizeof(*request));
+        if (!request)
+            return MHD_NO;
+        cr_buf_init(&request->body, MAX_REQUEST);
+        *context = request;
+        return MHD_YES;
+    }
+    if (*size > 0) {
+        if (cr_buf_add(&request->body, data, *size) < 0)
+            request->is_too_large = true;
+        *size = 0;
+        return MHD_YES;
+    }
+    return answer_request(user, connection, method, url, request);
+}
+
+static void on_completed(void *user, struct MHD_Connection *connection, void **context,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct request *request = *context;
+
+    (void)user;
+    (void)connection;
+    (void)code;
+    if (request)
+        cr_buf_done(&request->body);
+    free(request);
+    *context = NULL;
+}
+
+/* libmicrohttpd tells of every client that leaves; nothing of interest for us. */
+static void on_log(void *user, const char *format, va_list args)
+{
+    (void)user;
+    (void)format;
+    (void)args;
+}
+
+int replay_server_new(const struct replay_server_options *options,
+                      struct replay_server **ret_server, struct cr_err *err)
+{
+    struct replay_server *server = calloc(1, sizeof(*server));
+    int listen_fd;
+
+    if (!server)
+        return cr_err_set(err, ENOMEM, "out of memory for the server");
+    server->options = *options;
+    /* The daemon closes the one that it gets. */
+    listen_fd = fcntl(options->listen_fd, F_DUPFD_CLOEXEC, 3);
+    if (listen_fd < 0) {
+        free(server);
+        return cr_err_sys(err, errno, "duplicate the listening socket");
+    }
+    server->daemon =
+        MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL,
+                         NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+                         MHD_OPTION_LISTEN_SOCKET, options->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
+                         on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT, MAX_CONNECTIONS,
+                         MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_TIMEOUT_S, MHD_OPTION_END);
+    if (!server->daemon) {
+        (void)close(listen_fd);
+        free(server);
+        return cr_err_set(err, EIO, "start the HTTP server");
+    }
+    *ret_server = server;
+    return 0;
+}
+
+/* Wakes the streams whose next chunk is due, or all of them when closing. */
+static void wake_streams(struct replay_server *server)
+{
+    int64_t now_ns = cr_clock_mono_ns();
+    struct stream **at = &server->sleeping;
+
+    while (*at) {
+        struct stream *stream = *at;
+
+        if (stream->due_ns > now_ns && !server->is_closing) {
+            at = &stream->next;
+            continue;
+        }
+        *at = stream->next;
+        stream->released++;
+        MHD_resume_connection(stream->connection);
+    }
+}
+
+static int next_timeout_ms(const struct replay_server *server)
+{
+    int64_t now_ns = cr_clock_mono_ns();
+    int64_t wait_ms = INT32_MAX;
+    MHD_UNSIGNED_LONG_LONG daemon_ms;
+
+    if (MHD_get_timeout(server->daemon, &daemon_ms) == MHD_YES && daemon_ms < INT32_MAX)
+        wait_ms = (int64_t)daemon_ms;
+    for (const struct stream *stream = server->sleeping; stream; stream = stream->next) {
+        int64_t due_ms = (stream->due_ns - now_ns + CR_NS_PER_MS - 1) / CR_NS_PER_MS;
+
+        if (due_ms < wait_ms)
+            wait_ms = due_ms < 0 ? 0 : due_ms;
+    }
+    return wait_ms == INT32_MAX ? -1 : (int)wait_ms;
+}
+
+int replay_server_run(struct replay_server *server, int stop_fd, struct cr_err *err)
+{
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    struct pollfd fds[] = {{.fd = info->epoll_fd, .events = POLLIN},
+                           {.fd = stop_fd, .events = POLLIN}};
+
+    while (!(fds[1].revents & POLLIN)) {
+        if (poll(fds, CR_ARRAY_SIZE(fds), next_timeout_ms(server)) < 0 && errno != EINTR)
+            return cr_err_sys(err, errno, "wait for requests");
+        wake_streams(server);
+        if (MHD_run(server->daemon) != MHD_YES)
+            return cr_err_set(err, EIO, "serve requests");
+    }
+    return 0;
+}
+
+struct replay_server *replay_server_free(struct replay_server *server)
+{
+    if (!server)
+        return NULL;
+    /* A daemon must not be stopped while connections are suspended. */
+    server->is_closing = true;
+    wake_streams(server);
+    (void)MHD_run(server->daemon);
+    MHD_stop_daemon(server->daemon);
+    free(server);
+    return NULL;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/err.h"
+#include "orchestrator/model/model.h"
+#include "tests/harness/test.h"
+#include "tests/integration/orchestrator/model_caller.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/wait.h>
+
+/* The real client against the real gemini-replay, over real HTTP. */
+
+#define SCRIPT(name) CRISOL_SCRIPTS_DIR "/" name
+#define PLANNER "You are the planner"
+#define GENERATOR "You are the generator"
+
+struct replay {
+    pid_t pid;
+    uint16_t port;
+};
+
+static void read_line(int fd, char *line, size_t room)
+{
+    struct pollfd waiter = {.fd = fd, .events = POLLIN};
+    size_t size = 0;
+
+    while (size + 1 < room && (size == 0 || line[size - 1] != '\n')) {
+        assert_int_equal(poll(&waiter, 1, 10000), 1);
+        assert_int_equal(read(fd, line + size, 1), 1);
+        size++;
+    }
+    line[size] = 0;
+}
+
+static struct replay replay_start(const char *delay, const char *key)
+{
+    char key_setting[64];
+    char *const argv[] = {(char[]){"gemini-replay"},
+                          (char[]){"--listen=127.0.0.1:0"},
+                          (char[]){"--script=" SCRIPT("lru_cache.json") "," SCRIPT("never.json")},
+                          (char[]){"--delay-ms"},
+                          strdup(delay),
+                          NULL};
+    char *const env[] = {key_setting, NULL};
+    posix_spawn_file_actions_t actions;
+    struct replay replay = {0};
+    char line[128];
+    int fds[2];
+
+    (void)snprintf(key_setting, sizeof(key_setting), "GEMINI_REPLAY_KEY=%s", key);
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    assert_int_equal(posix_spawn_file_actions_init(&actions), 0);
+    assert_int_equal(posix_spawn_file_actions_adddup2(&actions, fds[1], STDOUT_FILENO), 0);
+    assert_int_equal(posix_spawn(&replay.pid, CRISOL_GEMINI_REPLAY, &actions, NULL, argv, env), 0);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)close(fds[1]);
+    read_line(fds[0], line, sizeof(line));
+    (void)close(fds[0]);
+    assert_int_equal(sscanf(line, "gemini-replay listening on 127.0.0.1:%hu", &replay.port), 1);
+    free(argv[4]);
+    return replay;
+}
+
+static void replay_stop(const struct replay *replay)
+{
+    int status = -1;
+
+    assert_int_equal(kill(replay->pid, SIGTERM), 0);
+    assert_int_equal(waitpid(replay->pid, &status, 0), replay->pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static struct agt_model *client_new(const struct replay *replay, const char *key, const char *model)
+{
+    char base_url[64];
+    const struct agt_gemini_options options = {
+        .api_key = key, .base_url = base_url, .model = model, .first_retry_delay_ms = 10};
+    struct agt_model *client = NULL;
+    struct cr_err err = CR_ERR_INIT;
+
+    (void)snprintf(base_url, sizeof(base_url), "http://127.0.0.1:%u", replay->port);
+    if (agt_gemini_new(&options, &client, &err) < 0)
+        fail_msg("%s", err.text);
+    return client;
+}
+
+static void replay_streams_a_whole_answer(void **state)
+{
+    int fds = test_count_fds();
+    struct replay replay = replay_start("0", "");
+    struct agt_model *client = client_new(&replay, "some-key-1234", NULL);
+    struct model_caller caller;
+
+    (void)state;
+    model_caller_init(&caller);
+    model_caller_run(&caller, client, GENERATOR ".", "TASK: an LRU cache\n", 10000);
+
+    assert_int_equal(caller.end, AGT_MODEL_OK);
+    assert_string_equal(caller.message, "");
+    assert_string_equal(caller.served, "gemini-replay (scripted)");
+    assert_string_equal(caller.finish_reason, "STOP");
+    assert_true(caller.delta_count > 10);
+    assert_false(caller.is_misplaced);
+    assert_string_equal(cr_buf_str(&caller.deltas), cr_buf_str(&caller.text));
+    assert_non_null(strstr(cr_buf_str(&caller.text), "```python path=test_solution.py\n"));
+    assert_true(caller.usage.answer_tokens > 100);
+    assert_int_equal(caller.usage.total_tokens,
+                     caller.usage.prompt_tokens + caller.usage.answer_tokens);
+    assert_int_equal(caller.calls, 1);
+    model_caller_done(&caller);
+    client->ops->free(client);
+    replay_stop(&replay);
+    assert_int_equal(test_count_fds(), fds);
+}
+
+static void replay_tells_attempts_apart_by_the_prompt(void **state)
+{
+    static const char *const prompts[] = {"TASK: an LRU cache\n",
+                                          "TASK: an LRU cache\n\nATTEMPT 1 FAILED\n"};
+    struct replay replay = replay_start("0", "");
+    struct agt_model *client = client_new(&replay, "some-key-1234", NULL);
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(prompts); i++) {
+        struct model_caller caller;
+
+        model_caller_init(&caller);
+        model_caller_run(&caller, client, GENERATOR, prompts[i], 10000);
+        assert_int_equal(caller.end, AGT_MODEL_OK);
+        assert_int_equal(
+            strstr(cr_buf_str(&caller.text), "        return self._items[key]") != NULL, i == 1);
+        model_caller_done(&caller);
+    }
+    client->ops->free(client);
+    replay_stop(&replay);
+}
+
+static void cancel_ends_a_stream_once(void **state)
+{
+    struct replay replay = replay_start("200", "");
+    struct agt_model *client = client_new(&replay, "some-key-1234", NULL);
+    struct model_caller caller;
+    struct agt_model_call *call;
+
+    (void)state;
+    model_caller_init(&caller);
+    call = model_caller_start(&caller, client, PLANNER, "TASK: an LRU cache", 60000);
+    model_caller_wait_for_text(&caller);
+    client->ops->cancel(call);
+    client->ops->cancel(call);
+    model_caller_wait(&caller);
+
+    assert_int_equal(caller.end, AGT_MODEL_CANCELLED);
+    assert_int_equal(caller.retries, 0);
+    assert_int_equal(caller.text.size, 0);
+    client->ops->cancel(call);
+    client->ops->unref(call);
+    client->ops->free(client);
+    assert_int_equal(caller.ends, 1);
+    model_caller_done(&caller);
+    replay_stop(&replay);
+}
+
+static void free_cancels_what_is_running(void **state)
+{
+    int fds = test_count_fds();
+    struct replay replay = replay_start("200", "");
+    struct agt_model *client = client_new(&replay, "some-key-1234", NULL);
+    const struct agt_model_ops *ops = client->ops;
+    struct model_caller caller;
+    struct agt_model_call *call;
+
+    (void)state;
+    model_caller_init(&caller);
+    call = model_caller_start(&caller, client, PLANNER, "TASK: an LRU cache", 60000);
+    model_caller_wait_for_text(&caller);
+    ops->free(client);
+
+    assert_int_equal(caller.ends, 1);
+    assert_int_equal(caller.end, AGT_MODEL_CANCELLED);
+    ops->cancel(call);
+    ops->unref(call);
+    model_caller_done(&caller);
+    replay_stop(&replay);
+    assert_int_equal(test_count_fds(), fds);
+}
+
+static void deadline_ends_a_slow_stream(void **state)
+{
+    struct replay replay = replay_start("500", "");
+    struct agt_model *client = client_new(&replay, "some-key-1234", NULL);
+    struct model_caller caller;
+
+    (void)state;
+    model_caller_init(&caller);
+    model_caller_run(&caller, client, PLANNER, "TASK: an LRU cache", 300);
+
+    assert_int_equal(caller.end, AGT_MODEL_DEADLINE);
+    assert_true(caller.elapsed_ms >= 300 && caller.elapsed_ms < 5000);
+    assert_int_equal(caller.calls, 1);
+    model_caller_done(&caller);
+    client->ops->free(client);
+    replay_stop(&replay);
+}
+
+static void a_wrong_key_is_told_without_the_key(void **state)
+{
+    struct replay replay = replay_start("0", "the-right-key");
+    struct agt_model *client = client_new(&replay, "the-wrong-key", NULL);
+    struct model_caller caller;
+
+    (void)state;
+    model_caller_init(&caller);
+    model_caller_run(&caller, client, PLANNER, "TASK: an LRU cache", 10000);
+
+    assert_int_equal(caller.end, AGT_MODEL_AUTH);
+    assert_int_equal(caller.calls, 1);
+    assert_non_null(strstr(caller.message, "GEMINI_API_KEY"));
+    assert_null(strstr(caller.message, "the-wrong-key"));
+    model_caller_done(&caller);
+    client->ops->free(client);
+    replay_stop(&replay);
+}
+
+static void a_removed_model_says_the_way_out(void **state)
+{
+    struct replay replay = replay_start("0", "");
+    struct agt_model *client = client_new(&replay, "some-key-1234", "palm-2");
+    struct model_caller caller;
+
+    (void)state;
+    model_caller_init(&caller);
+    model_caller_run(&caller, client, PLANNER, "TASK: an LRU cache", 10000);
+
+    assert_int_equal(caller.end, AGT_MODEL_GONE);
+    assert_non_null(strstr(caller.message, "'palm-2'"));
+    assert_non_null(strstr(caller.message, "GEMINI_MODEL"));
+    assert_non_null(strstr(caller.message, "/models"));
+    model_caller_done(&caller);
+    client->ops->free(client);
+    replay_stop(&replay);
+}
+
+static void a_request_off_the_script_is_refused(void **state)
+{
+    struct replay replay = replay_start("0", "");
+    struct agt_model *client = client_new(&replay, "some-key-1234", NULL);
+    struct model_caller caller;
+
+    (void)state;
+    model_caller_init(&caller);
+    model_caller_run(&caller, client, PLANNER, "TASK: write a compiler", 10000);
+
+    assert_int_equal(caller.end, AGT_MODEL_BAD_REQUEST);
+    assert_non_null(strstr(caller.message, "only plays its scripts"));
+    model_caller_done(&caller);
+    client->ops->free(client);
+    replay_stop(&replay);
+}
+
+static void many_calls_share_the_loop(void **state)
+{
+    enum {
+        CALLS = 200
+    };
+
+    struct replay replay = replay_start("20", "");
+    struct agt_model *client = client_new(&replay, "some-key-1234", NULL);
+    struct model_caller *callers = calloc(CALLS, sizeof(*callers));
+    struct agt_model_call *calls[CALLS];
+
+    (void)state;
+    assert_non_null(callers);
+    for (size_t i = 0; i < CALLS; i++) {
+        model_caller_init(&callers[i]);
+        calls[i] = model_caller_start(&callers[i], client, i % 2 ? PLANNER : GENERATOR,
+                                      "TASK: an LRU cache", 20000);
+    }
+    for (size_t i = 0; i < CALLS; i++)
+        model_caller_wait(&callers[i]);
+    for (size_t i = 0; i < CALLS; i++) {
+        assert_int_equal(callers[i].end, AGT_MODEL_OK);
+        assert_int_equal(callers[i].ends, 1);
+        assert_false(callers[i].is_misplaced);
+        assert_string_equal(cr_buf_str(&callers[i].text), cr_buf_str(&callers[i % 2].text));
+        client->ops->unref(calls[i]);
+    }
+    for (size_t i = 0; i < CALLS; i++)
+        model_caller_done(&callers[i]);
+    free(callers);
+    client->ops->free(client);
+    replay_stop(&replay);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(replay_streams_a_whole_answer),
+        cmocka_unit_test(replay_tells_attempts_apart_by_the_prompt),
+        cmocka_unit_test(cancel_ends_a_stream_once),
+        cmocka_unit_test(free_cancels_what_is_running),
+        cmocka_unit_test(deadline_ends_a_slow_stream),
+        cmocka_unit_test(a_wrong_key_is_told_without_the_key),
+        cmocka_unit_test(a_removed_model_says_the_way_out),
+        cmocka_unit_test(a_request_off_the_script_is_refused),
+        cmocka_unit_test(many_calls_share_the_loop),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
