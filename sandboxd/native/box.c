@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/native/box.h"
+
+#include "common/auto.h"
+#include "common/err.h"
+#include "sandboxd/native/box_child.h"
+#include "sandboxd/native/cgroup.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/sched.h>
+#include <sys/mount.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+
+/* The root folder and "w", "t", "s" are ours, not the program's. */
+#define OWN_INODES 4U
+
+static int configure_number(int fs, const char *key, uint64_t value)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof(text), "%" PRIu64, value);
+    return fsconfig(fs, FSCONFIG_SET_STRING, key, text, 0);
+}
+
+static int make_folders(int fd, uid_t owner)
+{
+    static const struct {
+        const char *name;
+        mode_t mode;
+    } folders[] = {{"w", 0755}, {"t", 01777}, {"s", 01777}};
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(folders); i++) {
+        /* The mode goes separately: mkdirat takes the umask off and has no sticky bit. */
+        if (mkdirat(fd, folders[i].name, 0700) < 0 ||
+            fchmodat(fd, folders[i].name, folders[i].mode, 0) < 0)
+            return -errno;
+    }
+    return fchownat(fd, "w", owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+int sbx_workspace_make(uint64_t bytes, uint64_t inodes, uid_t owner, int *ret_fd,
+                       struct cr_err *err)
+{
+    CR_AUTO_CLOSE int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+    CR_AUTO_CLOSE int fd = -1;
+    int r;
+
+    if (fs < 0)
+        return cr_err_sys(err, errno, "open a tmpfs (Linux 5.12 or later is needed)");
+    if (configure_number(fs, "size", bytes) < 0 ||
+        configure_number(fs, "nr_inodes", inodes + OWN_INODES) < 0 ||
+        fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0755", 0) < 0 ||
+        fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return cr_err_sys(err, errno, "configure the tmpfs of a run");
+    fd = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    if (fd < 0)
+        return cr_err_sys(err, errno, "mount the tmpfs of a run");
+    r = make_folders(fd, owner);
+    if (r < 0)
+        return cr_err_sys(err, -r, "make the folders of a run");
+    *ret_fd = cr_take_fd(&fd);
+    return 0;
+}
+
+int sbx_workspace_usage(int fd, uint64_t *ret_bytes, uint64_t *ret_inodes, bool *ret_is_full)
+{
+    struct statfs stat;
+    uint64_t used_inodes;
+
+    if (fstatfs(fd, &stat) < 0)
+        return -errno;
+    used_inodes = stat.f_files - stat.f_ffree;
+    *ret_bytes = (stat.f_blocks - stat.f_bfree) * (uint64_t)stat.f_bsize;
+    *ret_inodes = used_inodes > OWN_INODES ? used_inodes - OWN_INODES : 0;
+    *ret_is_full = stat.f_bfree == 0 || stat.f_ffree == 0;
+    return 0;
+}
+
+int sbx_box_start(const struct sbx_box_plan *plan, struct sbx_box *ret_box, struct cr_err *err)
+{
+    CR_AUTO_CLOSE int control_fd = -1;
+    CR_AUTO_CLOSE int child_fd = -1;
+    int group_fd = sbx_cgroup_clone_fd(plan->group);
+    int pair[2];
+    int pidfd = -1;
+    struct clone_args args = {
+        .flags = CLONE_PIDFD | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS,
+        .pidfd = (uint64_t)(uintptr_t)&pidfd,
+        .exit_signal = (uint64_t)SIGCHLD,
+    };
+    long pid;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return cr_err_sys(err, errno, "open the control socket of a box");
+    control_fd = pair[0];
+    child_fd = pair[1];
+    /* Only our end: sandbox-init reads its own blocking. */
+    if (fcntl(control_fd, F_SETFL, O_NONBLOCK) < 0)
+        return cr_err_sys(err, errno, "open the control socket of a box");
+    if (group_fd >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (unsigned int)group_fd;
+    }
+    pid = syscall(SYS_clone3, &args, sizeof(args));
+    if (pid < 0)
+        return cr_err_sys(err, errno, "clone a box");
+    if (pid == 0) {
+        cr_close_fd(&control_fd);
+        sbx_box_child(plan, child_fd);
+    }
+    *ret_box =
+        (struct sbx_box){.pid = (pid_t)pid, .pidfd = pidfd, .control_fd = cr_take_fd(&control_fd)};
+    return 0;
+}
+
+void sbx_box_kill(const struct sbx_box *box)
+{
+    if (box->pidfd >= 0)
+        (void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);
+}
+
+void sbx_box_reap(struct sbx_box *box)
+{
+    siginfo_t info;
+
+    if (box->pidfd >= 0)
+        (void)waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED);
+    cr_close_fd(&box->pidfd);
+    cr_close_fd(&box->control_fd);
+    box->pid = -1;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "sandboxd/wire/msg.h"
+
+#include <stdint.h>
+
+#include <sys/types.h>
+
+struct cr_err;
+struct sbx_cgroup;
+
+/*
+ * One box: its sandbox-init, seen from the backend. Built by clone3(2); the
+ * child then builds its own surroundings step by step and becomes
+ * sandbox-init. A step that fails comes back as SBX_INIT_FAILED with the
+ * stage on the control socket, exactly as failures of sandbox-init do.
+ */
+struct sbx_box {
+    pid_t pid;
+    int pidfd;
+    int control_fd; /* SOCK_SEQPACKET, non-blocking; messages of boxctl.h */
+};
+
+#define SBX_BOX_INIT                                                                               \
+    {                                                                                              \
+        .pid = -1, .pidfd = -1, .control_fd = -1                                                   \
+    }
+
+/* All fds are borrowed for the call. */
+struct sbx_box_plan {
+    const struct sbx_cgroup *group;
+    const struct sbx_limits *limits;
+    int init_fd;      /* the sandbox-init binary, O_PATH */
+    int seccomp_fd;   /* its seccomp program */
+    int userns_fd;    /* user namespace of the slot */
+    int workspace_fd; /* from sbx_workspace_make() */
+    int payload_fd;
+    int stdio_fds[3];
+};
+
+/*
+ * Makes the tmpfs of a run: folders "w", "t" and "s" become /workspace, /tmp
+ * and /dev/shm. "w" belongs to host id `owner`. Never attached anywhere in
+ * the backend's own mount namespace; the fd keeps it alive.
+ */
+int sbx_workspace_make(uint64_t bytes, uint64_t inodes, uid_t owner, int *ret_fd,
+                       struct cr_err *err);
+
+/* What lies in it. `bytes` and `inodes` are its limits; *ret_is_full when nothing more fits. */
+int sbx_workspace_usage(int fd, uint64_t *ret_bytes, uint64_t *ret_inodes, bool *ret_is_full);
+
+/*
+ * Starts a box and returns at once; READY or FAILED comes on control_fd.
+ * On failure no process is left. Returns 0 or -errno.
+ */
+int sbx_box_start(const struct sbx_box_plan *plan, struct sbx_box *ret_box, struct cr_err *err);
+
+/* Sends SIGKILL to sandbox-init, which takes everything in its pid namespace along. */
+void sbx_box_kill(const struct sbx_box *box);
+
+/* Reaps it (its pidfd is readable) and closes the fds. Safe to repeat. */
+void sbx_box_reap(struct sbx_box *box);

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/native/cgroup.h"
+
+#include "common/auto.h"
+#include "common/buf.h"
+#include "common/err.h"
+#include "sandboxd/native/cgroup_paths.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#define DIRECTORY_FLAGS (O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+#define PROC_TEXT_MAX (4U << 20)
+
+static const char *const controller_names[SBX_CONTROLLER_COUNT] = {
+    [SBX_CONTROLLER_MEMORY] = "memory",
+    [SBX_CONTROLLER_CPU] = "cpu",
+    [SBX_CONTROLLER_CPUACCT] = "cpuacct",
+    [SBX_CONTROLLER_PIDS] = "pids",
+};
+
+int sbx_cgroup_write(int fd, const char *name, const char *text)
+{
+    CR_AUTO_CLOSE int file = openat(fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    size_t size = strlen(text);
+    ssize_t n;
+
+    if (file < 0)
+        return -errno;
+    n = write(file, text, size);
+    if (n < 0)
+        return -errno;
+    return (size_t)n == size ? 0 : -EIO;
+}
+
+int sbx_cgroup_read(int fd, const char *name, char *ret_text, size_t size)
+{
+    CR_AUTO_CLOSE int file = openat(fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    size_t used = 0;
+
+    if (file < 0)
+        return -errno;
+    while (used < size - 1) {
+        ssize_t n = read(file, ret_text + used, size - 1 - used);
+
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        used += (size_t)n;
+    }
+    ret_text[used] = '\0';
+    return 0;
+}
+
+static int parse_number(const char *text, uint64_t *ret_value)
+{
+    char *end = NULL;
+    uint64_t value;
+
+    if (*text < '0' || *text > '9')
+        return -EINVAL;
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (errno != 0 || (*end != '\n' && *end != '\0'))
+        return -EINVAL;
+    *ret_value = value;
+    return 0;
+}
+
+int sbx_cgroup_get(int fd, const char *name, uint64_t *ret_value)
+{
+    char text[64];
+    int r = sbx_cgroup_read(fd, name, text, sizeof(text));
+
+    return r < 0 ? r : parse_number(text, ret_value);
+}
+
+int sbx_cgroup_find_key(const char *text, const char *key, uint64_t *ret_value)
+{
+    size_t size = strlen(key);
+
+    for (const char *at = text; *at;) {
+        size_t length = strcspn(at, "\n");
+
+        if (length > size && memcmp(at, key, size) == 0 && at[size] == ' ')
+            return parse_number(at + size + 1, ret_value);
+        at += length + (at[length] == '\n');
+    }
+    return -ENOENT;
+}
+
+int sbx_cgroup_get_key(int fd, const char *name, const char *key, uint64_t *ret_value)
+{
+    char text[4096];
+    int r = sbx_cgroup_read(fd, name, text, sizeof(text));
+
+    return r < 0 ? r : sbx_cgroup_find_key(text, key, ret_value);
+}
+
+int sbx_cgroup_put(int fd, const char *name, uint64_t value, bool is_checked, struct cr_err *err)
+{
+    char text[32];
+    uint64_t seen = 0;
+    int r;
+
+    (void)snprintf(text, sizeof(text), "%" PRIu64, value);
+    r = sbx_cgroup_write(fd, name, text);
+    if (r < 0)
+        return cr_err_sys(err, -r, "write %" PRIu64 " to control file '%s'", value, name);
+    if (!is_checked)
+        return 0;
+    r = sbx_cgroup_get(fd, name, &seen);
+    if (r < 0)
+        return cr_err_sys(err, -r, "read control file '%s' back", name);
+    if (seen != value)
+        return cr_err_set(err, EIO,
+                          "control file '%s' says %" PRIu64 " after %" PRIu64 " was written", name,
+                          seen, value);
+    return 0;
+}
+
+void sbx_cgroup_bandwidth(uint64_t millicores, uint64_t *ret_quota_us, uint64_t *ret_period_us)
+{
+    /* 1,000 us is the kernel's least quota: ten thousandths of a core in the usual period. */
+    uint64_t period = millicores < 10 ? 1000000 : 100000;
+
+    *ret_period_us = period;
+    *ret_quota_us = period / 1000 * millicores;
+}
+
+static int read_proc(const char *path, struct cr_buf *buf, struct cr_err *err)
+{
+    CR_AUTO_CLOSE int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    char chunk[4096];
+
+    if (fd < 0)
+        return cr_err_sys(err, errno, "open %s", path);
+    for (;;) {
+        ssize_t n = read(fd, chunk, sizeof(chunk));
+        int r;
+
+        if (n < 0)
+            return cr_err_sys(err, errno, "read %s", path);
+        if (n == 0)
+            return 0;
+        r = cr_buf_add(buf, chunk, (size_t)n);
+        if (r < 0)
+            return cr_err_sys(err, -r, "read %s", path);
+    }
+}
+
+/* Opens our own folder in the hierarchy of `controller` (NULL: v2). Returns the fd or -errno. */
+static int open_own(const char *cgroups, const char *mounts, const char *controller)
+{
+    char own[PATH_MAX];
+    char directory[PATH_MAX];
+    int r = sbx_cgroup_own_path(cgroups, controller, own, sizeof(own));
+    int fd;
+
+    if (r < 0)
+        return r;
+    r = sbx_cgroup_directory(mounts, controller, own, directory, sizeof(directory));
+    if (r < 0)
+        return r;
+    fd = openat(AT_FDCWD, directory, DIRECTORY_FLAGS);
+    return fd < 0 ? -errno : fd;
+}
+
+/* v1 mounts may join controllers ("cpu,cpuacct"): the same folder is one hierarchy. */
+static int find_same(const struct sbx_cgroup_host *host, int fd)
+{
+    struct stat wanted;
+    struct stat seen;
+
+    if (fstat(fd, &wanted) < 0)
+        return -1;
+    for (uint32_t i = 0; i < host->hierarchy_count; i++) {
+        if (fstat(host->own_fds[i], &seen) == 0 && seen.st_dev == wanted.st_dev &&
+            seen.st_ino == wanted.st_ino)
+            return (int)i;
+    }
+    return -1;
+}
+
+static void find_v1(struct sbx_cgroup_host *host, const char *cgroups, const char *mounts)
+{
+    host->ops = &sbx_cgroup_v1;
+    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++) {
+        int fd = open_own(cgroups, mounts, controller_names[i]);
+        int same;
+
+        if (fd < 0)
+            continue;
+        same = find_same(host, fd);
+        if (same >= 0) {
+            (void)close(fd);
+            host->hierarchy[i] = same;
+            continue;
+        }
+        host->hierarchy[i] = (int)host->hierarchy_count;
+        host->own_fds[host->hierarchy_count++] = fd;
+    }
+}
+
+static bool has_controller(const char *list, const char *name)
+{
+    size_t size = strlen(name);
+
+    for (const char *at = list; *at;) {
+        size_t length = strcspn(at, " \n");
+
+        if (length == size && memcmp(at, name, size) == 0)
+            return true;
+        at += length + (at[length] != '\0');
+    }
+    return false;
+}
+
+/* v2 counts when the controllers we need are there; a hybrid host keeps them on v1. */
+static bool find_v2(struct sbx_cgroup_host *host, const char *cgroups, const char *mounts)
+{
+    char controllers[512];
+    int fd = open_own(cgroups, mounts, NULL);
+
+    if (fd < 0)
+        return false;
+    if (sbx_cgroup_read(fd, "cgroup.controllers", controllers, sizeof(controllers)) < 0 ||
+        !has_controller(controllers, "memory") || !has_controller(controllers, "pids")) {
+        (void)close(fd);
+        return false;
+    }
+    host->ops = &sbx_cgroup_v2;
+    host->own_fds[0] = fd;
+    host->hierarchy_count = 1;
+    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++)
+        host->hierarchy[i] = 0;
+    if (!has_controller(controllers, "cpu"))
+        host->hierarchy[SBX_CONTROLLER_CPU] = -1;
+    return true;
+}
+
+int sbx_cgroup_host_find(struct sbx_cgroup_host *host, struct cr_err *err)
+{
+    CR_AUTO_BUF struct cr_buf cgroups = {0};
+    CR_AUTO_BUF struct cr_buf mounts = {0};
+    int r;
+
+    *host = (struct sbx_cgroup_host){0};
+    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++) {
+        host->own_fds[i] = -1;
+        host->base_fds[i] = -1;
+        host->hierarchy[i] = -1;
+    }
+    cr_buf_init(&cgroups, PROC_TEXT_MAX);
+    cr_buf_init(&mounts, PROC_TEXT_MAX);
+    r = read_proc("/proc/self/cgroup", &cgroups, err);
+    if (r < 0)
+        return r;
+    r = read_proc("/proc/self/mountinfo", &mounts, err);
+    if (r < 0)
+        return r;
+    (void)snprintf(host->base_name, sizeof(host->base_name), "crisol-native-%d", getpid());
+    if (!find_v2(host, cr_buf_str(&cgroups), cr_buf_str(&mounts)))
+        find_v1(host, cr_buf_str(&cgroups), cr_buf_str(&mounts));
+    return 0;
+}
+
+static int open_base(struct sbx_cgroup_host *host, uint32_t i, struct cr_err *err)
+{
+    if (mkdirat(host->own_fds[i], host->base_name, 0755) < 0 && errno != EEXIST)
+        return cr_err_sys(err, errno, "make control group '%s' below our own", host->base_name);
+    host->base_fds[i] = openat(host->own_fds[i], host->base_name, DIRECTORY_FLAGS);
+    if (host->base_fds[i] < 0)
+        return cr_err_sys(err, errno, "open control group '%s'", host->base_name);
+    if (flock(host->base_fds[i], LOCK_EX | LOCK_NB) < 0)
+        return cr_err_sys(err, errno, "lock control group '%s'", host->base_name);
+    return 0;
+}
+
+int sbx_cgroup_host_open(struct sbx_cgroup_host *host, struct cr_err *err)
+{
+    int memory = host->hierarchy[SBX_CONTROLLER_MEMORY];
+    int r = 0;
+
+    if (host->ops->version == 2)
+        r = sbx_cgroup_v2_delegate(host, err);
+    for (uint32_t i = 0; r == 0 && i < host->hierarchy_count; i++)
+        r = open_base(host, i, err);
+    if (r < 0)
+        return r;
+    if (host->ops->version == 2) {
+        host->has_swap = faccessat(host->base_fds[0], "memory.swap.max", W_OK, 0) == 0;
+        return sbx_cgroup_v2_enable(host->base_fds[0], host, err);
+    }
+    host->has_swap = memory >= 0 &&
+                     faccessat(host->base_fds[memory], "memory.memsw.limit_in_bytes", W_OK, 0) == 0;
+    return 0;
+}
+
+void sbx_cgroup_host_close(struct sbx_cgroup_host *host)
+{
+    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++) {
+        cr_close_fd(&host->own_fds[i]);
+        cr_close_fd(&host->base_fds[i]);
+    }
+    host->hierarchy_count = 0;
+}
+
+static void group_name(uint32_t number, char name[static 16])
+{
+    (void)snprintf(name, 16, "box-%" PRIu32, number);
+}
+
+int sbx_cgroup_make(const struct sbx_cgroup_host *host, uint32_t number, struct cr_err *err)
+{
+    char name[16];
+
+    group_name(number, name);
+    for (uint32_t i = 0; i < host->hierarchy_count; i++) {
+        if (mkdirat(host->base_fds[i], name, 0755) < 0)
+            return cr_err_sys(err, errno, "make control group '%s'", name);
+    }
+    return 0;
+}
+
+int sbx_cgroup_remove(const struct sbx_cgroup_host *host, uint32_t number)
+{
+    char name[16];
+    int result = 0;
+
+    group_name(number, name);
+    for (uint32_t i = 0; i < host->hierarchy_count; i++) {
+        if (unlinkat(host->base_fds[i], name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+            result = -errno;
+    }
+    return result;
+}
+
+int sbx_cgroup_open(const struct sbx_cgroup_host *host, uint32_t number,
+                    struct sbx_cgroup *ret_group, struct cr_err *err)
+{
+    struct sbx_cgroup group = {.host = host, .number = number, .event_fd = -1};
+    char name[16];
+
+    group_name(number, name);
+    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++)
+        group.fds[i] = -1;
+    for (uint32_t i = 0; i < host->hierarchy_count; i++) {
+        group.fds[i] = openat(host->base_fds[i], name, DIRECTORY_FLAGS);
+        if (group.fds[i] < 0) {
+            int errnum = errno;
+
+            sbx_cgroup_close(&group);
+            return cr_err_sys(err, errnum, "open control group '%s'", name);
+        }
+    }
+    *ret_group = group;
+    return 0;
+}
+
+void sbx_cgroup_close(struct sbx_cgroup *group)
+{
+    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++)
+        cr_close_fd(&group->fds[i]);
+    cr_close_fd(&group->event_fd);
+}
+
+int sbx_cgroup_fd(const struct sbx_cgroup *group, enum sbx_controller controller)
+{
+    int hierarchy = group->host->hierarchy[controller];
+
+    return hierarchy < 0 ? -1 : group->fds[hierarchy];
+}
+
+int sbx_cgroup_limit(const struct sbx_cgroup *group, const struct sbx_limits *limits,
+                     struct cr_err *err)
+{
+    return group->host->ops->limit(group, limits, err);
+}
+
+int sbx_cgroup_arm(struct sbx_cgroup *group, struct cr_err *err)
+{
+    if (sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY) < 0)
+        return 0;
+    return group->host->ops->arm(group, err);
+}
+
+int sbx_cgroup_clone_fd(const struct sbx_cgroup *group)
+{
+    return group->host->ops->version == 2 ? group->fds[0] : -1;
+}
+
+int sbx_cgroup_attach_self(const struct sbx_cgroup *group)
+{
+    if (group->host->ops->version == 2)
+        return 0;
+    for (uint32_t i = 0; i < group->host->hierarchy_count; i++) {
+        int r = sbx_cgroup_write(group->fds[i], "cgroup.procs", "0");
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int sbx_cgroup_kill(const struct sbx_cgroup *group)
+{
+    return group->host->ops->kill(group);
+}
+
+int sbx_cgroup_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
+                     struct cr_err *err)
+{
+    *ret_usage = (struct sbx_cgroup_usage){0};
+    return group->host->ops->usage(group, ret_usage, err);
+}
+
+int sbx_cgroup_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us)
+{
+    return group->host->ops->cpu_us(group, ret_us);
+}
+
+int sbx_cgroup_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
+{
+    return group->host->ops->oom_kills(group, ret_count);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cr_err;
+struct sbx_limits;
+struct sbx_cgroup;
+struct sbx_cgroup_usage;
+
+/* What a group must be able to do; on v1 each has a hierarchy of its own. */
+enum sbx_controller {
+    SBX_CONTROLLER_MEMORY,
+    SBX_CONTROLLER_CPU,
+    SBX_CONTROLLER_CPUACCT,
+    SBX_CONTROLLER_PIDS,
+    SBX_CONTROLLER_COUNT,
+};
+
+/* What differs between the versions. */
+struct sbx_cgroup_ops {
+    uint32_t version;
+    int (*limit)(const struct sbx_cgroup *group, const struct sbx_limits *limits,
+                 struct cr_err *err);
+    int (*arm)(struct sbx_cgroup *group, struct cr_err *err);
+    int (*usage)(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
+                 struct cr_err *err);
+    int (*cpu_us)(const struct sbx_cgroup *group, uint64_t *ret_us);
+    int (*oom_kills)(const struct sbx_cgroup *group, uint64_t *ret_count);
+    int (*kill)(const struct sbx_cgroup *group);
+};
+
+/*
+ * The part of the host's control groups that belongs to this process: one
+ * folder "crisol-native-PID" below its own path in each hierarchy, locked by
+ * flock(2) as long as its owner lives, so that a successor knows an orphan
+ * from a neighbour. Embedded; one thread. Nothing here reads anything that a
+ * sandboxed program can write.
+ */
+struct sbx_cgroup_host {
+    const struct sbx_cgroup_ops *ops;
+    uint32_t hierarchy_count;
+    int own_fds[SBX_CONTROLLER_COUNT];   /* per hierarchy: the own path */
+    int base_fds[SBX_CONTROLLER_COUNT];  /* per hierarchy: our folder there */
+    int hierarchy[SBX_CONTROLLER_COUNT]; /* per controller: index of its hierarchy, or -1 */
+    bool has_swap;                       /* memory and swap can be limited together */
+    char base_name[32];
+};
+
+/* One group; the fds are its folders. */
+struct sbx_cgroup {
+    const struct sbx_cgroup_host *host; /* borrowed: outlives the group */
+    uint32_t number;
+    int fds[SBX_CONTROLLER_COUNT]; /* per hierarchy; -1 when closed */
+    int event_fd;                  /* readable (v1) or EPOLLPRI (v2) after an OOM event */
+};
+
+struct sbx_cgroup_usage {
+    uint64_t cpu_total_us;
+    uint64_t cpu_user_us;   /* 0 when the kernel does not split it */
+    uint64_t cpu_system_us; /* 0 likewise */
+    uint64_t cpu_throttled_us;
+    uint64_t memory_peak_bytes; /* 0 when the kernel does not tell */
+    uint64_t oom_kills;
+    uint64_t processes_peak; /* 0 when the kernel does not tell */
+    uint64_t process_limit_hits;
+};
+
+/* Finds the hierarchies of this process. Missing controllers leave hierarchy[] at -1. */
+int sbx_cgroup_host_find(struct sbx_cgroup_host *host, struct cr_err *err);
+
+/* Makes and locks our folder in every hierarchy found. */
+int sbx_cgroup_host_open(struct sbx_cgroup_host *host, struct cr_err *err);
+
+/* Closes the fds; removing the folder is sbx_sweep_base()'s. Safe to repeat. */
+void sbx_cgroup_host_close(struct sbx_cgroup_host *host);
+
+/*
+ * Make and remove group `number`. Both may wait for an RCU grace period
+ * behind somebody else's attach: never called by the loop, only by the keeper.
+ * Removing gives -EBUSY while the kernel still tears processes down.
+ */
+int sbx_cgroup_make(const struct sbx_cgroup_host *host, uint32_t number, struct cr_err *err);
+int sbx_cgroup_remove(const struct sbx_cgroup_host *host, uint32_t number);
+
+/* Opens a group that was made. On failure *ret_group is untouched. */
+int sbx_cgroup_open(const struct sbx_cgroup_host *host, uint32_t number,
+                    struct sbx_cgroup *ret_group, struct cr_err *err);
+
+/* Safe to repeat. */
+void sbx_cgroup_close(struct sbx_cgroup *group);
+
+/* Writes every limit and reads it back; a value that did not stick is -EIO. */
+int sbx_cgroup_limit(const struct sbx_cgroup *group, const struct sbx_limits *limits,
+                     struct cr_err *err);
+
+/* Opens event_fd. */
+int sbx_cgroup_arm(struct sbx_cgroup *group, struct cr_err *err);
+
+/* The folder for CLONE_INTO_CGROUP on v2; -1 on v1, where the child attaches itself. */
+int sbx_cgroup_clone_fd(const struct sbx_cgroup *group);
+
+/* Moves the calling process in (nothing to do on v2). Async-signal-safe. Returns 0 or -errno. */
+int sbx_cgroup_attach_self(const struct sbx_cgroup *group);
+
+/* Kills every member where the kernel can (v2); -EOPNOTSUPP on v1. */
+int sbx_cgroup_kill(const struct sbx_cgroup *group);
+
+/* Counters. */
+int sbx_cgroup_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
+                     struct cr_err *err);
+int sbx_cgroup_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us);
+int sbx_cgroup_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count);
+
+/* Helpers of the two versions. `name` is a file of the folder `fd`. */
+
+/* The folder that holds `controller` of this group, or -1. */
+int sbx_cgroup_fd(const struct sbx_cgroup *group, enum sbx_controller controller);
+
+/* Writes a number and, when `is_checked`, compares what the file then says. */
+int sbx_cgroup_put(int fd, const char *name, uint64_t value, bool is_checked, struct cr_err *err);
+int sbx_cgroup_write(int fd, const char *name, const char *text);
+int sbx_cgroup_read(int fd, const char *name, char *ret_text, size_t size);
+int sbx_cgroup_get(int fd, const char *name, uint64_t *ret_value);
+
+/* The number behind `key` in a file of "key number" lines. */
+int sbx_cgroup_get_key(int fd, const char *name, const char *key, uint64_t *ret_value);
+
+/* Pure: the number behind `key` in such a text. Returns 0, -ENOENT or -EINVAL. */
+int sbx_cgroup_find_key(const char *text, const char *key, uint64_t *ret_value);
+
+/*
+ * Bandwidth as quota and period in microseconds. The kernel wants a quota of
+ * at least 1 ms, so small values get a longer period.
+ */
+void sbx_cgroup_bandwidth(uint64_t millicores, uint64_t *ret_quota_us, uint64_t *ret_period_us);
+
+extern const struct sbx_cgroup_ops sbx_cgroup_v1;
+extern const struct sbx_cgroup_ops sbx_cgroup_v2;
+
+/*
+ * Moves the processes of our own group into a leaf beside our folder and turns
+ * the controllers on: v2 allows no process in a group whose children have
+ * controllers (cgroups(7), "no internal processes").
+ */
+int sbx_cgroup_v2_delegate(struct sbx_cgroup_host *host, struct cr_err *err);
+
+/* Turns the controllers on for the children of the folder `fd`. */
+int sbx_cgroup_v2_enable(int fd, const struct sbx_cgroup_host *host, struct cr_err *err);

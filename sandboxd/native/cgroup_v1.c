@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "sandboxd/native/cgroup.h"
+#include "sandboxd/wire/msg.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <sys/eventfd.h>
+
+static int limit_memory(const struct sbx_cgroup *group, uint64_t bytes, struct cr_err *err)
+{
+    int fd = sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    int r;
+
+    if (fd < 0)
+        return 0;
+    bytes = bytes / page * page; /* what the kernel keeps */
+    /* In this order: the sum may never be below the part, or the write is refused. */
+    r = sbx_cgroup_put(fd, "memory.limit_in_bytes", bytes, true, err);
+    if (r == 0 && group->host->has_swap)
+        r = sbx_cgroup_put(fd, "memory.memsw.limit_in_bytes", bytes, true, err);
+    return r;
+}
+
+static int limit_cpu(const struct sbx_cgroup *group, uint64_t millicores, struct cr_err *err)
+{
+    int fd = sbx_cgroup_fd(group, SBX_CONTROLLER_CPU);
+    uint64_t quota;
+    uint64_t period;
+    int r;
+
+    if (fd < 0)
+        return 0;
+    sbx_cgroup_bandwidth(millicores, &quota, &period);
+    r = sbx_cgroup_put(fd, "cpu.cfs_period_us", period, true, err);
+    if (r == 0)
+        r = sbx_cgroup_put(fd, "cpu.cfs_quota_us", quota, true, err);
+    return r;
+}
+
+static int v1_limit(const struct sbx_cgroup *group, const struct sbx_limits *limits,
+                    struct cr_err *err)
+{
+    int pids_fd = sbx_cgroup_fd(group, SBX_CONTROLLER_PIDS);
+    int r = limit_memory(group, limits->value[SBX_LIMIT_MEMORY], err);
+
+    if (r == 0)
+        r = limit_cpu(group, limits->value[SBX_LIMIT_CPU_MILLICORES], err);
+    /* One more for sandbox-init, which is no process of the program. */
+    if (r == 0 && pids_fd >= 0)
+        r = sbx_cgroup_put(pids_fd, "pids.max", limits->value[SBX_LIMIT_PROCESSES] + 1, true, err);
+    return r;
+}
+
+/* memory.rst (v1), "OOM Control": "<event_fd> <fd of memory.oom_control>". */
+static int v1_arm(struct sbx_cgroup *group, struct cr_err *err)
+{
+    int fd = sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY);
+    CR_AUTO_CLOSE int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    CR_AUTO_CLOSE int oom_fd = openat(fd, "memory.oom_control", O_RDONLY | O_CLOEXEC);
+    char text[32];
+    int r;
+
+    if (event_fd < 0 || oom_fd < 0)
+        return cr_err_sys(err, errno, "open the OOM event of a control group");
+    (void)snprintf(text, sizeof(text), "%d %d", event_fd, oom_fd);
+    r = sbx_cgroup_write(fd, "cgroup.event_control", text);
+    if (r < 0)
+        return cr_err_sys(err, -r, "ask for the OOM event of a control group");
+    group->event_fd = cr_take_fd(&event_fd);
+    return 0;
+}
+
+static int v1_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us)
+{
+    int fd = sbx_cgroup_fd(group, SBX_CONTROLLER_CPUACCT);
+    uint64_t ns = 0;
+    int r = fd < 0 ? 0 : sbx_cgroup_get(fd, "cpuacct.usage", &ns);
+
+    if (r == 0)
+        *ret_us = ns / (uint64_t)CR_NS_PER_US;
+    return r;
+}
+
+static int v1_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
+{
+    int fd = sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY);
+
+    if (fd < 0) {
+        *ret_count = 0;
+        return 0;
+    }
+    /* failcnt does not tell: it stays 0 on current kernels although the killer struck. */
+    return sbx_cgroup_get_key(fd, "memory.oom_control", "oom_kill", ret_count);
+}
+
+/* What old kernels lack stays 0. */
+static void read_optional(const struct sbx_cgroup *group, struct sbx_cgroup_usage *usage)
+{
+    int cpu_fd = sbx_cgroup_fd(group, SBX_CONTROLLER_CPU);
+    int acct_fd = sbx_cgroup_fd(group, SBX_CONTROLLER_CPUACCT);
+    int pids_fd = sbx_cgroup_fd(group, SBX_CONTROLLER_PIDS);
+    uint64_t value = 0;
+
+    if (cpu_fd >= 0 && sbx_cgroup_get_key(cpu_fd, "cpu.stat", "throttled_time", &value) == 0)
+        usage->cpu_throttled_us = value / (uint64_t)CR_NS_PER_US;
+    if (acct_fd >= 0 && sbx_cgroup_get(acct_fd, "cpuacct.usage_user", &value) == 0)
+        usage->cpu_user_us = value / (uint64_t)CR_NS_PER_US;
+    if (acct_fd >= 0 && sbx_cgroup_get(acct_fd, "cpuacct.usage_sys", &value) == 0)
+        usage->cpu_system_us = value / (uint64_t)CR_NS_PER_US;
+    if (pids_fd >= 0 && sbx_cgroup_get(pids_fd, "pids.peak", &value) == 0)
+        usage->processes_peak = value > 0 ? value - 1 : 0; /* without sandbox-init */
+}
+
+static int v1_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
+                    struct cr_err *err)
+{
+    int memory_fd = sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY);
+    int pids_fd = sbx_cgroup_fd(group, SBX_CONTROLLER_PIDS);
+    const char *peak =
+        group->host->has_swap ? "memory.memsw.max_usage_in_bytes" : "memory.max_usage_in_bytes";
+    int r = v1_cpu_us(group, &ret_usage->cpu_total_us);
+
+    if (r < 0)
+        return cr_err_sys(err, -r, "read cpuacct.usage");
+    r = v1_oom_kills(group, &ret_usage->oom_kills);
+    if (r < 0)
+        return cr_err_sys(err, -r, "read memory.oom_control");
+    r = memory_fd < 0 ? 0 : sbx_cgroup_get(memory_fd, peak, &ret_usage->memory_peak_bytes);
+    if (r < 0)
+        return cr_err_sys(err, -r, "read %s", peak);
+    r = pids_fd < 0
+            ? 0
+            : sbx_cgroup_get_key(pids_fd, "pids.events", "max", &ret_usage->process_limit_hits);
+    if (r < 0)
+        return cr_err_sys(err, -r, "read pids.events");
+    read_optional(group, ret_usage);
+    return 0;
+}
+
+/* v1 has no cgroup.kill; killing pid 1 of the box ends its pid namespace. */
+static int v1_kill(const struct sbx_cgroup *group)
+{
+    (void)group;
+    return -EOPNOTSUPP;
+}
+
+const struct sbx_cgroup_ops sbx_cgroup_v1 = {
+    .version = 1,
+    .limit = v1_limit,
+    .arm = v1_arm,
+    .usage = v1_usage,
+    .cpu_us = v1_cpu_us,
+    .oom_kills = v1_oom_kills,
+    .kill = v1_kill,
+};

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "sandboxd/native/cgroup.h"
+#include "sandboxd/wire/msg.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/stat.h>
+
+#define LEAF "crisol-main"
+#define MOVE_ROUNDS 64
+
+static int limit_cpu(int fd, uint64_t millicores, struct cr_err *err)
+{
+    uint64_t quota;
+    uint64_t period;
+    char wanted[64];
+    char seen[64];
+    int r;
+
+    sbx_cgroup_bandwidth(millicores, &quota, &period);
+    (void)snprintf(wanted, sizeof(wanted), "%" PRIu64 " %" PRIu64 "\n", quota, period);
+    r = sbx_cgroup_write(fd, "cpu.max", wanted);
+    if (r == 0)
+        r = sbx_cgroup_read(fd, "cpu.max", seen, sizeof(seen));
+    if (r < 0)
+        return cr_err_sys(err, -r, "write control file 'cpu.max'");
+    if (strcmp(wanted, seen) != 0)
+        return cr_err_set(err, EIO, "control file 'cpu.max' does not keep what was written");
+    return 0;
+}
+
+static int v2_limit(const struct sbx_cgroup *group, const struct sbx_limits *limits,
+                    struct cr_err *err)
+{
+    int fd = group->fds[0];
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    int r;
+
+    r = sbx_cgroup_put(fd, "memory.max", limits->value[SBX_LIMIT_MEMORY] / page * page, true, err);
+    if (r == 0 && group->host->has_swap)
+        r = sbx_cgroup_put(fd, "memory.swap.max", 0, true, err);
+    if (r == 0)
+        r = sbx_cgroup_put(fd, "memory.oom.group", 1, true, err);
+    /* One more for sandbox-init, which is no process of the program. */
+    if (r == 0)
+        r = sbx_cgroup_put(fd, "pids.max", limits->value[SBX_LIMIT_PROCESSES] + 1, true, err);
+    if (r == 0 && sbx_cgroup_fd(group, SBX_CONTROLLER_CPU) >= 0)
+        r = limit_cpu(fd, limits->value[SBX_LIMIT_CPU_MILLICORES], err);
+    return r;
+}
+
+/* A change of memory.events wakes EPOLLPRI; the first read arms it. */
+static int v2_arm(struct sbx_cgroup *group, struct cr_err *err)
+{
+    CR_AUTO_CLOSE int fd = openat(group->fds[0], "memory.events", O_RDONLY | O_CLOEXEC);
+    char text[512];
+
+    if (fd < 0 || pread(fd, text, sizeof(text), 0) < 0)
+        return cr_err_sys(err, errno, "open memory.events");
+    group->event_fd = cr_take_fd(&fd);
+    return 0;
+}
+
+static int v2_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us)
+{
+    return sbx_cgroup_get_key(group->fds[0], "cpu.stat", "usage_usec", ret_us);
+}
+
+/* Read through event_fd where it is open, which also arms the next notice. */
+static int v2_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
+{
+    char text[512];
+    ssize_t n;
+
+    if (group->event_fd < 0)
+        return sbx_cgroup_get_key(group->fds[0], "memory.events", "oom_kill", ret_count);
+    n = pread(group->event_fd, text, sizeof(text) - 1, 0);
+    if (n < 0)
+        return -errno;
+    text[n] = '\0';
+    return sbx_cgroup_find_key(text, "oom_kill", ret_count);
+}
+
+static int v2_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
+                    struct cr_err *err)
+{
+    int fd = group->fds[0];
+    char stat[4096];
+    uint64_t value = 0;
+    int r = sbx_cgroup_read(fd, "cpu.stat", stat, sizeof(stat));
+
+    if (r == 0)
+        r = sbx_cgroup_find_key(stat, "usage_usec", &ret_usage->cpu_total_us);
+    if (r < 0)
+        return cr_err_sys(err, -r, "read cpu.stat");
+    r = v2_oom_kills(group, &ret_usage->oom_kills);
+    if (r < 0)
+        return cr_err_sys(err, -r, "read memory.events");
+    r = sbx_cgroup_get_key(fd, "pids.events", "max", &ret_usage->process_limit_hits);
+    if (r < 0)
+        return cr_err_sys(err, -r, "read pids.events");
+    /* What old kernels lack stays 0: memory.peak came with 5.19, pids.peak with 6.5. */
+    (void)sbx_cgroup_find_key(stat, "user_usec", &ret_usage->cpu_user_us);
+    (void)sbx_cgroup_find_key(stat, "system_usec", &ret_usage->cpu_system_us);
+    (void)sbx_cgroup_find_key(stat, "throttled_usec", &ret_usage->cpu_throttled_us);
+    (void)sbx_cgroup_get(fd, "memory.peak", &ret_usage->memory_peak_bytes);
+    if (sbx_cgroup_get(fd, "pids.peak", &value) == 0 && value > 0)
+        ret_usage->processes_peak = value - 1; /* without sandbox-init */
+    return 0;
+}
+
+static int v2_kill(const struct sbx_cgroup *group)
+{
+    return sbx_cgroup_write(group->fds[0], "cgroup.kill", "1");
+}
+
+int sbx_cgroup_v2_enable(int fd, const struct sbx_cgroup_host *host, struct cr_err *err)
+{
+    const char *wanted =
+        host->hierarchy[SBX_CONTROLLER_CPU] < 0 ? "+memory +pids" : "+memory +pids +cpu";
+    int r = sbx_cgroup_write(fd, "cgroup.subtree_control", wanted);
+
+    if (r < 0)
+        return cr_err_sys(err, -r, "turn on '%s' in cgroup.subtree_control", wanted);
+    return 0;
+}
+
+/* Moves every process of `from` into the leaf. Returns the number left, or -errno. */
+static int move_round(int from, int leaf)
+{
+    char text[16384];
+    char *save = NULL;
+    int left = 0;
+    int r = sbx_cgroup_read(from, "cgroup.procs", text, sizeof(text));
+
+    if (r < 0)
+        return r;
+    for (const char *pid = strtok_r(text, "\n", &save); pid; pid = strtok_r(NULL, "\n", &save)) {
+        r = sbx_cgroup_write(leaf, "cgroup.procs", pid);
+        left += r < 0 && r != -ESRCH; /* ESRCH: it ended meanwhile */
+    }
+    return left;
+}
+
+/* After a restart we start inside the leaf: our own group is then its parent. */
+static int leave_leaf(struct sbx_cgroup_host *host, struct cr_err *err)
+{
+    CR_AUTO_CLOSE int parent = -1;
+    struct stat own;
+    struct stat leaf;
+
+    if (fstatat(host->own_fds[0], "../" LEAF, &leaf, AT_SYMLINK_NOFOLLOW) < 0 ||
+        fstat(host->own_fds[0], &own) < 0 || own.st_ino != leaf.st_ino)
+        return 0;
+    parent = openat(host->own_fds[0], "..", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    if (parent < 0)
+        return cr_err_sys(err, errno, "open the parent of control group '" LEAF "'");
+    cr_close_fd(&host->own_fds[0]);
+    host->own_fds[0] = cr_take_fd(&parent);
+    return 0;
+}
+
+int sbx_cgroup_v2_delegate(struct sbx_cgroup_host *host, struct cr_err *err)
+{
+    CR_AUTO_CLOSE int leaf = -1;
+    int left = 1;
+    int r = leave_leaf(host, err);
+
+    if (r < 0)
+        return r;
+    if (sbx_cgroup_v2_enable(host->own_fds[0], host, NULL) == 0)
+        return 0;
+    if (mkdirat(host->own_fds[0], LEAF, 0755) < 0 && errno != EEXIST)
+        return cr_err_sys(err, errno, "make control group '" LEAF "'");
+    leaf = openat(host->own_fds[0], LEAF, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (leaf < 0)
+        return cr_err_sys(err, errno, "open control group '" LEAF "'");
+    /* Others may fork while we move them, so one round is not always enough. */
+    for (int round = 0; left > 0 && round < MOVE_ROUNDS; round++)
+        left = move_round(host->own_fds[0], leaf);
+    cr_log_info("moved the processes of our control group into a leaf name=" LEAF);
+    r = sbx_cgroup_v2_enable(host->own_fds[0], host, err);
+    if (r < 0)
+        return cr_err_wrap(err, "this control group is not delegated: start sandboxd as a systemd "
+                                "unit with Delegate=yes");
+    return 0;
+}
+
+const struct sbx_cgroup_ops sbx_cgroup_v2 = {
+    .version = 2,
+    .limit = v2_limit,
+    .arm = v2_arm,
+    .usage = v2_usage,
+    .cpu_us = v2_cpu_us,
+    .oom_kills = v2_oom_kills,
+    .kill = v2_kill,
+};

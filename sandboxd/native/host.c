@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/native/host.h"
+
+#include "common/auto.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "sandboxd/native/cgroup.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/capability.h>
+
+/* A slot costs its memory limit and something for pages of the kernel. */
+#define SLOT_MEMORY_BYTES (UINT64_C(256) << 20)
+
+static const struct {
+    cap_value_t value;
+    const char *name;
+    const char *why;
+} needs[] = {
+    {CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "to make namespaces and mounts"},
+    {CAP_NET_ADMIN, "CAP_NET_ADMIN", "to bring up the loopback of a box"},
+    {CAP_MKNOD, "CAP_MKNOD", "to make /dev/null and its like for the boxes"},
+    {CAP_SETUID, "CAP_SETUID", "to map user ids"},
+    {CAP_SETGID, "CAP_SETGID", "to map group ids"},
+    {CAP_CHOWN, "CAP_CHOWN", "to give a workspace to its user"},
+    {CAP_KILL, "CAP_KILL", "to kill programs of other users"},
+    {CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", "to open files of a workspace"},
+};
+
+/* What each missing piece of control groups costs. */
+static const struct {
+    enum sbx_controller controller;
+    enum sbx_control control;
+} controllers[] = {
+    {SBX_CONTROLLER_MEMORY, SBX_CONTROL_MEMORY}, {SBX_CONTROLLER_MEMORY, SBX_CONTROL_SWAP},
+    {SBX_CONTROLLER_CPU, SBX_CONTROL_CPU},       {SBX_CONTROLLER_CPUACCT, SBX_CONTROL_CPU_TIME},
+    {SBX_CONTROLLER_PIDS, SBX_CONTROL_PIDS},
+};
+
+int sbx_host_check_privileges(struct cr_err *err)
+{
+    cap_t caps;
+    int r = 0;
+
+    if (geteuid() != 0)
+        return cr_err_set(err, EPERM, "sandboxd-native must be started as root (try sudo)");
+    caps = cap_get_proc();
+    if (!caps)
+        return cr_err_sys(err, errno, "read our own capabilities");
+    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(needs); i++) {
+        cap_flag_value_t is_set = CAP_CLEAR;
+
+        (void)cap_get_flag(caps, needs[i].value, CAP_EFFECTIVE, &is_set);
+        if (is_set != CAP_SET)
+            r = cr_err_set(err, EPERM, "%s is missing %s: grant it to the service or container",
+                           needs[i].name, needs[i].why);
+    }
+    (void)cap_free(caps);
+    return r;
+}
+
+void sbx_host_judge(const struct sbx_cgroup_host *cgroups, uint8_t ret_controls[SBX_CONTROL_COUNT])
+{
+    memset(ret_controls, SBX_ENFORCED, SBX_CONTROL_COUNT);
+    for (size_t i = 0; i < CR_ARRAY_SIZE(controllers); i++) {
+        if (cgroups->hierarchy[controllers[i].controller] < 0)
+            ret_controls[controllers[i].control] = SBX_GAP;
+    }
+    if (!cgroups->has_swap)
+        ret_controls[SBX_CONTROL_SWAP] = SBX_GAP;
+}
+
+/* True when `name` is one of the words of `list`. */
+static bool is_listed(const char *list, const char *name)
+{
+    size_t size = strlen(name);
+
+    for (const char *at = list; at && *at;) {
+        size_t length = strcspn(at, ",");
+
+        if (length == size && memcmp(at, name, size) == 0)
+            return true;
+        at += length + (at[length] == ',');
+    }
+    return false;
+}
+
+static bool is_control(const char *name, size_t size)
+{
+    for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++) {
+        const char *known = sbx_control_name(i);
+
+        if (strlen(known) == size && memcmp(known, name, size) == 0)
+            return true;
+    }
+    return false;
+}
+
+int sbx_host_check_gaps(const uint8_t controls[SBX_CONTROL_COUNT], const char *accepted,
+                        struct cr_err *err)
+{
+    for (const char *at = accepted; at && *at;) {
+        size_t length = strcspn(at, ",");
+
+        if (!is_control(at, length))
+            return cr_err_set(err, EINVAL, "--accept-gap: '%.*s' is no control", (int)length, at);
+        at += length + (at[length] == ',');
+    }
+    for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++) {
+        if (controls[i] != SBX_GAP)
+            continue;
+        if (!is_listed(accepted, sbx_control_name(i)))
+            return cr_err_set(err, ENOTSUP,
+                              "this host cannot enforce the control '%s': mount the control group "
+                              "controllers memory (with swap accounting), cpu, cpuacct and pids, "
+                              "or accept the gap with --accept-gap=%s",
+                              sbx_control_name(i), sbx_control_name(i));
+        cr_log_warn("this host cannot enforce a control, going on as accepted control=%s",
+                    sbx_control_name(i));
+    }
+    return 0;
+}
+
+uint32_t sbx_host_slots(uint64_t asked, long cores, uint64_t memory_bytes, uint32_t most)
+{
+    uint64_t slots = asked;
+    uint64_t fit = memory_bytes / SLOT_MEMORY_BYTES;
+
+    if (asked == 0) {
+        slots = cores > 2 ? (uint64_t)cores : 2;
+        if (slots > fit)
+            slots = fit > 0 ? fit : 1;
+    }
+    return slots > most ? most : (uint32_t)slots;
+}

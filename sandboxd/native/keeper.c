@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/native/keeper.h"
+
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "sandboxd/native/cgroup.h"
+#include "sandboxd/native/sweep.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define PENDING_MAX 128 /* removals that wait for the kernel */
+#define RETRY_MS 2
+#define REMOVE_DEADLINE_NS (10 * CR_NS_PER_S)
+#define STOP_DEADLINE_MS 8000
+
+/* Everything the keeper process knows. */
+struct keeping {
+    const struct sbx_cgroup_host *host;
+    int fd;
+    size_t pending_count;
+
+    struct {
+        uint32_t number;
+        int64_t deadline_ns;
+    } pending[PENDING_MAX];
+};
+
+static int answer(const struct keeping *keeping, uint32_t op, uint32_t number, int error)
+{
+    struct sbx_keeper_msg msg = {.op = op, .number = number, .error = error};
+
+    return send(keeping->fd, &msg, sizeof(msg), MSG_NOSIGNAL) == sizeof(msg) ? 0 : -errno;
+}
+
+/* EBUSY for some milliseconds after the last member was reaped is normal: try again. */
+static void retry_pending(struct keeping *keeping)
+{
+    for (size_t i = 0; i < keeping->pending_count;) {
+        int r = sbx_cgroup_remove(keeping->host, keeping->pending[i].number);
+
+        if (r == -EBUSY && cr_clock_mono_ns() < keeping->pending[i].deadline_ns) {
+            i++;
+            continue;
+        }
+        if (r < 0)
+            cr_log_warn("cannot remove a control group, leaving it to the sweep number=%" PRIu32
+                        " error=%s",
+                        keeping->pending[i].number, strerrordesc_np(-r));
+        (void)answer(keeping, SBX_KEEPER_REMOVE, keeping->pending[i].number, -r);
+        keeping->pending[i] = keeping->pending[--keeping->pending_count];
+    }
+}
+
+static void handle(struct keeping *keeping, const struct sbx_keeper_msg *msg)
+{
+    if (msg->op == SBX_KEEPER_MAKE) {
+        struct cr_err err = CR_ERR_INIT;
+        int r = sbx_cgroup_make(keeping->host, msg->number, &err);
+
+        if (r < 0)
+            cr_log_error("%s", err.text);
+        (void)answer(keeping, SBX_KEEPER_MAKE, msg->number, -r);
+        return;
+    }
+    if (keeping->pending_count == PENDING_MAX) {
+        (void)answer(keeping, SBX_KEEPER_REMOVE, msg->number, ENOSPC);
+        return;
+    }
+    keeping->pending[keeping->pending_count].number = msg->number;
+    keeping->pending[keeping->pending_count++].deadline_ns =
+        cr_clock_mono_ns() + REMOVE_DEADLINE_NS;
+    retry_pending(keeping);
+}
+
+/* Closes the workspace that came along: the last reference frees its pages, here. */
+static void drop_fds(struct msghdr *header)
+{
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part; part = CMSG_NXTHDR(header, part)) {
+        int fd;
+
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t at = CMSG_LEN(0); at + sizeof(fd) <= part->cmsg_len; at += sizeof(fd)) {
+            memcpy(&fd, (const char *)part + at, sizeof(fd));
+            (void)close(fd);
+        }
+    }
+}
+
+/* Returns false when the backend is gone. */
+static bool receive(struct keeping *keeping)
+{
+    struct sbx_keeper_msg msg;
+
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = &msg, .iov_len = sizeof(msg)};
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = &control,
+                            .msg_controllen = sizeof(control)};
+    ssize_t n = recvmsg(keeping->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    drop_fds(&header);
+    if (n != sizeof(msg))
+        return false;
+    handle(keeping, &msg);
+    return true;
+}
+
+/* Keeps what the keeper needs and nothing else: an fd of the front held here would hide its EOF. */
+static void close_others(const struct sbx_cgroup_host *host, int fd)
+{
+    unsigned int first = 3;
+
+    for (;;) {
+        int next = fd >= (int)first ? fd : -1;
+
+        for (uint32_t i = 0; i < host->hierarchy_count; i++) {
+            if (host->own_fds[i] >= (int)first && (next < 0 || host->own_fds[i] < next))
+                next = host->own_fds[i];
+            if (host->base_fds[i] >= (int)first && (next < 0 || host->base_fds[i] < next))
+                next = host->base_fds[i];
+        }
+        if (next < 0)
+            break;
+        if ((unsigned int)next > first)
+            (void)close_range(first, (unsigned int)next - 1, 0);
+        first = (unsigned int)next + 1;
+    }
+    (void)close_range(first, ~0U, 0);
+}
+
+__attribute__((noreturn)) static void keep(const struct sbx_cgroup_host *host, int fd)
+{
+    struct keeping keeping = {.host = host, .fd = fd};
+    struct pollfd watch = {.fd = fd, .events = POLLIN};
+    struct cr_err err = CR_ERR_INIT;
+
+    (void)prctl(PR_SET_NAME, "crisol-keeper");
+    close_others(host, fd);
+    do {
+        (void)poll(&watch, 1, keeping.pending_count > 0 ? RETRY_MS : -1);
+        retry_pending(&keeping);
+    } while (receive(&keeping));
+    if (sbx_sweep_own(host, &err) < 0)
+        cr_log_error("%s", err.text);
+    _exit(err.code == 0 ? 0 : 1);
+}
+
+int sbx_keeper_start(const struct sbx_cgroup_host *host, struct sbx_keeper *ret_keeper,
+                     struct cr_err *err)
+{
+    int pair[2];
+    pid_t pid;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return cr_err_sys(err, errno, "open the socket of the keeper");
+    pid = fork();
+    if (pid < 0) {
+        int errnum = errno;
+
+        (void)close(pair[0]);
+        (void)close(pair[1]);
+        return cr_err_sys(err, errnum, "fork the keeper");
+    }
+    if (pid == 0)
+        keep(host, pair[1]);
+    (void)close(pair[1]);
+    *ret_keeper = (struct sbx_keeper){.pid = pid, .fd = pair[0]};
+    return 0;
+}
+
+static int request(const struct sbx_keeper *keeper, enum sbx_keeper_op op, uint32_t number, int fd)
+{
+    struct sbx_keeper_msg msg = {.op = op, .number = number};
+
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec part = {.iov_base = &msg, .iov_len = sizeof(msg)};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+
+    if (fd >= 0) {
+        control.align.cmsg_level = SOL_SOCKET;
+        control.align.cmsg_type = SCM_RIGHTS;
+        control.align.cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
+        header.msg_control = &control;
+        header.msg_controllen = sizeof(control);
+    }
+    return sendmsg(keeper->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(msg) ? 0 : -errno;
+}
+
+int sbx_keeper_make(const struct sbx_keeper *keeper, uint32_t number)
+{
+    return request(keeper, SBX_KEEPER_MAKE, number, -1);
+}
+
+int sbx_keeper_remove(const struct sbx_keeper *keeper, uint32_t number, int workspace_fd)
+{
+    return request(keeper, SBX_KEEPER_REMOVE, number, workspace_fd);
+}
+
+int sbx_keeper_receive(const struct sbx_keeper *keeper, struct sbx_keeper_msg *ret_msg)
+{
+    struct sbx_keeper_msg msg;
+    ssize_t n = recv(keeper->fd, &msg, sizeof(msg), MSG_DONTWAIT);
+
+    if (n < 0)
+        return -errno;
+    if (n != sizeof(msg))
+        return -EPIPE;
+    *ret_msg = msg;
+    return 0;
+}
+
+int sbx_keeper_stop(struct sbx_keeper *keeper, struct cr_err *err)
+{
+    CR_AUTO_CLOSE int pidfd = -1;
+    struct pollfd watch = {.events = POLLIN};
+
+    if (keeper->pid < 0)
+        return 0;
+    cr_close_fd(&keeper->fd);
+    pidfd = pidfd_open(keeper->pid, 0);
+    watch.fd = pidfd;
+    if (pidfd < 0 || poll(&watch, 1, STOP_DEADLINE_MS) != 1)
+        return cr_err_set(err, ETIMEDOUT, "the keeper does not end");
+    (void)waitpid(keeper->pid, NULL, 0);
+    keeper->pid = -1;
+    return 0;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/native/rootfs.h"
+
+#include "common/auto.h"
+#include "common/err.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+/* Any folder that every host has: our own tmpfs goes on top of it while we build. */
+#define BUILD_POINT "/tmp"
+#define CACHE_MAX (8U << 20)
+
+static const struct {
+    const char *path;
+    mode_t mode;
+} folders[] = {
+    {"dev", 0755},    {"dev/shm", 0755}, {"etc", 0755},     {"etc/alternatives", 0755},
+    {"home", 0755},   {"proc", 0555},    {"run", 0755},     {"tmp", 0755},
+    {"usr", 0755},    {"var", 0755},     {"var/tmp", 0755}, {"workspace", 0755},
+    {".empty", 0555},
+};
+
+static const struct {
+    const char *name;
+    unsigned int minor; /* all are of major 1 */
+} nodes[] = {
+    {"dev/null", 3}, {"dev/zero", 5}, {"dev/full", 7}, {"dev/random", 8}, {"dev/urandom", 9},
+};
+
+static const struct {
+    const char *name;
+    const char *target;
+} links[] = {
+    {"dev/fd", "/proc/self/fd"},
+    {"dev/stdin", "/proc/self/fd/0"},
+    {"dev/stdout", "/proc/self/fd/1"},
+    {"dev/stderr", "/proc/self/fd/2"},
+};
+
+static const struct {
+    const char *name;
+    const char *text;
+} files[] = {
+    {"etc/passwd", "root:x:0:0:root:/:/usr/sbin/nologin\n"
+                   "sandbox:x:1000:1000:sandbox:/workspace:/bin/sh\n"
+                   "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"},
+    {"etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"},
+    {"etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"},
+    {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"},
+};
+
+/* Covered in the host's /usr: what an operator put there is not part of the policy. */
+static const char *const covered[] = {"usr/local", "usr/src"};
+
+/* Top folders that are links into /usr on a merged host and real folders on an older one. */
+static const char *const library_folders[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+
+static int write_file(int root, const char *name, const void *data, size_t size, struct cr_err *err)
+{
+    CR_AUTO_CLOSE int fd =
+        openat(root, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
+
+    if (fd < 0)
+        return cr_err_sys(err, errno, "make /%s", name);
+    for (size_t done = 0; done < size;) {
+        ssize_t n = write(fd, (const char *)data + done, size - done);
+
+        if (n < 0)
+            return cr_err_sys(err, errno, "write /%s", name);
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+static int make_tree(int root, struct cr_err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(folders); i++) {
+        if (mkdirat(root, folders[i].path, folders[i].mode) < 0)
+            return cr_err_sys(err, errno, "make /%s", folders[i].path);
+    }
+    for (size_t i = 0; i < CR_ARRAY_SIZE(nodes); i++) {
+        if (mknodat(root, nodes[i].name, S_IFCHR | 0666, makedev(1, nodes[i].minor)) < 0)
+            return cr_err_sys(err, errno, "make the device node /%s (CAP_MKNOD is needed)",
+                              nodes[i].name);
+    }
+    for (size_t i = 0; i < CR_ARRAY_SIZE(links); i++) {
+        if (symlinkat(links[i].target, root, links[i].name) < 0)
+            return cr_err_sys(err, errno, "make /%s", links[i].name);
+    }
+    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(files); i++)
+        r = write_file(root, files[i].name, files[i].text, strlen(files[i].text), err);
+    return r;
+}
+
+/* A bind mount of the folder `from_fd`/`from` on `to` in the new root. */
+static int bind(int from_fd, const char *from, int root, const char *to, bool allow_exec,
+                struct cr_err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                                          (allow_exec ? 0U : MOUNT_ATTR_NOEXEC)};
+    CR_AUTO_CLOSE int tree = open_tree(from_fd, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+    if (tree < 0)
+        return cr_err_sys(err, errno, "open '%s' for a bind mount", from);
+    if (mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+        return cr_err_sys(err, errno, "make '%s' read-only", from);
+    if (move_mount(tree, "", root, to, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return cr_err_sys(err, errno, "bind '%s'", from);
+    return 0;
+}
+
+static int bind_usr(int host, int root, struct cr_err *err)
+{
+    int r = bind(host, "usr", root, "usr", true, err);
+
+    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(covered); i++) {
+        if (faccessat(root, covered[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            r = bind(root, ".empty", root, covered[i], false, err);
+    }
+    return r;
+}
+
+static int add_library_folder(int host, int root, const char *name, struct cr_err *err)
+{
+    char target[PATH_MAX];
+    ssize_t n = readlinkat(host, name, target, sizeof(target) - 1);
+
+    if (n >= 0) {
+        target[n] = '\0';
+        if (symlinkat(target, root, name) < 0)
+            return cr_err_sys(err, errno, "make the link /%s", name);
+        return 0;
+    }
+    if (errno == ENOENT)
+        return 0;
+    if (mkdirat(root, name, 0755) < 0)
+        return cr_err_sys(err, errno, "make /%s", name);
+    return bind(host, name, root, name, true, err);
+}
+
+/* /usr/bin/awk and libraries like BLAS are links through here. Only the links are copied. */
+static int copy_alternatives(int host, int root, struct cr_err *err)
+{
+    int fd = openat(host, "etc/alternatives", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    CR_AUTO_CLOSE int to =
+        openat(root, "etc/alternatives", O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int r = 0;
+
+    if (!dir)
+        return 0; /* a host without alternatives */
+    for (const struct dirent *entry = readdir(dir); r == 0 && entry; entry = readdir(dir)) {
+        char target[PATH_MAX];
+        ssize_t n = readlinkat(fd, entry->d_name, target, sizeof(target) - 1);
+
+        if (n < 0)
+            continue;
+        target[n] = '\0';
+        if (symlinkat(target, to, entry->d_name) < 0)
+            r = cr_err_sys(err, errno, "copy /etc/alternatives/%s", entry->d_name);
+    }
+    (void)closedir(dir);
+    return r;
+}
+
+/* Without its cache the dynamic linker searches only its built-in folders. */
+static int copy_linker_cache(int host, int root, struct cr_err *err)
+{
+    CR_AUTO_CLOSE int from = openat(host, "etc/ld.so.cache", O_RDONLY | O_CLOEXEC);
+    CR_AUTO_FREE char *data = NULL;
+    struct stat stat;
+    ssize_t n;
+
+    if (from < 0)
+        return 0;
+    if (fstat(from, &stat) < 0 || !S_ISREG(stat.st_mode) || stat.st_size > (off_t)CACHE_MAX)
+        return cr_err_set(err, EINVAL, "/etc/ld.so.cache is no file of a usual size");
+    data = malloc((size_t)stat.st_size + 1);
+    if (!data)
+        return cr_err_sys(err, ENOMEM, "copy /etc/ld.so.cache");
+    n = read(from, data, (size_t)stat.st_size);
+    if (n < 0)
+        return cr_err_sys(err, errno, "read /etc/ld.so.cache");
+    return write_file(root, "etc/ld.so.cache", data, (size_t)n, err);
+}
+
+static int fill(int host, int root, struct cr_err *err)
+{
+    int r = make_tree(root, err);
+
+    if (r == 0)
+        r = bind_usr(host, root, err);
+    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(library_folders); i++)
+        r = add_library_folder(host, root, library_folders[i], err);
+    if (r == 0)
+        r = copy_alternatives(host, root, err);
+    if (r == 0)
+        r = copy_linker_cache(host, root, err);
+    return r;
+}
+
+/* pivot_root(".", "."): the old root comes to lie on the new one and is detached (pivot_root(2)).
+ */
+static int enter(int root, struct cr_err *err)
+{
+    struct mount_attr attr = {.attr_set =
+                                  MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
+
+    if (fchdir(root) < 0)
+        return cr_err_sys(err, errno, "enter the new root");
+    if (syscall(SYS_pivot_root, ".", ".") < 0)
+        return cr_err_sys(err, errno, "pivot_root");
+    if (umount2(".", MNT_DETACH) < 0)
+        return cr_err_sys(err, errno, "detach the old root");
+    if (chdir("/") < 0)
+        return cr_err_sys(err, errno, "enter the new root");
+    if (mount_setattr(AT_FDCWD, "/", 0, &attr, sizeof(attr)) < 0)
+        return cr_err_sys(err, errno, "make the new root read-only");
+    return 0;
+}
+
+int sbx_rootfs_enter(struct cr_err *err)
+{
+    CR_AUTO_CLOSE int host = -1;
+    CR_AUTO_CLOSE int root = -1;
+    mode_t mask;
+    int r;
+
+    if (unshare(CLONE_NEWNS) < 0)
+        return cr_err_sys(err, errno, "make a mount namespace (CAP_SYS_ADMIN is needed)");
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return cr_err_sys(err, errno, "make the mounts private");
+    host = openat(AT_FDCWD, "/", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    if (host < 0)
+        return cr_err_sys(err, errno, "open the host's root");
+    if (mount("crisol", BUILD_POINT, "tmpfs", MS_NOSUID | MS_NOEXEC,
+              "size=16m,nr_inodes=8192,mode=0755") < 0)
+        return cr_err_sys(err, errno, "mount the tmpfs of the root file system");
+    root = openat(AT_FDCWD, BUILD_POINT, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    if (root < 0)
+        return cr_err_sys(err, errno, "open the new root");
+    mask = umask(0);
+    r = fill(host, root, err);
+    (void)umask(mask);
+    return r < 0 ? r : enter(root, err);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "sandboxd/native/host.h"
+#include "sandboxd/native/native.h"
+#include "sandboxd/native/rootfs.h"
+#include "sandboxd/native/seccomp.h"
+#include "sandboxd/native/sweep.h"
+#include "sandboxd/native/userns.h"
+#include "sandboxd/runtimes/table.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+
+#define OWN_NICE (-5)
+#define OWN_OOM_SCORE "-500"
+
+#define BACKEND_NATIVE 1 /* crisol.sandbox.v1.Backend */
+
+/* Signals are the supervisor's business: it closes the lifeline when it wants us to stop. */
+static int block_signals(struct cr_err *err)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigaddset(&set, SIGHUP);
+    if (sigaction(SIGPIPE, &ignore, NULL) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+        return cr_err_sys(err, errno, "block signals");
+    return 0;
+}
+
+static int take_socket(int fd, const char *what, int *ret_fd, struct cr_err *err)
+{
+    struct stat stat;
+
+    if (fstat(fd, &stat) < 0 || !S_ISSOCK(stat.st_mode))
+        return cr_err_set(err, EBADF,
+                          "fd %d is not %s: sandboxd-native is started by sandboxd, not by hand",
+                          fd, what);
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        return cr_err_sys(err, errno, "take fd %d", fd);
+    *ret_fd = fd;
+    return 0;
+}
+
+static int take_fds(struct sbx_native *native, struct cr_err *err)
+{
+    int r = take_socket(SBX_NATIVE_FD_FRONT, "the socket to the front", &native->front_fd, err);
+
+    if (r == 0)
+        r = take_socket(SBX_NATIVE_FD_LIFELINE, "the supervisor's lifeline", &native->lifeline_fd,
+                        err);
+    if (r == 0 && close_range(SBX_NATIVE_FD_LIFELINE + 1, ~0U, 0) < 0)
+        r = cr_err_sys(err, errno, "close inherited fds");
+    return r;
+}
+
+/* Programs must never be in front of us when the machine is short of CPU or memory. */
+static void take_priority(void)
+{
+    CR_AUTO_CLOSE int fd = openat(AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+    /* Best effort: containers often lack CAP_SYS_RESOURCE and CAP_SYS_NICE. */
+    if (fd < 0 || write(fd, OWN_OOM_SCORE, strlen(OWN_OOM_SCORE)) < 0)
+        cr_log_debug("cannot lower our own oom_score_adj, going on");
+    if (setpriority(PRIO_PROCESS, 0, OWN_NICE) < 0)
+        cr_log_debug("cannot raise our own priority, going on");
+}
+
+static int open_init(const char *configured, int *ret_fd, struct cr_err *err)
+{
+    char path[PATH_MAX];
+    struct stat stat;
+    int fd;
+
+    if (configured) {
+        (void)snprintf(path, sizeof(path), "%s", configured);
+    } else {
+        ssize_t n = readlinkat(AT_FDCWD, "/proc/self/exe", path, sizeof(path) - 16);
+        char *slash;
+
+        if (n < 0)
+            return cr_err_sys(err, errno, "read /proc/self/exe");
+        path[n] = '\0';
+        slash = strrchr(path, '/');
+        (void)snprintf(slash + 1, sizeof(path) - (size_t)(slash + 1 - path), "sandbox-init");
+    }
+    fd = openat(AT_FDCWD, path, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return cr_err_sys(err, errno, "open '%s', the first process of every box", path);
+    /* It is executed as a user of the box, to whom only the last bits apply. */
+    if (fstat(fd, &stat) < 0 || !S_ISREG(stat.st_mode) || !(stat.st_mode & S_IXOTH)) {
+        (void)close(fd);
+        return cr_err_set(err, EACCES, "'%s' must be a file that everybody may execute: chmod 755",
+                          path);
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+static void set_maxima(const struct sbx_native_settings *settings, struct sbx_limits *maximum)
+{
+    struct rlimit files;
+
+    *maximum = sbx_maximum_limits;
+    for (int i = 0; i < SBX_LIMIT_COUNT; i++) {
+        if (settings->maximum[i] > 0)
+            maximum->value[i] = settings->maximum[i];
+    }
+    /* Without CAP_SYS_RESOURCE our own hard limit is the most that a program can get. */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max > 0 &&
+        maximum->value[SBX_LIMIT_OPEN_FILES] > files.rlim_max)
+        maximum->value[SBX_LIMIT_OPEN_FILES] = files.rlim_max;
+}
+
+static int open_groups(const struct sbx_native_settings *settings, struct sbx_native *native,
+                       struct cr_err *err)
+{
+    uint32_t swept = 0;
+    int r = sbx_cgroup_host_find(&native->cgroups, err);
+
+    if (r == 0)
+        r = sbx_sweep_predecessors(&native->cgroups, &swept, err);
+    if (r == 0)
+        r = sbx_cgroup_host_open(&native->cgroups, err);
+    if (r < 0)
+        return r;
+    sbx_host_judge(&native->cgroups, native->controls);
+    return sbx_host_check_gaps(native->controls, settings->accept_gaps, err);
+}
+
+static int make_slots(const struct sbx_native_settings *settings, struct sbx_native *native,
+                      struct cr_err *err)
+{
+    struct sysinfo info = {0};
+    uint32_t count;
+
+    (void)sysinfo(&info);
+    count = sbx_host_slots(settings->slots, sysconf(_SC_NPROCESSORS_ONLN),
+                           (uint64_t)info.totalram * info.mem_unit, SBX_SLOTS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        int fd = -1;
+        int r = sbx_userns_make(native->uid_base + i * SBX_USERNS_RANGE, &fd, err);
+
+        if (r < 0)
+            return r;
+        sbx_run_init(&native->runs[i], i, fd);
+        native->slot_count = i + 1;
+    }
+    return 0;
+}
+
+static int open_loop(struct sbx_native *native, struct cr_err *err)
+{
+    int r;
+
+    native->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (native->epoll_fd < 0)
+        return cr_err_sys(err, errno, "open epoll");
+    r = sbx_native_watch(native, native->front_fd, EPOLLIN, SBX_WATCH_FRONT, NULL);
+    if (r == 0)
+        r = sbx_native_watch(native, native->lifeline_fd, EPOLLIN, SBX_WATCH_LIFELINE, NULL);
+    if (r == 0)
+        r = sbx_native_watch(native, native->keeper.fd, EPOLLIN, SBX_WATCH_KEEPER, NULL);
+    return r < 0 ? cr_err_sys(err, -r, "watch the sockets") : 0;
+}
+
+static void send_hello(struct sbx_native *native)
+{
+    size_t runtime_count;
+    union sbx_msg msg;
+
+    (void)sbx_runtimes(&runtime_count);
+    sbx_msg_init(&msg, SBX_MSG_HELLO, 0);
+    msg.hello.backend = BACKEND_NATIVE;
+    msg.hello.slots = native->slot_count;
+    msg.hello.runtime_count = (uint32_t)runtime_count;
+    msg.hello.cgroup_version = native->cgroups.ops->version;
+    msg.hello.runtime_digest = sbx_runtimes_digest();
+    msg.hello.maximum = native->maximum;
+    memcpy(msg.hello.controls, native->controls, sizeof(msg.hello.controls));
+    sbx_native_send(native, &msg);
+}
+
+/* What is prepared once and used by every box. */
+static int prepare(const struct sbx_native_settings *settings, struct sbx_native *native,
+                   struct cr_err *err)
+{
+    int r = open_groups(settings, native, err);
+
+    if (r == 0)
+        r = sbx_seccomp_build(&native->seccomp_fd, err);
+    if (r == 0)
+        r = make_slots(settings, native, err);
+    if (r == 0)
+        r = open_init(settings->init_path, &native->init_fd, err);
+    if (r == 0)
+        r = sbx_rootfs_enter(err);
+    /* After the root: the keeper then sees nothing of the host's files either. */
+    if (r == 0)
+        r = sbx_keeper_start(&native->cgroups, &native->keeper, err);
+    if (r == 0)
+        r = sbx_groups_start(native, err);
+    return r;
+}
+
+int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_native *native,
+                     struct cr_err *err)
+{
+    int r;
+
+    *native = (struct sbx_native){
+        .epoll_fd = -1,
+        .front_fd = -1,
+        .lifeline_fd = -1,
+        .init_fd = -1,
+        .seccomp_fd = -1,
+        .uid_base = (uint32_t)settings->uid_base,
+        .keeper = SBX_KEEPER_INIT,
+    };
+    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++) {
+        native->cgroups.own_fds[i] = -1;
+        native->cgroups.base_fds[i] = -1;
+    }
+    r = take_fds(native, err);
+    if (r == 0)
+        r = block_signals(err);
+    if (r == 0)
+        r = sbx_host_check_privileges(err);
+    if (r < 0)
+        return r;
+    take_priority();
+    set_maxima(settings, &native->maximum);
+    r = prepare(settings, native, err);
+    if (r == 0)
+        r = open_loop(native, err);
+    if (r < 0)
+        return r;
+    send_hello(native);
+    cr_log_info("ready slots=%" PRIu32 " cgroup_version=%" PRIu32, native->slot_count,
+                native->cgroups.ops->version);
+    return 0;
+}
+
+void sbx_native_stop(struct sbx_native *native)
+{
+    struct cr_err err = CR_ERR_INIT;
+
+    for (uint32_t i = 0; i < native->slot_count; i++)
+        cr_close_fd(&native->runs[i].userns_fd);
+    sbx_groups_close(&native->groups);
+    if (native->keeper.pid >= 0 && sbx_keeper_stop(&native->keeper, &err) < 0)
+        cr_log_error("%s", err.text);
+    /* For a start that failed before the keeper, or a keeper that was killed. */
+    if (sbx_sweep_own(&native->cgroups, &err) < 0)
+        cr_log_error("%s", err.text);
+    sbx_cgroup_host_close(&native->cgroups);
+    cr_close_fd(&native->seccomp_fd);
+    cr_close_fd(&native->init_fd);
+    cr_close_fd(&native->epoll_fd);
+    cr_close_fd(&native->front_fd);
+    cr_close_fd(&native->lifeline_fd);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/native/sweep.h"
+
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "sandboxd/native/cgroup.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/file.h>
+
+#define PREFIX "crisol-native-"
+#define DEADLINE_NS (5 * CR_NS_PER_S)
+#define PAUSE_MS 5
+
+static void closedirp(DIR **dir)
+{
+    if (*dir)
+        (void)closedir(*dir);
+}
+
+/* A stream over its own copy of `fd`, from the first entry. */
+static DIR *open_stream(int fd)
+{
+    int copy = openat(fd, ".", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+
+    if (!dir && copy >= 0)
+        (void)close(copy);
+    return dir;
+}
+
+/* SIGKILL to all members. A pid cannot be reused between read and kill unless it wrapped around. */
+static void kill_members(int fd)
+{
+    char text[16384];
+    char *save = NULL;
+
+    if (sbx_cgroup_write(fd, "cgroup.kill", "1") == 0 ||
+        sbx_cgroup_read(fd, "cgroup.procs", text, sizeof(text)) < 0)
+        return;
+    for (const char *word = strtok_r(text, "\n", &save); word; word = strtok_r(NULL, "\n", &save)) {
+        long pid = strtol(word, NULL, 10);
+
+        if (pid > 1)
+            (void)kill((pid_t)pid, SIGKILL);
+    }
+}
+
+/* One attempt to empty and remove the groups in `base_fd`. Returns how many are left. */
+static int clear_boxes(int base_fd)
+{
+    __attribute__((cleanup(closedirp))) DIR *dir = open_stream(base_fd);
+    int left = 0;
+
+    if (!dir)
+        return 0;
+    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+        if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+            continue;
+        if (unlinkat(base_fd, entry->d_name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
+            CR_AUTO_CLOSE int fd =
+                openat(base_fd, entry->d_name, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+            if (fd >= 0)
+                kill_members(fd);
+            left++;
+        }
+    }
+    return left;
+}
+
+/* Empties `base_fd` and removes it from `own_fd`. */
+static int clear_base(int own_fd, int base_fd, const char *name, struct cr_err *err)
+{
+    int64_t deadline_ns = cr_clock_mono_ns() + DEADLINE_NS;
+
+    for (;;) {
+        kill_members(base_fd);
+        if (clear_boxes(base_fd) == 0 &&
+            (unlinkat(own_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT))
+            return 0;
+        if (cr_clock_mono_ns() > deadline_ns)
+            return cr_err_set(err, EBUSY, "control group '%s' still has members after SIGKILL",
+                              name);
+        (void)poll(NULL, 0, PAUSE_MS);
+    }
+}
+
+/* True when nobody alive holds the folder; the lock then is ours until the fd is closed. */
+static bool is_orphan(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+static int sweep_hierarchy(int own_fd, const char *own_name, uint32_t *count, struct cr_err *err)
+{
+    __attribute__((cleanup(closedirp))) DIR *dir = open_stream(own_fd);
+
+    if (!dir)
+        return cr_err_sys(err, errno, "list our own control group");
+    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+        CR_AUTO_CLOSE int fd = -1;
+        int r;
+
+        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0 ||
+            strcmp(entry->d_name, own_name) == 0)
+            continue;
+        fd = openat(own_fd, entry->d_name, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0 || !is_orphan(fd))
+            continue;
+        r = clear_base(own_fd, fd, entry->d_name, err);
+        if (r < 0)
+            return r;
+        cr_log_warn("removed a control group of a backend that is gone name=%s", entry->d_name);
+        (*count)++;
+    }
+    return 0;
+}
+
+int sbx_sweep_predecessors(const struct sbx_cgroup_host *host, uint32_t *ret_count,
+                           struct cr_err *err)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < host->hierarchy_count; i++) {
+        int r = sweep_hierarchy(host->own_fds[i], host->base_name, &count, err);
+
+        if (r < 0)
+            return r;
+    }
+    *ret_count = count;
+    return 0;
+}
+
+int sbx_sweep_own(const struct sbx_cgroup_host *host, struct cr_err *err)
+{
+    int result = 0;
+
+    for (uint32_t i = 0; i < host->hierarchy_count; i++) {
+        int r = host->base_fds[i] < 0
+                    ? 0
+                    : clear_base(host->own_fds[i], host->base_fds[i], host->base_name, err);
+
+        if (r < 0)
+            result = r;
+    }
+    return result;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "sandboxd/native/cgroup.h"
+#include "sandboxd/wire/msg.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * From what the backend saw to what it says. Pure: the whole taxonomy is a
+ * table of rows in the test. Nothing in here can be written by the program:
+ * an exit code of 137 or a signal 9 alone never makes a limit verdict.
+ */
+
+/* Something that ended the run, in the order it was seen. */
+struct sbx_event {
+    uint32_t verdict;  /* a limit verdict, or SBX_VERDICT_CANCELLED */
+    uint64_t observed; /* in the unit of the limit */
+};
+
+#define SBX_EVENTS_MAX 6
+
+struct sbx_facts {
+    const struct sbx_limits *limits; /* borrowed for the call */
+    bool has_leader;                 /* sandbox-init reported the end of the program */
+    int32_t wait_status;
+    bool is_killed; /* we sent SIGKILL before the leader ended */
+    uint32_t stage; /* enum sbx_stage of a failed start, NONE otherwise */
+    int32_t error;  /* errno of it */
+    uint32_t event_count;
+    struct sbx_event events[SBX_EVENTS_MAX];
+    struct sbx_cgroup_usage usage; /* deltas since GO */
+    uint64_t workspace_bytes;
+    uint64_t workspace_inodes;
+    bool is_workspace_full;
+    bool is_output_over; /* the drain passed the output limit with policy KILL */
+    uint64_t output_observed;
+    bool is_collect_failed;
+};
+
+/* Adds an event; a second one of the same verdict is ignored. */
+void sbx_facts_add(struct sbx_facts *facts, enum sbx_verdict verdict, uint64_t observed);
+
+/* Fills in verdict, exit_code, signal, stage, stage_errno, hit and other_hits. */
+void sbx_verdict_decide(const struct sbx_facts *facts, struct sbx_msg_result *result);
