@@ -41,6 +41,8 @@ struct agt_engine_options {
     struct agt_sandbox *sandbox; /* borrowed; outlives the engine */
     uint32_t max_runs;           /* live runs; 0: 10,000 */
     uint32_t run_timeout_ms;     /* wall clock of a run; 0: 1,800,000 */
+    uint32_t retry_base_ms;      /* first wait after a fault of the sandbox, doubled from try to
+                                    try; 0: 500 */
 };
 
 int agt_engine_new(const struct agt_engine_options *options, struct agt_engine **ret_engine,

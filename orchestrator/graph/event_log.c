@@ -252,7 +252,8 @@ int agt_event_log_watch(struct agt_event_log *log, uint32_t from_seq, void (*not
     return 0;
 }
 
-/* First state event at or behind the position; by bisection, as a late reader may start anywhere. */
+/* First state event at or behind the position; by bisection, as a late reader may start anywhere.
+ */
 static const struct entry *find_state(const struct agt_event_log *log, uint64_t position)
 {
     size_t low = 0;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "orchestrator/graph/engine.h"
-
 #include "crisol/agent/v1/agent.pb-c.h"
+#include "orchestrator/graph/engine.h"
 
 /*
  * The events of one run, in order. State events stay for the life of the log;

@@ -85,7 +85,8 @@ int agt_graph_find_edge(const struct agt_graph *graph, enum agt_node from,
 /* True when nothing comes after the node. */
 bool agt_graph_is_end(const struct agt_graph *graph, enum agt_node node);
 
-/* Append a drawing; with `path` (may be NULL) what was visited is marked. Return as cr_buf_add(). */
+/* Append a drawing; with `path` (may be NULL) what was visited is marked. Return as cr_buf_add().
+ */
 int agt_graph_draw_mermaid(const struct agt_graph *graph, const struct agt_graph_path *path,
                            struct cr_buf *buf);
 int agt_graph_draw_dot(const struct agt_graph *graph, const struct agt_graph_path *path,

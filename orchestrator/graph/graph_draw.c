@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "orchestrator/graph/graph.h"
-
 #include "common/buf.h"
+#include "orchestrator/graph/graph.h"
 
 static uint32_t visits(const struct agt_graph_path *path, enum agt_node node)
 {

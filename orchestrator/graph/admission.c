@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/graph/admission.h"
+
+#include "common/err.h"
+#include "common/utf8.h"
+#include "orchestrator/graph/run.h"
+#include "orchestrator/model/model.h"
+#include "rpc/codec.h"
+#include "rpc/status.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define MODEL_NAME_MAX 128
+
+static bool is_blank(const char *text)
+{
+    return text[strspn(text, " \t\r\n\v\f")] == '\0';
+}
+
+static void check_task(const char *task, struct rpc_status *status)
+{
+    size_t size = task ? strnlen(task, AGT_TASK_MAX + 1) : 0;
+
+    if (size == 0 || is_blank(task))
+        rpc_status_add_violation(status, "task", "is required: say what to build");
+    else if (size > AGT_TASK_MAX)
+        rpc_status_add_violation(status, "task", "is longer than %u bytes", AGT_TASK_MAX);
+    else if (!cr_utf8_is_valid(task, size))
+        rpc_status_add_violation(status, "task", "is not UTF-8");
+}
+
+/* The name becomes part of a URL: nothing in it may change the path. */
+static void check_model(const char *model, struct rpc_status *status)
+{
+    size_t size = model ? strnlen(model, MODEL_NAME_MAX + 1) : 0;
+    bool is_clean = true;
+
+    if (size > MODEL_NAME_MAX) {
+        rpc_status_add_violation(status, "model", "is longer than %d bytes", MODEL_NAME_MAX);
+        return;
+    }
+    for (size_t i = 0; i < size; i++)
+        is_clean &= isascii(model[i]) && (isalnum(model[i]) || strchr("._-/:@", model[i]));
+    if (!is_clean || (size > 0 && (strstr(model, "..") || !isalnum(model[0]))))
+        rpc_status_add_violation(status, "model",
+                                 "is no model name: letters, digits and ._-/:@, no \"..\"");
+}
+
+static void check_limits(const struct agt_run_spec *spec, struct rpc_status *status)
+{
+    struct rpc_status problem = RPC_STATUS_INIT;
+
+    if (spec->sandbox_limits &&
+        rpc_wire_check(&crisol__sandbox__v1__limits__descriptor, spec->sandbox_limits,
+                       spec->sandbox_limits_size, &problem) < 0)
+        rpc_status_add_violation(status, "sandbox_limits", "%.200s", problem.message);
+}
+
+int agt_admission_check(struct agt_model *model, const struct agt_run_spec *spec,
+                        struct rpc_status *ret_status)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    check_task(spec->task, &status);
+    if (spec->max_iterations < 0 || spec->max_iterations > AGT_ITERATIONS_MAX)
+        rpc_status_add_violation(&status, "max_iterations",
+                                 "is %d; allowed are 1 to %d, and 0 for the default of %d",
+                                 spec->max_iterations, AGT_ITERATIONS_MAX, AGT_ITERATIONS_DEFAULT);
+    check_model(spec->model, &status);
+    check_limits(spec, &status);
+    if (status.code != RPC_OK) {
+        *ret_status = status;
+        return -EINVAL;
+    }
+    if (!model->ops->is_configured(model)) {
+        rpc_status_set(ret_status, RPC_FAILED_PRECONDITION, "%s", agt_gemini_no_key_help);
+        (void)memccpy(ret_status->reason, "MODEL_KEY_MISSING", '\0', sizeof(ret_status->reason));
+        return -ENOKEY;
+    }
+    return 0;
+}

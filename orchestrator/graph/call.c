@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/graph/call.h"
+
+#include "common/auto.h"
+#include "common/err.h"
+#include "common/utf8.h"
+#include "orchestrator/graph/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct agt_mail *agt_mail_new(enum agt_mail_kind kind, struct agt_run *run, const void *data,
+                              size_t size)
+{
+    struct agt_mail *mail = calloc(1, sizeof(*mail) + size + 1);
+
+    if (!mail)
+        return NULL;
+    mail->kind = kind;
+    mail->run = run ? agt_run_ref(run) : NULL;
+    mail->size = size;
+    if (size > 0)
+        memcpy(mail->data, data, size);
+    return mail;
+}
+
+struct agt_mail *agt_mail_free(struct agt_mail *mail)
+{
+    if (!mail)
+        return NULL;
+    (void)agt_run_unref(mail->run);
+    free(mail);
+    return NULL;
+}
+
+static struct agt_call *new_call(struct agt_run *run)
+{
+    struct agt_call *call = calloc(1, sizeof(*call));
+
+    if (!call)
+        return NULL;
+    call->end = agt_mail_new(AGT_MAIL_CALL_END, run, NULL, 0);
+    if (!call->end) {
+        free(call);
+        return NULL;
+    }
+    call->engine = run->engine;
+    call->run = agt_run_ref(run);
+    cr_buf_init(&call->out, AGT_OUTPUT_KEPT_MAX);
+    cr_buf_init(&call->err, AGT_OUTPUT_KEPT_MAX);
+    return call;
+}
+
+struct agt_call *agt_call_free(struct agt_call *call)
+{
+    if (!call)
+        return NULL;
+    if (call->model_call)
+        call->model->ops->unref(call->model_call);
+    if (call->sandbox_call)
+        call->sandbox->ops->unref(call->sandbox_call);
+    free(call->text);
+    free(call->message);
+    free(call->model_requested);
+    free(call->model_served);
+    free(call->finish_reason);
+    cr_buf_done(&call->out);
+    cr_buf_done(&call->err);
+    if (call->result)
+        crisol__sandbox__v1__execute_result__free_unpacked(call->result, NULL);
+    (void)agt_mail_free(call->end);
+    (void)agt_run_unref(call->run);
+    free(call);
+    return NULL;
+}
+
+/* A state event: never dropped for its size, only when there is no memory for it. */
+static void post(struct agt_call *call, struct agt_mail *mail)
+{
+    if (!mail)
+        return;
+    mail->dropped = call->dropped;
+    call->dropped = 0;
+    agt_engine_post(call->engine, mail);
+}
+
+static void try_post(struct agt_call *call, struct agt_mail *mail)
+{
+    if (mail)
+        mail->dropped = call->dropped;
+    if (mail && agt_engine_try_post(call->engine, mail))
+        call->dropped = 0;
+    else
+        call->dropped++;
+}
+
+/* The last thing that a handler does: the engine may free the call from here on. */
+static void post_end(struct agt_call *call)
+{
+    post(call, cr_take_ptr(&call->end));
+}
+
+static void on_model_delta(void *user, uint32_t offset, const char *text, size_t size,
+                           bool is_thought)
+{
+    struct agt_call *call = user;
+    struct agt_mail *mail = agt_mail_new(AGT_MAIL_MODEL_DELTA, call->run, text, size);
+
+    if (mail) {
+        mail->offset = offset;
+        mail->flag = is_thought;
+    }
+    try_post(call, mail);
+}
+
+static void on_model_retry(void *user, const struct agt_model_retry *retry)
+{
+    struct agt_call *call = user;
+    struct agt_mail *mail =
+        agt_mail_new(AGT_MAIL_MODEL_RETRY, call->run, retry->reason, strlen(retry->reason));
+
+    if (mail) {
+        mail->attempt = retry->attempt;
+        mail->delay_ms = retry->delay_ms;
+        mail->flag = retry->is_restart;
+    }
+    post(call, mail);
+}
+
+static void on_model_end(void *user, const struct agt_model_answer *answer)
+{
+    struct agt_call *call = user;
+
+    call->model_end = answer->end;
+    call->text = strndup(answer->text, answer->text_size);
+    call->message = strdup(answer->message);
+    call->model_requested = strdup(answer->model_requested);
+    call->model_served = strdup(answer->model_served);
+    call->finish_reason = strdup(answer->finish_reason);
+    call->usage = answer->usage;
+    call->calls = answer->calls;
+    call->elapsed_ms = answer->elapsed_ms;
+    if (call->model_end == AGT_MODEL_OK && !call->text)
+        call->model_end = AGT_MODEL_BAD_ANSWER;
+    post_end(call);
+}
+
+int agt_call_start_model(struct agt_run *run, const struct agt_model_request *request,
+                         struct cr_err *err)
+{
+    struct agt_call *call = new_call(run);
+    struct agt_model_handlers handlers = {
+        .on_delta = on_model_delta,
+        .on_retry = on_model_retry,
+        .on_end = on_model_end,
+        .user = call,
+    };
+    int r;
+
+    if (!call)
+        return cr_err_set(err, ENOMEM, "out of memory for a model call");
+    call->model = agt_engine_model(run->engine);
+    run->call = call; /* before the start: its end may be on its way when that returns */
+    r = call->model->ops->start(call->model, request, &handlers, &call->model_call, err);
+    if (r < 0)
+        run->call = agt_call_free(call);
+    return r;
+}
+
+/* Keeps the first bytes; counts the others. */
+static void keep(struct cr_buf *buf, uint64_t *omitted, const ProtobufCBinaryData *data)
+{
+    size_t room = AGT_OUTPUT_KEPT_MAX - buf->size;
+    size_t size = data->len < room ? data->len : room;
+
+    if (cr_buf_add(buf, data->data, size) < 0)
+        size = 0;
+    *omitted += data->len - size;
+}
+
+static void on_output(struct agt_call *call, const Crisol__Sandbox__V1__Output *output)
+{
+    bool is_err = output->stream == CRISOL__SANDBOX__V1__OUTPUT_STREAM__OUTPUT_STREAM_STDERR;
+    CR_AUTO_BUF struct cr_buf text = {0};
+    struct agt_mail *mail = NULL;
+
+    if (is_err)
+        keep(&call->err, &call->err_omitted, &output->data);
+    else
+        keep(&call->out, &call->out_omitted, &output->data);
+    cr_buf_init(&text, 4 * (output->data.len + 1));
+    /* The text is there because it was asked for; a sandboxd that left it out is helped. */
+    if (output->text[0] != '\0')
+        mail = agt_mail_new(AGT_MAIL_SANDBOX_OUTPUT, call->run, output->text, strlen(output->text));
+    else if (cr_utf8_add_lossy(&text, output->data.data, output->data.len) == 0)
+        mail = agt_mail_new(AGT_MAIL_SANDBOX_OUTPUT, call->run, cr_buf_str(&text), text.size);
+    if (mail) {
+        mail->stream = (int)output->stream;
+        mail->offset = output->offset;
+    }
+    try_post(call, mail);
+}
+
+static void on_started(struct agt_call *call, const Crisol__Sandbox__V1__ExecuteResponse *response)
+{
+    size_t size = crisol__sandbox__v1__execute_response__get_packed_size(response);
+    CR_AUTO_FREE uint8_t *packed = malloc(size + 1);
+
+    if (!packed)
+        return;
+    (void)crisol__sandbox__v1__execute_response__pack(response, packed);
+    post(call, agt_mail_new(AGT_MAIL_SANDBOX_STARTED, call->run, packed, size));
+}
+
+/* protobuf-c has no copy: over the wire form. */
+static void on_result(struct agt_call *call, const Crisol__Sandbox__V1__ExecuteResult *result)
+{
+    size_t size = crisol__sandbox__v1__execute_result__get_packed_size(result);
+    CR_AUTO_FREE uint8_t *packed = malloc(size + 1);
+
+    if (!packed || call->result)
+        return;
+    (void)crisol__sandbox__v1__execute_result__pack(result, packed);
+    call->result = crisol__sandbox__v1__execute_result__unpack(NULL, size, packed);
+}
+
+static void on_sandbox_event(void *user, const ProtobufCMessage *event)
+{
+    const Crisol__Sandbox__V1__ExecuteResponse *response = (const void *)event;
+    struct agt_call *call = user;
+
+    switch (response->event_case) {
+    case CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_STARTED:
+        on_started(call, response);
+        break;
+    case CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_OUTPUT:
+        on_output(call, response->output);
+        break;
+    case CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_RESULT:
+        on_result(call, response->result);
+        break;
+    default: /* `truncated` is in the result as well */
+        break;
+    }
+}
+
+static void on_sandbox_end(void *user, const struct rpc_status *status)
+{
+    struct agt_call *call = user;
+
+    call->status = *status;
+    if (status->code == RPC_OK && !call->result)
+        rpc_status_set(&call->status, RPC_INTERNAL, "sandboxd ended the call without a result");
+    post_end(call);
+}
+
+int agt_call_start_sandbox(struct agt_run *run, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                           int deadline_ms, struct cr_err *err)
+{
+    struct agt_call *call = new_call(run);
+    struct agt_sandbox_handlers handlers = {
+        .on_event = on_sandbox_event,
+        .on_end = on_sandbox_end,
+        .user = call,
+    };
+    int r;
+
+    if (!call)
+        return cr_err_set(err, ENOMEM, "out of memory for a sandbox call");
+    call->sandbox = agt_engine_sandbox(run->engine);
+    run->call = call; /* before the start: its end may be on its way when that returns */
+    r = call->sandbox->ops->execute(call->sandbox, &request->base, deadline_ms, &handlers,
+                                    &call->sandbox_call, err);
+    if (r < 0)
+        run->call = agt_call_free(call);
+    return r;
+}
+
+void agt_call_cancel(struct agt_call *call)
+{
+    if (call->model_call)
+        call->model->ops->cancel(call->model_call);
+    if (call->sandbox_call)
+        call->sandbox->ops->cancel(call->sandbox_call);
+}

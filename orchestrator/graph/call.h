@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "common/buf.h"
+#include "common/mailbox.h"
+#include "crisol/agent/v1/agent.pb-c.h"
+#include "orchestrator/model/model.h"
+#include "orchestrator/sandbox/sandbox.h"
+#include "rpc/status.h"
+
+struct agt_engine;
+struct agt_run;
+
+/* Internal to orchestrator/graph: what reaches the engine's thread from the others. */
+
+enum agt_mail_kind {
+    AGT_MAIL_START,
+    AGT_MAIL_CANCEL,
+    AGT_MAIL_STOP, /* the engine */
+    AGT_MAIL_MODEL_DELTA,
+    AGT_MAIL_MODEL_RETRY,
+    AGT_MAIL_SANDBOX_STARTED,
+    AGT_MAIL_SANDBOX_OUTPUT,
+    AGT_MAIL_CALL_END,
+};
+
+struct agt_mail {
+    struct cr_mail link; /* first */
+    enum agt_mail_kind kind;
+    struct agt_run *run; /* a reference; NULL for STOP */
+    uint32_t dropped;    /* deltas of the call lost before this one */
+    uint32_t attempt;    /* MODEL_RETRY */
+    uint32_t delay_ms;   /* MODEL_RETRY */
+    bool flag;           /* MODEL_DELTA: is_thought; MODEL_RETRY: is_restart */
+    int stream;          /* SANDBOX_OUTPUT */
+    uint64_t offset;     /* MODEL_DELTA, SANDBOX_OUTPUT */
+    size_t size;         /* of the data, without the NUL behind it */
+    char data[];         /* text; SANDBOX_STARTED: a packed ExecuteResponse */
+};
+
+/* Bytes of deltas that may wait for the engine at one time; more are dropped and counted. */
+#define AGT_MAIL_BYTES_MAX (64U * 1024 * 1024)
+/* What a result keeps of each output stream; the rest is counted. */
+#define AGT_OUTPUT_KEPT_MAX (256U * 1024)
+
+/* NULL when memory is gone. `run` (may be NULL) gets one more reference. */
+struct agt_mail *agt_mail_new(enum agt_mail_kind kind, struct agt_run *run, const void *data,
+                              size_t size);
+/* Drops its reference to the run. NULL is allowed; returns NULL. */
+struct agt_mail *agt_mail_free(struct agt_mail *mail);
+
+/*
+ * A call to the model or to sandboxd. Its handlers run on other threads and
+ * write here until they post CALL_END; from then on it is the engine's.
+ */
+struct agt_call {
+    struct agt_engine *engine; /* borrowed: the engine waits for every end */
+    struct agt_run *run;       /* a reference */
+    struct agt_mail *end;      /* made ahead, so that an end cannot be lost */
+    uint32_t dropped;          /* deltas lost since the last mail */
+
+    struct agt_model *model; /* borrowed; NULL for a sandbox call */
+    struct agt_model_call *model_call;
+    struct agt_sandbox *sandbox; /* borrowed; NULL for a model call */
+    struct agt_sandbox_call *sandbox_call;
+
+    /* Model. The strings are owned; NULL only when memory was gone. */
+    enum agt_model_end model_end;
+    char *text;
+    char *message;
+    char *model_requested;
+    char *model_served;
+    char *finish_reason;
+    struct agt_model_usage usage;
+    uint32_t calls;
+    uint32_t elapsed_ms;
+
+    /* Sandbox. */
+    struct cr_buf out; /* the first AGT_OUTPUT_KEPT_MAX bytes */
+    struct cr_buf err;
+    uint64_t out_omitted;
+    uint64_t err_omitted;
+    Crisol__Sandbox__V1__ExecuteResult *result; /* owned; NULL: none came */
+    struct rpc_status status;
+};
+
+/* Start a call of this run. Return 0 or a negative errno; then no end will come. */
+int agt_call_start_model(struct agt_run *run, const struct agt_model_request *request,
+                         struct cr_err *err);
+int agt_call_start_sandbox(struct agt_run *run, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                           int deadline_ms, struct cr_err *err);
+
+/* Asks it to end; the end still comes. */
+void agt_call_cancel(struct agt_call *call);
+
+/* After its end. NULL is allowed; returns NULL. */
+struct agt_call *agt_call_free(struct agt_call *call);
+
+/* ---- what the engine offers to runs and calls (engine.c) ---- */
+
+struct agt_model *agt_engine_model(const struct agt_engine *engine);
+struct agt_sandbox *agt_engine_sandbox(const struct agt_engine *engine);
+uint32_t agt_engine_retry_base_ms(const struct agt_engine *engine);
+
+/* Never fails. */
+void agt_engine_post(struct agt_engine *engine, struct agt_mail *take_mail);
+
+/* For deltas: false when too much is waiting; then the mail is gone. */
+bool agt_engine_try_post(struct agt_engine *engine, struct agt_mail *take_mail);

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/graph/engine.h"
+
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "orchestrator/graph/admission.h"
+#include "orchestrator/graph/call.h"
+#include "orchestrator/graph/run.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <sys/prctl.h>
+
+#define MAX_RUNS_DEFAULT 10000
+#define RUN_TIMEOUT_DEFAULT_MS 1800000
+#define RETRY_BASE_DEFAULT_MS 500
+/* Timers are not finer than this, so that many runs share one walk over the live ones. */
+#define TICK_NS (5 * CR_NS_PER_MS)
+
+struct agt_engine {
+    struct agt_engine_options options; /* with the defaults filled in */
+    struct cr_mailbox *mailbox;
+    size_t mail_bytes; /* atomic: of deltas in the mailbox */
+    pthread_t thread;
+    struct agt_mail *stop_mail; /* made ahead; owned until posted */
+
+    pthread_mutex_t lock; /* guards the next two */
+    bool is_draining;
+    uint32_t live_runs;
+    pthread_cond_t ended; /* live_runs fell */
+
+    /* The engine's thread only. */
+    struct agt_run *runs;
+    int64_t due_ns; /* no run wants to be called before */
+    bool is_stopping;
+};
+
+struct agt_model *agt_engine_model(const struct agt_engine *engine)
+{
+    return engine->options.model;
+}
+
+struct agt_sandbox *agt_engine_sandbox(const struct agt_engine *engine)
+{
+    return engine->options.sandbox;
+}
+
+uint32_t agt_engine_retry_base_ms(const struct agt_engine *engine)
+{
+    return engine->options.retry_base_ms;
+}
+
+void agt_engine_post(struct agt_engine *engine, struct agt_mail *take_mail)
+{
+    /* Urgent mail passes the cap; of each kind there is a bounded number per run. */
+    (void)cr_mailbox_post(engine->mailbox, &take_mail->link, true);
+}
+
+bool agt_engine_try_post(struct agt_engine *engine, struct agt_mail *take_mail)
+{
+    size_t size = take_mail->size;
+    size_t before = __atomic_fetch_add(&engine->mail_bytes, size, __ATOMIC_RELAXED);
+
+    if (before + size <= AGT_MAIL_BYTES_MAX &&
+        cr_mailbox_post(engine->mailbox, &take_mail->link, false) == 0)
+        return true;
+    (void)__atomic_fetch_sub(&engine->mail_bytes, size, __ATOMIC_RELAXED);
+    (void)agt_mail_free(take_mail);
+    return false;
+}
+
+/* ---- the engine's thread ---- */
+
+static void add_run(struct agt_engine *engine, struct agt_run *run)
+{
+    (void)agt_run_ref(run);
+    run->next = engine->runs;
+    if (engine->runs)
+        engine->runs->previous = run;
+    engine->runs = run;
+    if (engine->is_stopping) /* it was let in just before */
+        agt_run_stop(run, AGT_STOP_CANCEL);
+    agt_run_begin(run);
+}
+
+static void remove_run(struct agt_engine *engine, struct agt_run *run)
+{
+    if (run->next)
+        run->next->previous = run->previous;
+    if (run->previous)
+        run->previous->next = run->next;
+    else
+        engine->runs = run->next;
+    run->next = NULL;
+    run->previous = NULL;
+    /* From here on a cancel is too late, and nobody reaches the engine through the run. */
+    (void)pthread_mutex_lock(&run->lock);
+    run->engine = NULL;
+    (void)pthread_mutex_unlock(&run->lock);
+    (void)agt_run_unref(run);
+    (void)pthread_mutex_lock(&engine->lock);
+    engine->live_runs--;
+    (void)pthread_cond_broadcast(&engine->ended);
+    (void)pthread_mutex_unlock(&engine->lock);
+}
+
+/* After anything has happened to a run. */
+static void settle(struct agt_engine *engine, struct agt_run *run)
+{
+    int64_t due_ns;
+
+    if (run->has_ended) {
+        remove_run(engine, run);
+        return;
+    }
+    due_ns = agt_run_due_ns(run);
+    if (due_ns < engine->due_ns)
+        engine->due_ns = due_ns;
+}
+
+static void stop_all(struct agt_engine *engine)
+{
+    struct agt_run *next;
+
+    engine->is_stopping = true;
+    for (struct agt_run *run = engine->runs; run; run = next) {
+        next = run->next;
+        agt_run_stop(run, AGT_STOP_CANCEL);
+        settle(engine, run);
+    }
+}
+
+static bool is_delta(const struct agt_mail *mail)
+{
+    return mail->kind == AGT_MAIL_MODEL_DELTA || mail->kind == AGT_MAIL_SANDBOX_OUTPUT;
+}
+
+static void take_mail(struct agt_engine *engine, struct agt_mail *mail)
+{
+    struct agt_run *run = mail->run;
+
+    if (is_delta(mail))
+        (void)__atomic_fetch_sub(&engine->mail_bytes, mail->size, __ATOMIC_RELAXED);
+    if (mail->kind == AGT_MAIL_STOP) {
+        stop_all(engine);
+        return;
+    }
+    if (run->has_ended)
+        return; /* a cancel that came too late */
+    if (mail->kind == AGT_MAIL_START)
+        add_run(engine, run);
+    else
+        agt_run_on_mail(run, mail);
+    settle(engine, run);
+}
+
+static void take_mails(struct agt_engine *engine)
+{
+    struct cr_mail *next;
+
+    for (struct cr_mail *mail = cr_mailbox_take_all(engine->mailbox); mail; mail = next) {
+        next = mail->next;
+        take_mail(engine, (struct agt_mail *)(void *)mail);
+        (void)agt_mail_free((struct agt_mail *)(void *)mail);
+    }
+}
+
+static void run_timers(struct agt_engine *engine, int64_t now_ns)
+{
+    struct agt_run *next;
+
+    engine->due_ns = INT64_MAX;
+    for (struct agt_run *run = engine->runs; run; run = next) {
+        next = run->next;
+        if (agt_run_due_ns(run) <= now_ns)
+            agt_run_on_time(run, now_ns);
+        settle(engine, run);
+    }
+    if (engine->due_ns < now_ns + TICK_NS)
+        engine->due_ns = now_ns + TICK_NS;
+}
+
+static int timeout_ms(const struct agt_engine *engine)
+{
+    int64_t left_ns = engine->due_ns - cr_clock_mono_ns();
+
+    if (engine->is_stopping)
+        return 20; /* a run that was let in and then had no memory to start sends no mail */
+    if (engine->due_ns == INT64_MAX)
+        return -1;
+    return left_ns <= 0
+               ? 0
+               : (int)(left_ns / CR_NS_PER_MS < 60000 ? left_ns / CR_NS_PER_MS + 1 : 60000);
+}
+
+static void *engine_main(void *user)
+{
+    struct agt_engine *engine = user;
+    struct pollfd waiter = {.fd = cr_mailbox_fd(engine->mailbox), .events = POLLIN};
+
+    (void)prctl(PR_SET_NAME, "engine", 0, 0, 0);
+    while (!engine->is_stopping || agt_engine_live_runs(engine) > 0) {
+        int64_t now_ns;
+
+        if (poll(&waiter, 1, timeout_ms(engine)) < 0 && errno != EINTR)
+            cr_log_error("engine: poll failed errno=%d", errno);
+        take_mails(engine);
+        now_ns = cr_clock_mono_ns();
+        if (now_ns >= engine->due_ns)
+            run_timers(engine, now_ns);
+    }
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static void fill_in(struct agt_engine_options *options)
+{
+    if (options->max_runs == 0)
+        options->max_runs = MAX_RUNS_DEFAULT;
+    if (options->run_timeout_ms == 0)
+        options->run_timeout_ms = RUN_TIMEOUT_DEFAULT_MS;
+    if (options->retry_base_ms == 0)
+        options->retry_base_ms = RETRY_BASE_DEFAULT_MS;
+}
+
+/* A condition on the monotonic clock: a drain must not follow a jump of the wall clock. */
+static void init_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(condition, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+}
+
+static void free_parts(struct agt_engine *engine)
+{
+    (void)pthread_cond_destroy(&engine->ended);
+    (void)pthread_mutex_destroy(&engine->lock);
+    (void)cr_mailbox_free(engine->mailbox);
+    (void)agt_mail_free(engine->stop_mail);
+    free(engine);
+}
+
+int agt_engine_new(const struct agt_engine_options *options, struct agt_engine **ret_engine,
+                   struct cr_err *err)
+{
+    struct agt_engine *engine;
+    int r;
+
+    r = agt_graph_check(&agt_agent_graph, err);
+    if (r < 0)
+        return r;
+    engine = calloc(1, sizeof(*engine));
+    if (!engine)
+        return cr_err_set(err, ENOMEM, "out of memory for the engine");
+    engine->options = *options;
+    fill_in(&engine->options);
+    engine->due_ns = INT64_MAX;
+    (void)pthread_mutex_init(&engine->lock, NULL);
+    init_condition(&engine->ended);
+    engine->stop_mail = agt_mail_new(AGT_MAIL_STOP, NULL, NULL, 0);
+    r = engine->stop_mail ? cr_mailbox_new(65536, &engine->mailbox, err)
+                          : cr_err_set(err, ENOMEM, "out of memory for the engine");
+    if (r == 0) {
+        r = -pthread_create(&engine->thread, NULL, engine_main, engine);
+        if (r < 0)
+            (void)cr_err_sys(err, -r, "start the engine's thread");
+    }
+    if (r < 0) {
+        free_parts(engine);
+        return r;
+    }
+    *ret_engine = engine;
+    return 0;
+}
+
+struct agt_engine *agt_engine_free(struct agt_engine *engine)
+{
+    if (!engine)
+        return NULL;
+    (void)pthread_mutex_lock(&engine->lock);
+    engine->is_draining = true;
+    (void)pthread_mutex_unlock(&engine->lock);
+    agt_engine_post(engine, engine->stop_mail);
+    engine->stop_mail = NULL;
+    (void)pthread_join(engine->thread, NULL);
+    take_mails(engine); /* cancels that came too late */
+    free_parts(engine);
+    return NULL;
+}
+
+bool agt_engine_drain(struct agt_engine *engine, int grace_ms)
+{
+    int64_t until_ns = cr_clock_mono_ns() + grace_ms * CR_NS_PER_MS;
+    struct timespec until = {
+        .tv_sec = until_ns / CR_NS_PER_S,
+        .tv_nsec = until_ns % CR_NS_PER_S,
+    };
+    bool is_idle;
+
+    (void)pthread_mutex_lock(&engine->lock);
+    engine->is_draining = true;
+    while (engine->live_runs > 0 &&
+           pthread_cond_timedwait(&engine->ended, &engine->lock, &until) != ETIMEDOUT)
+        ;
+    is_idle = engine->live_runs == 0;
+    (void)pthread_mutex_unlock(&engine->lock);
+    return is_idle;
+}
+
+uint32_t agt_engine_live_runs(const struct agt_engine *engine)
+{
+    /* The lock is not part of what a reader sees of the engine. */
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&engine->lock;
+    uint32_t live_runs;
+
+    (void)pthread_mutex_lock(lock);
+    live_runs = engine->live_runs;
+    (void)pthread_mutex_unlock(lock);
+    return live_runs;
+}
+
+/* Counts the run in, or says why it may not start. */
+static int admit(struct agt_engine *engine, struct rpc_status *ret_status)
+{
+    int r = 0;
+
+    (void)pthread_mutex_lock(&engine->lock);
+    if (engine->is_draining) {
+        rpc_status_set(ret_status, RPC_UNAVAILABLE,
+                       "the service is shutting down; send the request to another one");
+        r = -ESHUTDOWN;
+    } else if (engine->live_runs >= engine->options.max_runs) {
+        rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED,
+                       "%u runs are going on, which is the most; try again later",
+                       engine->live_runs);
+        ret_status->retry_after_ms = 5000;
+        r = -EAGAIN;
+    } else {
+        engine->live_runs++;
+    }
+    (void)pthread_mutex_unlock(&engine->lock);
+    return r;
+}
+
+static void dismiss(struct agt_engine *engine)
+{
+    (void)pthread_mutex_lock(&engine->lock);
+    engine->live_runs--;
+    (void)pthread_cond_broadcast(&engine->ended);
+    (void)pthread_mutex_unlock(&engine->lock);
+}
+
+int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
+                     struct agt_run **ret_run, struct rpc_status *ret_status)
+{
+    struct agt_run *run = NULL;
+    struct agt_mail *mail = NULL;
+    int r;
+
+    r = agt_admission_check(engine->options.model, spec, ret_status);
+    if (r == 0)
+        r = admit(engine, ret_status);
+    if (r < 0)
+        return r;
+    r = agt_run_new(engine, spec, &run);
+    if (r == 0)
+        mail = agt_mail_new(AGT_MAIL_START, run, NULL, 0);
+    if (!mail) {
+        (void)agt_run_unref(run);
+        dismiss(engine);
+        rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
+        return -ENOMEM;
+    }
+    run->deadline_ns = run->started_ns + engine->options.run_timeout_ms * CR_NS_PER_MS;
+    agt_engine_post(engine, mail);
+    *ret_run = run;
+    return 0;
+}

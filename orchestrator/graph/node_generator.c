@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/buf.h"
+#include "common/err.h"
+#include "orchestrator/graph/call.h"
+#include "orchestrator/graph/diff.h"
+#include "orchestrator/graph/node_model.h"
+#include "orchestrator/graph/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DIFF_MAX (32U * 1024)
+
+/* The attempt to repair: the last one. NULL before the first. */
+static struct agt_attempt *last_attempt(struct agt_run *run)
+{
+    return run->attempt_count > 0 ? &run->attempts[run->attempt_count - 1] : NULL;
+}
+
+void agt_generator_enter(struct agt_run *run)
+{
+    const struct agt_attempt *failed = last_attempt(run);
+    struct agt_prompt prompt = {
+        .task = run->task,
+        .plan = run->plan,
+        .complaint = run->complaint,
+    };
+
+    if (!failed) {
+        agt_model_ask(run, AGT_PROMPT_CODE, &prompt);
+        return;
+    }
+    prompt.failed_attempt = failed->iteration;
+    prompt.feedback = failed->feedback;
+    prompt.files = &failed->files;
+    agt_model_ask(run, AGT_PROMPT_REPAIR, &prompt);
+}
+
+static char *make_diff(const struct agt_files *before, const struct agt_files *after)
+{
+    struct cr_buf diff;
+    char *text;
+
+    cr_buf_init(&diff, DIFF_MAX);
+    if (agt_diff_add(AGT_SOLUTION_NAME, before->solution, after->solution, &diff) == 0)
+        (void)agt_diff_add(AGT_TESTS_NAME, before->tests, after->tests, &diff);
+    text = cr_buf_take_str(&diff);
+    cr_buf_done(&diff);
+    return text;
+}
+
+static void emit_files(struct agt_run *run)
+{
+    Crisol__Agent__V1__File solution = CRISOL__AGENT__V1__FILE__INIT;
+    Crisol__Agent__V1__File tests = CRISOL__AGENT__V1__FILE__INIT;
+    Crisol__Agent__V1__File *files[] = {&solution, &tests};
+    Crisol__Agent__V1__FilesReady ready = CRISOL__AGENT__V1__FILES_READY__INIT;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+    char solution_name[] = AGT_SOLUTION_NAME;
+    char tests_name[] = AGT_TESTS_NAME;
+
+    solution.path = solution_name;
+    solution.text = run->files.solution;
+    tests.path = tests_name;
+    tests.text = run->files.tests;
+    ready.files = files;
+    ready.n_files = 2;
+    if (run->diff)
+        ready.diff = run->diff;
+    event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_FILES_READY;
+    event.files_ready = &ready;
+    agt_run_emit(run, &event);
+}
+
+void agt_generator_on_end(struct agt_run *run, struct agt_call *call)
+{
+    const struct agt_attempt *before = last_attempt(run);
+    struct agt_files files = {NULL, NULL};
+    char complaint[512] = "";
+    int r;
+
+    if (!agt_model_check(run, call))
+        return;
+    r = agt_fenced_read(call->text, strlen(call->text), &files, complaint, sizeof(complaint));
+    if (r == -EINVAL) {
+        agt_model_ask_again(run, complaint);
+        return;
+    }
+    if (r < 0) {
+        agt_run_fail(run, CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL,
+                     "There was no memory for the files.");
+        return;
+    }
+    agt_model_accept(run);
+    agt_files_done(&run->files);
+    run->files = files;
+    free(run->diff);
+    run->diff = before ? make_diff(&before->files, &run->files) : NULL;
+    emit_files(run);
+    agt_run_set_outcome(run, AGT_OUTCOME_DONE);
+}

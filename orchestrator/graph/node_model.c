@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/graph/node_model.h"
+
+#include "common/auto.h"
+#include "common/buf.h"
+#include "common/err.h"
+#include "orchestrator/graph/call.h"
+#include "orchestrator/graph/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CAUSE(name) CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_##name
+
+static const char *purpose(enum agt_prompt_kind kind)
+{
+    static const char *const names[] = {
+        [AGT_PROMPT_PLAN] = "plan",
+        [AGT_PROMPT_CODE] = "code",
+        [AGT_PROMPT_REPAIR] = "repair",
+    };
+
+    return names[kind];
+}
+
+void agt_model_ask(struct agt_run *run, enum agt_prompt_kind kind, const struct agt_prompt *prompt)
+{
+    CR_AUTO_BUF struct cr_buf text = {0};
+    struct cr_err err = CR_ERR_INIT;
+    struct agt_model_request request = {
+        .model = run->model[0] ? run->model : NULL,
+        .system = agt_prompt_system(kind),
+        .purpose = purpose(kind),
+        .deadline_ns = run->deadline_ns,
+    };
+    int r;
+
+    cr_buf_init(&text, AGT_PROMPT_MAX);
+    r = agt_prompt_add(prompt, &text);
+    if (r == 0) {
+        request.prompt = cr_buf_str(&text);
+        r = agt_call_start_model(run, &request, &err);
+    }
+    if (r < 0)
+        agt_run_fail(run, CAUSE(INTERNAL), "The model could not be asked (error %d).", -r);
+}
+
+static void emit_call(struct agt_run *run, const struct agt_call *call)
+{
+    Crisol__Agent__V1__ModelUsage usage = CRISOL__AGENT__V1__MODEL_USAGE__INIT;
+    Crisol__Agent__V1__ModelCall ended = CRISOL__AGENT__V1__MODEL_CALL__INIT;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+
+    usage.calls = call->calls;
+    usage.retries = call->calls > 0 ? call->calls - 1 : 0;
+    usage.prompt_tokens = call->usage.prompt_tokens;
+    usage.answer_tokens = call->usage.answer_tokens;
+    usage.thought_tokens = call->usage.thought_tokens;
+    usage.total_tokens = call->usage.total_tokens;
+    if (call->model_requested)
+        ended.model_requested = call->model_requested;
+    if (call->model_served)
+        ended.model_served = call->model_served;
+    if (call->finish_reason)
+        ended.finish_reason = call->finish_reason;
+    ended.usage = &usage;
+    ended.elapsed_ms = call->elapsed_ms;
+    event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_MODEL_CALL;
+    event.model_call = &ended;
+    agt_run_emit(run, &event);
+
+    run->usage.calls += usage.calls;
+    run->usage.retries += usage.retries;
+    run->usage.prompt_tokens += usage.prompt_tokens;
+    run->usage.answer_tokens += usage.answer_tokens;
+    run->usage.thought_tokens += usage.thought_tokens;
+    run->usage.total_tokens += usage.total_tokens;
+}
+
+/* Who answered, and a warning the first time that it is not who was asked. */
+static void book_served(struct agt_run *run, const struct agt_call *call)
+{
+    const char *served = call->model_served;
+
+    if (!served || !served[0])
+        return;
+    for (size_t i = 0; i < run->models_served.count; i++) {
+        if (strcmp(run->models_served.items[i], served) == 0)
+            return;
+    }
+    agt_list_add(&run->models_served, "%s", served);
+    if (call->model_requested && strcmp(served, call->model_requested) != 0)
+        agt_list_add(&run->warnings, "Model '%s' was asked for, but '%s' answered.",
+                     call->model_requested, served);
+}
+
+/* The ends that no further question can mend. */
+static const struct {
+    Crisol__Agent__V1__FailureCause cause;
+    const char *text;
+} ends[] = {
+    [AGT_MODEL_BLOCKED] = {CAUSE(MODEL_BLOCKED), "The provider refused for its policy"},
+    [AGT_MODEL_QUOTA] = {CAUSE(MODEL_QUOTA), "The provider's quota is used up"},
+    [AGT_MODEL_AUTH] = {CAUSE(MODEL_AUTH), "The provider refused the key"},
+    [AGT_MODEL_GONE] = {CAUSE(MODEL_GONE), "The model does not exist (any more)"},
+    [AGT_MODEL_BAD_REQUEST] = {CAUSE(INTERNAL), "The provider did not understand the request"},
+    [AGT_MODEL_UNAVAILABLE] = {CAUSE(MODEL_UNAVAILABLE), "The provider could not be reached"},
+    [AGT_MODEL_DEADLINE] = {CAUSE(DEADLINE), "The model did not answer in time"},
+    [AGT_MODEL_CANCELLED] = {CAUSE(INTERNAL), "The model call was cancelled"},
+};
+
+_Static_assert(AGT_MODEL_CANCELLED + 1 == AGT_MODEL_END_COUNT, "one row per end");
+_Static_assert(CR_ARRAY_SIZE(ends) == AGT_MODEL_END_COUNT, "one row per end");
+
+bool agt_model_check(struct agt_run *run, const struct agt_call *call)
+{
+    const char *message = call->message ? call->message : "";
+
+    emit_call(run, call);
+    book_served(run, call);
+    if (run->stop != AGT_STOP_NONE)
+        return false; /* the caller of the node ends it */
+    switch (call->model_end) {
+    case AGT_MODEL_OK:
+        return true;
+    case AGT_MODEL_TRUNCATED:
+        agt_model_ask_again(run, "It was cut off because it was too long. Answer shorter: fewer "
+                                 "words around the files, and no needless comments in them.");
+        return false;
+    case AGT_MODEL_BAD_ANSWER:
+        agt_model_ask_again(run, message[0] ? message : "It was empty.");
+        return false;
+    default:
+        agt_run_fail(run, ends[call->model_end].cause, "%s%s%s", ends[call->model_end].text,
+                     message[0] ? ": " : ".", message);
+        return false;
+    }
+}
+
+void agt_model_ask_again(struct agt_run *run, const char *complaint)
+{
+    if (run->format_retries >= AGT_FORMAT_RETRIES_MAX) {
+        agt_run_fail(run, CAUSE(MODEL_OUTPUT),
+                     "The model's answer could not be used, %d times in a row: %s",
+                     AGT_FORMAT_RETRIES_MAX + 1, complaint);
+        return;
+    }
+    run->format_retries++;
+    agt_list_add(&run->warnings, "An answer of the model was refused and asked for again: %s",
+                 complaint);
+    free(run->complaint);
+    run->complaint = strdup(complaint);
+    agt_run_set_outcome(run, AGT_OUTCOME_ASK_AGAIN);
+}
+
+void agt_model_accept(struct agt_run *run)
+{
+    free(run->complaint);
+    run->complaint = NULL;
+    run->format_retries = 0;
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/graph/run.h"
+
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "orchestrator/graph/call.h"
+#include "orchestrator/graph/event_log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEARTBEAT_NS (15 * CR_NS_PER_S)
+
+/*
+ * More steps than any run can make by the rules of the nodes: a second wall,
+ * should one of these rules have a hole. Per attempt: answers, tries and
+ * waits in the sandbox, one judgement; plus the planner and the end.
+ */
+static uint32_t max_steps(const struct agt_run *run)
+{
+    const uint32_t answers = 1 + AGT_FORMAT_RETRIES_MAX;
+    const uint32_t tries = AGT_SANDBOX_TRIES_MAX + AGT_SANDBOX_WAITS_MAX;
+
+    return answers + (uint32_t)run->max_iterations * (answers + tries + 1) + 1;
+}
+
+static bool is_state(const Crisol__Agent__V1__RunEvent *event)
+{
+    switch (event->event_case) {
+    case CRISOL__AGENT__V1__RUN_EVENT__EVENT_MODEL_DELTA:
+    case CRISOL__AGENT__V1__RUN_EVENT__EVENT_OUTPUT_DELTA:
+    case CRISOL__AGENT__V1__RUN_EVENT__EVENT_GAP:
+    case CRISOL__AGENT__V1__RUN_EVENT__EVENT_HEARTBEAT:
+        return false;
+    default:
+        return true;
+    }
+}
+
+void agt_run_emit(struct agt_run *run, Crisol__Agent__V1__RunEvent *event)
+{
+    bool has_state = is_state(event);
+    bool is_last = event->event_case == CRISOL__AGENT__V1__RUN_EVENT__EVENT_RESULT;
+    struct agt_event *packed;
+
+    event->run_id = run->id;
+    event->seq = run->seq + has_state;
+    event->time_ms = (uint64_t)cr_clock_real_ms();
+    event->iteration = run->iteration;
+    event->node = (Crisol__Agent__V1__Node)run->node;
+    run->last_event_ns = cr_clock_mono_ns();
+    packed = agt_event_new(event, has_state, is_last);
+    if (packed && agt_event_log_add(run->log, packed) == 0)
+        run->seq += has_state;
+    else if (is_last)
+        agt_event_log_end(run->log); /* no memory: the readers must not wait for ever */
+    else if (!has_state)
+        agt_event_log_skip(run->log, 1);
+}
+
+void agt_run_set_outcome(struct agt_run *run, enum agt_outcome outcome)
+{
+    if (run->outcome == AGT_OUTCOME_NONE)
+        run->outcome = outcome;
+}
+
+static void set_failure(struct agt_run *run, Crisol__Agent__V1__FailureCause cause,
+                        const char *format, va_list args)
+{
+    if (run->failure)
+        return; /* the first cause counts */
+    run->cause = cause;
+    if (vasprintf(&run->failure, format, args) < 0)
+        run->failure = NULL;
+}
+
+void agt_run_fail(struct agt_run *run, Crisol__Agent__V1__FailureCause cause, const char *format,
+                  ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    set_failure(run, cause, format, args);
+    va_end(args);
+    agt_run_set_outcome(run, AGT_OUTCOME_FAILED);
+}
+
+static void emit_edge(struct agt_run *run, const struct agt_graph_edge *edge)
+{
+    Crisol__Agent__V1__EdgeTaken taken = CRISOL__AGENT__V1__EDGE_TAKEN__INIT;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+    char name[32];
+
+    (void)snprintf(name, sizeof(name), "%s", agt_outcome_name(edge->outcome));
+    taken.from = (Crisol__Agent__V1__Node)edge->from;
+    taken.to = (Crisol__Agent__V1__Node)edge->to;
+    taken.outcome = name;
+    event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_EDGE_TAKEN;
+    event.edge_taken = &taken;
+    agt_run_emit(run, &event);
+}
+
+static void emit_node_started(struct agt_run *run)
+{
+    Crisol__Agent__V1__NodeStarted started = CRISOL__AGENT__V1__NODE_STARTED__INIT;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+
+    started.visit = run->visits[run->node];
+    event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_NODE_STARTED;
+    event.node_started = &started;
+    agt_run_emit(run, &event);
+}
+
+static void end_run(struct agt_run *run)
+{
+    agt_run_emit_result(run);
+    run->has_ended = true;
+    cr_log_info("run ended run=%s node=%s cause=%d attempts=%zu steps=%u elapsed_ms=%lld", run->id,
+                agt_node_name(run->node), (int)run->cause, run->attempt_count, run->steps,
+                (long long)((cr_clock_mono_ns() - run->started_ns) / CR_NS_PER_MS));
+}
+
+static void enter(struct agt_run *run, enum agt_node node)
+{
+    if (node == AGT_NODE_GENERATOR && run->node != AGT_NODE_GENERATOR)
+        run->iteration++; /* asked again for an answer is not another attempt */
+    run->node = node;
+    run->outcome = AGT_OUTCOME_NONE;
+    run->retry_at_ns = 0;
+    run->visits[node]++;
+    run->steps++;
+    emit_node_started(run);
+    if (agt_graph_is_end(&agt_agent_graph, node)) {
+        end_run(run);
+        return;
+    }
+    if (run->stop != AGT_STOP_NONE) {
+        agt_run_set_outcome(run, AGT_OUTCOME_CANCELLED);
+        return;
+    }
+    if (run->steps >= max_steps(run)) {
+        agt_run_fail(run, CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL,
+                     "The run made %u steps, more than any run may.", run->steps);
+        return;
+    }
+    switch (node) {
+    case AGT_NODE_PLANNER:
+        agt_planner_enter(run);
+        break;
+    case AGT_NODE_GENERATOR:
+        agt_generator_enter(run);
+        break;
+    case AGT_NODE_SANDBOX:
+        agt_sandbox_enter(run);
+        break;
+    default:
+        agt_evaluator_enter(run);
+        break;
+    }
+}
+
+/* What the stop means for a node that has come to its end. */
+static enum agt_outcome stopped_outcome(const struct agt_run *run)
+{
+    if (run->stop == AGT_STOP_CANCEL)
+        return AGT_OUTCOME_CANCELLED;
+    if (run->stop == AGT_STOP_DEADLINE)
+        return AGT_OUTCOME_FAILED;
+    return run->outcome;
+}
+
+/* Takes edges until a node has to wait, or the run has ended. */
+static void drive(struct agt_run *run)
+{
+    while (run->outcome != AGT_OUTCOME_NONE && !run->has_ended) {
+        int edge;
+
+        /* A verdict that is already there is not thrown away. */
+        if (run->outcome != AGT_OUTCOME_PASSED)
+            run->outcome = stopped_outcome(run);
+        edge = agt_graph_find_edge(&agt_agent_graph, run->node, run->outcome);
+        if (edge < 0) { /* a hole in a node, not in the table: that was checked */
+            agt_run_fail(run, CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL,
+                         "Node '%s' ended with '%s', which it never does.",
+                         agt_node_name(run->node), agt_outcome_name(run->outcome));
+            edge = agt_graph_find_edge(&agt_agent_graph, run->node, AGT_OUTCOME_FAILED);
+        }
+        if (run->crossings)
+            run->crossings[edge]++;
+        emit_edge(run, &agt_agent_graph.edges[edge]);
+        enter(run, agt_agent_graph.edges[edge].to);
+    }
+}
+
+static void emit_run_started(struct agt_run *run)
+{
+    Crisol__Agent__V1__RunStarted started = CRISOL__AGENT__V1__RUN_STARTED__INIT;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+
+    started.task = run->task;
+    started.max_iterations = run->max_iterations;
+    started.model = run->model_requested;
+    event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_RUN_STARTED;
+    event.run_started = &started;
+    agt_run_emit(run, &event);
+}
+
+void agt_run_begin(struct agt_run *run)
+{
+    cr_log_info("run started run=%s max_iterations=%d", run->id, run->max_iterations);
+    emit_run_started(run);
+    enter(run, agt_agent_graph.nodes[0].node);
+    drive(run);
+}
+
+void agt_run_stop(struct agt_run *run, enum agt_stop stop)
+{
+    if (run->stop != AGT_STOP_NONE || run->has_ended)
+        return;
+    run->stop = stop;
+    if (stop == AGT_STOP_DEADLINE && !run->failure) {
+        run->cause = CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_DEADLINE;
+        run->failure = strdup("The time for the run is over.");
+    }
+    if (run->call) {
+        agt_call_cancel(run->call); /* the node ends when the call has */
+    } else if (run->node != AGT_NODE_NONE) {
+        agt_run_set_outcome(run, AGT_OUTCOME_CANCELLED);
+        drive(run);
+    }
+}
+
+static void on_model_delta(struct agt_run *run, struct agt_mail *mail)
+{
+    Crisol__Agent__V1__ModelDelta delta = CRISOL__AGENT__V1__MODEL_DELTA__INIT;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+
+    delta.offset = (uint32_t)mail->offset;
+    delta.text = mail->data;
+    delta.is_thought = mail->flag;
+    event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_MODEL_DELTA;
+    event.model_delta = &delta;
+    agt_run_emit(run, &event);
+}
+
+static void on_model_retry(struct agt_run *run, struct agt_mail *mail)
+{
+    Crisol__Agent__V1__ModelRetry retry = CRISOL__AGENT__V1__MODEL_RETRY__INIT;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+
+    retry.reason = mail->data;
+    retry.delay_ms = mail->delay_ms;
+    retry.attempt = mail->attempt;
+    retry.is_restart = mail->flag;
+    event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_MODEL_RETRY;
+    event.model_retry = &retry;
+    agt_run_emit(run, &event);
+}
+
+static void on_sandbox_started(struct agt_run *run, struct agt_mail *mail)
+{
+    Crisol__Agent__V1__SandboxStarted started = CRISOL__AGENT__V1__SANDBOX_STARTED__INIT;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+    Crisol__Sandbox__V1__ExecuteResponse *response;
+
+    response = crisol__sandbox__v1__execute_response__unpack(NULL, mail->size,
+                                                             (const uint8_t *)mail->data);
+    if (!response)
+        return;
+    started.execution_id = response->execution_id;
+    started.policy = response->started->policy;
+    event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_SANDBOX_STARTED;
+    event.sandbox_started = &started;
+    agt_run_emit(run, &event);
+    crisol__sandbox__v1__execute_response__free_unpacked(response, NULL);
+}
+
+static void on_sandbox_output(struct agt_run *run, struct agt_mail *mail)
+{
+    Crisol__Agent__V1__OutputDelta delta = CRISOL__AGENT__V1__OUTPUT_DELTA__INIT;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+
+    delta.stream = (Crisol__Sandbox__V1__OutputStream)mail->stream;
+    delta.offset = mail->offset;
+    delta.text = mail->data;
+    event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_OUTPUT_DELTA;
+    event.output_delta = &delta;
+    agt_run_emit(run, &event);
+}
+
+static void on_call_end(struct agt_run *run)
+{
+    struct agt_call *call = run->call;
+
+    run->call = NULL;
+    switch (run->node) {
+    case AGT_NODE_PLANNER:
+        agt_planner_on_end(run, call);
+        break;
+    case AGT_NODE_GENERATOR:
+        agt_generator_on_end(run, call);
+        break;
+    default:
+        agt_sandbox_on_end(run, call);
+        break;
+    }
+    (void)agt_call_free(call);
+    if (run->stop != AGT_STOP_NONE) /* not even when the node would wait for another try */
+        agt_run_set_outcome(run, AGT_OUTCOME_CANCELLED);
+}
+
+void agt_run_on_mail(struct agt_run *run, struct agt_mail *mail)
+{
+    if (mail->dropped > 0)
+        agt_event_log_skip(run->log, mail->dropped);
+    switch (mail->kind) {
+    case AGT_MAIL_CANCEL:
+        agt_run_stop(run, AGT_STOP_CANCEL);
+        break;
+    case AGT_MAIL_MODEL_DELTA:
+        on_model_delta(run, mail);
+        break;
+    case AGT_MAIL_MODEL_RETRY:
+        on_model_retry(run, mail);
+        break;
+    case AGT_MAIL_SANDBOX_STARTED:
+        on_sandbox_started(run, mail);
+        break;
+    case AGT_MAIL_SANDBOX_OUTPUT:
+        on_sandbox_output(run, mail);
+        break;
+    case AGT_MAIL_CALL_END:
+        on_call_end(run);
+        drive(run);
+        break;
+    default:
+        break;
+    }
+}
+
+int64_t agt_run_due_ns(const struct agt_run *run)
+{
+    int64_t due_ns = run->last_event_ns + HEARTBEAT_NS;
+
+    if (run->stop == AGT_STOP_NONE && run->deadline_ns < due_ns)
+        due_ns = run->deadline_ns;
+    if (run->retry_at_ns != 0 && run->retry_at_ns < due_ns)
+        due_ns = run->retry_at_ns;
+    return due_ns;
+}
+
+void agt_run_on_time(struct agt_run *run, int64_t now_ns)
+{
+    Crisol__Agent__V1__Heartbeat heartbeat = CRISOL__AGENT__V1__HEARTBEAT__INIT;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+
+    if (now_ns >= run->deadline_ns)
+        agt_run_stop(run, AGT_STOP_DEADLINE);
+    if (run->has_ended)
+        return;
+    if (run->retry_at_ns != 0 && now_ns >= run->retry_at_ns) {
+        run->retry_at_ns = 0;
+        agt_run_set_outcome(run, AGT_OUTCOME_TRY_AGAIN);
+        drive(run);
+    }
+    if (!run->has_ended && now_ns >= run->last_event_ns + HEARTBEAT_NS) {
+        event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_HEARTBEAT;
+        event.heartbeat = &heartbeat;
+        agt_run_emit(run, &event);
+    }
+}

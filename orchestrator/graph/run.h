@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "crisol/agent/v1/agent.pb-c.h"
+#include "orchestrator/graph/engine.h"
+#include "orchestrator/graph/fenced.h"
+#include "orchestrator/graph/graph.h"
+
+#include <pthread.h>
+
+struct agt_call;
+struct agt_event_log;
+struct agt_mail;
+
+/* Internal to orchestrator/graph: a run, as the engine's thread sees it. */
+
+#define AGT_ITERATIONS_DEFAULT 3
+#define AGT_ITERATIONS_MAX 10
+#define AGT_FORMAT_RETRIES_MAX 2
+#define AGT_SANDBOX_TRIES_MAX 5  /* when sandboxd failed or cannot be reached */
+#define AGT_SANDBOX_WAITS_MAX 60 /* when it is only busy */
+#define AGT_TASK_MAX (64U * 1024)
+#define AGT_PLAN_MAX (64U * 1024)
+#define AGT_LIST_MAX 64 /* items of a string list; further ones are left out */
+
+/* Strings that a result carries. Owned. */
+struct agt_list {
+    char *items[AGT_LIST_MAX];
+    size_t count;
+};
+
+/* An answer of the generator that reached the sandbox. */
+struct agt_attempt {
+    int32_t iteration;
+    bool has_passed;
+    Crisol__Agent__V1__AttemptCause cause;
+    char *summary;
+    char *feedback;
+    struct agt_files files;
+    char *diff;
+    Crisol__Sandbox__V1__ExecuteResult *execution; /* trimmed; owned */
+    char *stdout_text;                             /* of the best attempt only, else NULL */
+    char *stderr_text;
+};
+
+/* Why a run is being stopped from outside. */
+enum agt_stop {
+    AGT_STOP_NONE,
+    AGT_STOP_CANCEL,
+    AGT_STOP_DEADLINE,
+};
+
+struct agt_run {
+    uint32_t refs; /* atomic */
+    char id[33];
+    struct agt_event_log *log; /* a reference */
+
+    pthread_mutex_t lock;         /* guards the next two */
+    struct agt_engine *engine;    /* borrowed; NULL once the run has ended */
+    struct agt_mail *cancel_mail; /* made ahead, so that a cancel cannot fail; NULL once posted */
+
+    /* Constant after the start. */
+    char *task;
+    int32_t max_iterations;
+    char *model;                         /* as asked for; "" is the provider's default */
+    char *model_requested;               /* the name that is in force */
+    Crisol__Sandbox__V1__Limits *limits; /* NULL: defaults. Owned */
+    int64_t started_ns;
+    int64_t deadline_ns;
+
+    /* All below: the engine's thread only. */
+    struct agt_run *next; /* live runs of the engine */
+    struct agt_run *previous;
+    enum agt_node node;
+    enum agt_outcome outcome; /* how the node ended; NONE while it works */
+    enum agt_stop stop;
+    bool has_ended;
+    uint32_t steps;
+    int32_t iteration; /* the current attempt: 1, 2, …; 0 before the first */
+    uint32_t visits[AGT_NODE_COUNT];
+    uint32_t *crossings; /* by edge of the graph; owned */
+    uint32_t seq;        /* of the last state event */
+    int64_t last_event_ns;
+    int64_t retry_at_ns;   /* 0: not waiting */
+    struct agt_call *call; /* in flight; NULL: none. Owned until its end has come */
+
+    char *plan;
+    struct agt_files files; /* of the current attempt */
+    char *diff;
+    char *complaint; /* what was wrong with the answer before; NULL: nothing */
+    uint32_t format_retries;
+    uint32_t sandbox_tries;
+    uint32_t sandbox_waits;
+    Crisol__Sandbox__V1__ExecuteResult *execution; /* for the evaluator. Owned */
+    char *stdout_text;
+    char *stderr_text;
+
+    struct agt_attempt attempts[AGT_ITERATIONS_MAX];
+    size_t attempt_count;
+    size_t best; /* index; only with attempt_count > 0 */
+    struct agt_list errors;
+    struct agt_list warnings;
+    struct agt_list models_served;
+    Crisol__Agent__V1__ModelUsage usage;
+    Crisol__Agent__V1__FailureCause cause;
+    char *failure; /* one sentence on what ended the run; NULL: none */
+};
+
+/* Makes a run with one reference. The spec is valid. Returns 0 or -ENOMEM. */
+int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
+                struct agt_run **ret_run);
+struct agt_run *agt_run_ref(struct agt_run *run);
+
+/* ---- run.c: the engine's thread drives the run with these ---- */
+
+void agt_run_begin(struct agt_run *run);
+void agt_run_stop(struct agt_run *run, enum agt_stop stop);
+void agt_run_on_mail(struct agt_run *run, struct agt_mail *mail);
+void agt_run_on_time(struct agt_run *run, int64_t now_ns);
+int64_t agt_run_due_ns(const struct agt_run *run);
+
+/* Ends the current node. The first outcome of a visit counts. */
+void agt_run_set_outcome(struct agt_run *run, enum agt_outcome outcome);
+
+/* Ends the current node with FAILED, for this cause. */
+void agt_run_fail(struct agt_run *run, Crisol__Agent__V1__FailureCause cause, const char *format,
+                  ...) __attribute__((format(printf, 3, 4)));
+
+/* Completes the event (run, number, time, attempt, node) and gives it to the log. */
+void agt_run_emit(struct agt_run *run, Crisol__Agent__V1__RunEvent *event);
+
+/* Formats a copy; nothing happens when the list is full. */
+void agt_list_add(struct agt_list *list, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void agt_list_done(struct agt_list *list);
+
+/* ---- node_*.c ---- */
+
+void agt_planner_enter(struct agt_run *run);
+void agt_planner_on_end(struct agt_run *run, struct agt_call *call);
+void agt_generator_enter(struct agt_run *run);
+void agt_generator_on_end(struct agt_run *run, struct agt_call *call);
+void agt_sandbox_enter(struct agt_run *run);
+void agt_sandbox_on_end(struct agt_run *run, struct agt_call *call);
+void agt_evaluator_enter(struct agt_run *run);
+
+/* Drops the details of all test cases but the first `cases`. */
+void agt_sandbox_trim(Crisol__Sandbox__V1__ExecuteResult *result, size_t cases);
+
+/* ---- run_result.c ---- */
+
+/* Emits the last event: the whole result. */
+void agt_run_emit_result(struct agt_run *run);

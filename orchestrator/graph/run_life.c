@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "orchestrator/graph/call.h"
+#include "orchestrator/graph/event_log.h"
+#include "orchestrator/graph/run.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/random.h>
+
+/* getrandom(2) of so few bytes neither blocks after boot nor comes back short. */
+static void make_id(char id[static 33])
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t bytes[16] = {0};
+
+    (void)!getrandom(bytes, sizeof(bytes), 0);
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        id[2 * i] = digits[bytes[i] >> 4];
+        id[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    id[32] = '\0';
+}
+
+static void free_attempt(struct agt_attempt *attempt)
+{
+    free(attempt->summary);
+    free(attempt->feedback);
+    agt_files_done(&attempt->files);
+    free(attempt->diff);
+    if (attempt->execution)
+        crisol__sandbox__v1__execute_result__free_unpacked(attempt->execution, NULL);
+    free(attempt->stdout_text);
+    free(attempt->stderr_text);
+}
+
+static void free_run(struct agt_run *run)
+{
+    for (size_t i = 0; i < run->attempt_count; i++)
+        free_attempt(&run->attempts[i]);
+    agt_list_done(&run->errors);
+    agt_list_done(&run->warnings);
+    agt_list_done(&run->models_served);
+    agt_files_done(&run->files);
+    if (run->execution)
+        crisol__sandbox__v1__execute_result__free_unpacked(run->execution, NULL);
+    if (run->limits)
+        crisol__sandbox__v1__limits__free_unpacked(run->limits, NULL);
+    free(run->task);
+    free(run->model);
+    free(run->model_requested);
+    free(run->crossings);
+    free(run->plan);
+    free(run->diff);
+    free(run->complaint);
+    free(run->stdout_text);
+    free(run->stderr_text);
+    free(run->failure);
+    free(run->cancel_mail); /* it holds no reference before it is posted */
+    (void)agt_event_log_unref(run->log);
+    (void)pthread_mutex_destroy(&run->lock);
+    free(run);
+}
+
+int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
+                struct agt_run **ret_run)
+{
+    const struct agt_model *model = agt_engine_model(engine);
+    const char *default_model = model->ops->default_model(model);
+    struct agt_run *run = calloc(1, sizeof(*run));
+
+    if (!run)
+        return -ENOMEM;
+    run->refs = 1;
+    (void)pthread_mutex_init(&run->lock, NULL);
+    run->engine = engine;
+    make_id(run->id);
+    run->usage = (Crisol__Agent__V1__ModelUsage)CRISOL__AGENT__V1__MODEL_USAGE__INIT;
+    run->max_iterations = spec->max_iterations ? spec->max_iterations : AGT_ITERATIONS_DEFAULT;
+    run->started_ns = cr_clock_mono_ns();
+    run->last_event_ns = run->started_ns;
+    run->log = agt_event_log_new(run->id);
+    run->task = strdup(spec->task);
+    run->model = strdup(spec->model ? spec->model : "");
+    run->model_requested = strdup(spec->model && spec->model[0] ? spec->model : default_model);
+    run->crossings = calloc(agt_agent_graph.edge_count, sizeof(*run->crossings));
+    run->cancel_mail = agt_mail_new(AGT_MAIL_CANCEL, NULL, NULL, 0);
+    if (spec->sandbox_limits)
+        run->limits = crisol__sandbox__v1__limits__unpack(NULL, spec->sandbox_limits_size,
+                                                          spec->sandbox_limits);
+    if (!run->log || !run->task || !run->model || !run->model_requested || !run->crossings ||
+        !run->cancel_mail || (spec->sandbox_limits && !run->limits)) {
+        free_run(run);
+        return -ENOMEM;
+    }
+    *ret_run = run;
+    return 0;
+}
+
+struct agt_run *agt_run_ref(struct agt_run *run)
+{
+    (void)__atomic_fetch_add(&run->refs, 1, __ATOMIC_RELAXED);
+    return run;
+}
+
+struct agt_run *agt_run_unref(struct agt_run *run)
+{
+    if (run && __atomic_fetch_sub(&run->refs, 1, __ATOMIC_ACQ_REL) == 1)
+        free_run(run);
+    return NULL;
+}
+
+const char *agt_run_id(const struct agt_run *run)
+{
+    return run->id;
+}
+
+void agt_run_cancel(struct agt_run *run)
+{
+    (void)pthread_mutex_lock(&run->lock);
+    if (run->engine && run->cancel_mail) {
+        run->cancel_mail->run = agt_run_ref(run);
+        agt_engine_post(run->engine, cr_take_ptr(&run->cancel_mail));
+    }
+    (void)pthread_mutex_unlock(&run->lock);
+}
+
+int agt_watch_new(struct agt_run *run, uint32_t from_seq, void (*notify)(void *user), void *user,
+                  struct agt_watch **ret_watch)
+{
+    return agt_event_log_watch(run->log, from_seq, notify, user, ret_watch);
+}
+
+void agt_list_add(struct agt_list *list, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+
+    if (list->count == AGT_LIST_MAX)
+        return; /* the rules of the nodes make far fewer */
+    va_start(args, format);
+    if (vasprintf(&text, format, args) >= 0)
+        list->items[list->count++] = text;
+    va_end(args);
+}
+
+void agt_list_done(struct agt_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->items[i]);
+    list->count = 0;
+}

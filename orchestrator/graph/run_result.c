@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/buf.h"
+#include "common/clock.h"
+#include "orchestrator/graph/call.h"
+#include "orchestrator/graph/evidence.h"
+#include "orchestrator/graph/run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define VERDICT(name) CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_##name
+
+/* The messages of a result, all borrowing from the run while it is packed. */
+struct pieces {
+    Crisol__Agent__V1__Attempt attempts[AGT_ITERATIONS_MAX];
+    Crisol__Agent__V1__Attempt *attempt_list[AGT_ITERATIONS_MAX];
+    Crisol__Agent__V1__File files[AGT_ITERATIONS_MAX + 1][2];
+    Crisol__Agent__V1__File *file_lists[AGT_ITERATIONS_MAX + 1][2];
+    Crisol__Agent__V1__ExecutionResult execution;
+    Crisol__Agent__V1__Verification verification;
+    struct cr_buf final_response;
+    char shows[512];
+    char does_not_stop[512];
+    char solution_name[sizeof(AGT_SOLUTION_NAME)];
+    char tests_name[sizeof(AGT_TESTS_NAME)];
+    char empty[1];
+};
+
+static char *text_or_empty(struct pieces *pieces, char *text)
+{
+    return text ? text : pieces->empty;
+}
+
+/* Fills in the two files; `index` tells which of the lists in `pieces` they use. */
+static Crisol__Agent__V1__File **list_files(struct pieces *pieces, size_t index,
+                                            const struct agt_files *files)
+{
+    static const Crisol__Agent__V1__File blank = CRISOL__AGENT__V1__FILE__INIT;
+    Crisol__Agent__V1__File *pair = pieces->files[index];
+
+    for (size_t i = 0; i < 2; i++) {
+        pair[i] = blank;
+        pieces->file_lists[index][i] = &pair[i];
+    }
+    pair[0].path = pieces->solution_name;
+    pair[0].text = files->solution;
+    pair[1].path = pieces->tests_name;
+    pair[1].text = files->tests;
+    return pieces->file_lists[index];
+}
+
+static void add_attempts(const struct agt_run *run, struct pieces *pieces,
+                         Crisol__Agent__V1__RunResult *result)
+{
+    static const Crisol__Agent__V1__Attempt blank = CRISOL__AGENT__V1__ATTEMPT__INIT;
+
+    for (size_t i = 0; i < run->attempt_count; i++) {
+        const struct agt_attempt *from = &run->attempts[i];
+        Crisol__Agent__V1__Attempt *to = &pieces->attempts[i];
+
+        *to = blank;
+        to->iteration = from->iteration;
+        to->passed = from->has_passed;
+        to->cause = from->cause;
+        to->summary = text_or_empty(pieces, from->summary);
+        to->feedback = text_or_empty(pieces, from->feedback);
+        to->files = list_files(pieces, i, &from->files);
+        to->n_files = 2;
+        to->diff = text_or_empty(pieces, from->diff);
+        to->execution = from->execution;
+        pieces->attempt_list[i] = to;
+    }
+    result->attempts = pieces->attempt_list;
+    result->n_attempts = run->attempt_count;
+    result->iterations = (int32_t)run->attempt_count;
+}
+
+static void add_best(const struct agt_run *run, struct pieces *pieces,
+                     Crisol__Agent__V1__RunResult *result)
+{
+    static const Crisol__Agent__V1__ExecutionResult blank =
+        CRISOL__AGENT__V1__EXECUTION_RESULT__INIT;
+    Crisol__Agent__V1__ExecutionResult *execution = &pieces->execution;
+    const struct agt_attempt *best = &run->attempts[run->best];
+
+    if (run->attempt_count == 0) { /* files that did not reach a verdict are better than none */
+        if (run->files.solution) {
+            result->files = list_files(pieces, AGT_ITERATIONS_MAX, &run->files);
+            result->n_files = 2;
+        }
+        return;
+    }
+    *execution = blank;
+    execution->exit_code = best->execution->exit_code;
+    execution->stdout_text = text_or_empty(pieces, best->stdout_text);
+    execution->stderr_text = text_or_empty(pieces, best->stderr_text);
+    if (best->execution->usage)
+        execution->duration_seconds = (double)best->execution->usage->wall_us / 1e6;
+    if (best->execution->verdict)
+        execution->timed_out = best->execution->verdict->code == VERDICT(WALL_TIME_LIMIT);
+    execution->success = best->has_passed;
+    execution->detail = best->execution;
+    result->execution_result = execution;
+    result->files = pieces->file_lists[run->best];
+    result->n_files = 2;
+}
+
+static void add_verification(const struct agt_run *run, struct pieces *pieces,
+                             Crisol__Agent__V1__RunResult *result)
+{
+    static const Crisol__Agent__V1__Verification blank = CRISOL__AGENT__V1__VERIFICATION__INIT;
+
+    pieces->verification = blank;
+    pieces->verification.level = CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_OFF;
+    if (run->node == AGT_NODE_SUCCESS) {
+        (void)snprintf(pieces->shows, sizeof(pieces->shows), "%s", agt_evidence_shows);
+        (void)snprintf(pieces->does_not_stop, sizeof(pieces->does_not_stop), "%s",
+                       agt_evidence_does_not_stop);
+        pieces->verification.level =
+            CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_EVIDENCE;
+        pieces->verification.shows = pieces->shows;
+        pieces->verification.does_not_stop = pieces->does_not_stop;
+    }
+    result->verification = &pieces->verification;
+}
+
+static const char *plural(size_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static void add_best_note(const struct agt_run *run, struct cr_buf *text)
+{
+    const struct agt_attempt *best = &run->attempts[run->best];
+    const Crisol__Sandbox__V1__TestReport *report;
+
+    if (run->attempt_count == 0) {
+        (void)cr_buf_add_str(text, " No attempt reached a verdict.");
+        return;
+    }
+    report = best->execution->test_report;
+    (void)cr_buf_printf(text, " The files are those of attempt %d", best->iteration);
+    if (report && report->is_present)
+        (void)cr_buf_printf(text, ", where %u of %u tests passed", report->passed, report->tests);
+    (void)cr_buf_printf(text, "; they did not pass (%s).", best->summary ? best->summary : "");
+}
+
+/* One paragraph for a person: what happened, and what is in `files`. */
+static void write_response(const struct agt_run *run, struct cr_buf *text)
+{
+    size_t count = run->attempt_count;
+
+    if (run->node == AGT_NODE_SUCCESS) {
+        const struct agt_attempt *best = &run->attempts[run->best];
+
+        (void)cr_buf_printf(text,
+                            "Solved at attempt %d of %d: %s in the sandbox. Shown at level "
+                            "EVIDENCE; this does not stop: %s",
+                            best->iteration, run->max_iterations,
+                            best->summary ? best->summary : "", agt_evidence_does_not_stop);
+        return;
+    }
+    if (run->stop == AGT_STOP_CANCEL)
+        (void)cr_buf_printf(text, "Cancelled after %zu attempt%s.", count, plural(count));
+    else if (run->failure)
+        (void)cr_buf_printf(text, "%s", run->failure);
+    else
+        (void)cr_buf_printf(text, "Not solved: %zu attempt%s made, none passed.", count,
+                            count == 1 ? " was" : "s were");
+    add_best_note(run, text);
+}
+
+static Crisol__Agent__V1__RunStatus status(const struct agt_run *run)
+{
+    if (run->node == AGT_NODE_SUCCESS)
+        return CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_SUCCESS;
+    if (run->stop == AGT_STOP_CANCEL)
+        return CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_CANCELLED;
+    return CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_FAILED;
+}
+
+static void fill(struct agt_run *run, struct pieces *pieces, Crisol__Agent__V1__RunResult *result)
+{
+    bool has_failed = status(run) == CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_FAILED;
+
+    (void)snprintf(pieces->solution_name, sizeof(pieces->solution_name), AGT_SOLUTION_NAME);
+    (void)snprintf(pieces->tests_name, sizeof(pieces->tests_name), AGT_TESTS_NAME);
+    cr_buf_init(&pieces->final_response, (size_t)16 * 1024);
+    if (has_failed && run->failure)
+        agt_list_add(&run->errors, "%s", run->failure);
+    result->run_id = run->id;
+    result->task = run->task;
+    result->status = status(run);
+    if (has_failed)
+        result->cause = run->cause;
+    result->plan = text_or_empty(pieces, run->plan);
+    add_attempts(run, pieces, result);
+    add_best(run, pieces, result);
+    add_verification(run, pieces, result);
+    write_response(run, &pieces->final_response);
+    if (pieces->final_response.size > 0)
+        result->final_response = (char *)pieces->final_response.data;
+    result->error_history = run->errors.items;
+    result->n_error_history = run->errors.count;
+    result->model_requested = text_or_empty(pieces, run->model_requested);
+    result->models_served = run->models_served.items;
+    result->n_models_served = run->models_served.count;
+    result->warnings = run->warnings.items;
+    result->n_warnings = run->warnings.count;
+    result->usage = &run->usage;
+    result->elapsed_ms = (uint32_t)((cr_clock_mono_ns() - run->started_ns) / CR_NS_PER_MS);
+}
+
+void agt_run_emit_result(struct agt_run *run)
+{
+    Crisol__Agent__V1__RunResult result = CRISOL__AGENT__V1__RUN_RESULT__INIT;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+    struct pieces pieces = {.empty = ""};
+
+    fill(run, &pieces, &result);
+    event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_RESULT;
+    event.result = &result;
+    agt_run_emit(run, &event);
+    cr_buf_done(&pieces.final_response);
+}
