@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/harness/double_worker.h"
+#include "tests/harness/doubles.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CASES_MAX 512
+#define DETAILS                                                                                    \
+    "    def test_failed():\n>       assert f() == 1\nE       assert 2 == 1\n\n"                   \
+    "test_solution.py:14: AssertionError"
+
+struct double_sandbox {
+    struct agt_sandbox base;
+    struct double_worker worker;
+    double_sandbox_script script;
+    void *user;
+};
+
+struct sandbox_call {
+    struct double_call base;
+    struct double_sandbox *sandbox;
+    struct agt_sandbox_handlers handlers;
+    struct double_execution execution;
+    Crisol__Sandbox__V1__ExecuteRequest *request;
+    uint32_t seq;
+};
+
+/* The generated types have char * where we have texts of the script; nobody writes to them. */
+static char *text(const char *script_text, const char *fallback)
+{
+    const char *chosen = script_text ? script_text : fallback;
+
+    return (char *)(uintptr_t)chosen;
+}
+
+void double_pass(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                 struct double_execution *ret_execution)
+{
+    (void)user;
+    (void)request;
+    ret_execution->passed = 3;
+    ret_execution->stdout_text = "3 passed in 0.01s\n";
+}
+
+static void send_event(struct sandbox_call *call, Crisol__Sandbox__V1__ExecuteResponse *event)
+{
+    event->execution_id = text("00112233445566778899aabbccddeeff", NULL);
+    event->seq = call->seq++;
+    call->handlers.on_event(call->handlers.user, &event->base);
+}
+
+static bool begin(struct double_call *base)
+{
+    struct sandbox_call *call = (struct sandbox_call *)base;
+    Crisol__Sandbox__V1__ExecuteResponse event = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__INIT;
+    Crisol__Sandbox__V1__Started started = CRISOL__SANDBOX__V1__STARTED__INIT;
+
+    call->sandbox->script(call->sandbox->user, call->request, &call->execution);
+    if (call->execution.code == RPC_OK) {
+        event.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_STARTED;
+        event.started = &started;
+        send_event(call, &event);
+    }
+    return call->execution.is_held;
+}
+
+static void send_output(struct sandbox_call *call)
+{
+    Crisol__Sandbox__V1__ExecuteResponse event = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__INIT;
+    Crisol__Sandbox__V1__Output output = CRISOL__SANDBOX__V1__OUTPUT__INIT;
+
+    output.stream = CRISOL__SANDBOX__V1__OUTPUT_STREAM__OUTPUT_STREAM_STDOUT;
+    output.data.data = (uint8_t *)text(call->execution.stdout_text, NULL);
+    output.data.len = strlen(call->execution.stdout_text);
+    if (call->request->output_text)
+        output.text = text(call->execution.stdout_text, NULL);
+    event.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_OUTPUT;
+    event.output = &output;
+    send_event(call, &event);
+}
+
+struct report {
+    Crisol__Sandbox__V1__TestReport base;
+    Crisol__Sandbox__V1__TestCase cases[CASES_MAX];
+    Crisol__Sandbox__V1__TestCase *list[CASES_MAX];
+    char ids[CASES_MAX][64];
+};
+
+static void add_cases(struct report *report, const struct double_execution *execution,
+                      uint32_t count, const char *name, Crisol__Sandbox__V1__TestOutcome outcome)
+{
+    static const Crisol__Sandbox__V1__TestCase blank = CRISOL__SANDBOX__V1__TEST_CASE__INIT;
+    bool has_failed = outcome == CRISOL__SANDBOX__V1__TEST_OUTCOME__TEST_OUTCOME_FAILED ||
+                      outcome == CRISOL__SANDBOX__V1__TEST_OUTCOME__TEST_OUTCOME_ERROR;
+
+    for (uint32_t i = 0; i < count && report->base.n_cases < CASES_MAX; i++) {
+        size_t at = report->base.n_cases++;
+        Crisol__Sandbox__V1__TestCase *test = &report->cases[at];
+
+        (void)snprintf(report->ids[at], sizeof(report->ids[at]), "test_solution.py::test_%s_%u",
+                       name, i);
+        *test = blank;
+        test->id = report->ids[at];
+        test->outcome = outcome;
+        if (has_failed) {
+            test->message = text(execution->failure, "assert 2 == 1");
+            test->details = text(execution->details, DETAILS);
+        }
+        report->list[at] = test;
+    }
+}
+
+static struct report *new_report(const struct double_execution *execution)
+{
+    static const Crisol__Sandbox__V1__TestReport blank = CRISOL__SANDBOX__V1__TEST_REPORT__INIT;
+    struct report *report = calloc(1, sizeof(*report));
+
+    report->base = blank;
+    if (execution->has_no_report)
+        return report;
+    report->base.is_present = true;
+    report->base.passed = execution->passed;
+    report->base.failed = execution->failed;
+    report->base.errors = execution->errors;
+    report->base.skipped = execution->skipped;
+    report->base.tests =
+        execution->passed + execution->failed + execution->errors + execution->skipped;
+    report->base.cases = report->list;
+    add_cases(report, execution, execution->failed, "failed",
+              CRISOL__SANDBOX__V1__TEST_OUTCOME__TEST_OUTCOME_FAILED);
+    add_cases(report, execution, execution->errors, "error",
+              CRISOL__SANDBOX__V1__TEST_OUTCOME__TEST_OUTCOME_ERROR);
+    add_cases(report, execution, execution->skipped, "skipped",
+              CRISOL__SANDBOX__V1__TEST_OUTCOME__TEST_OUTCOME_SKIPPED);
+    add_cases(report, execution, execution->passed, "passed",
+              CRISOL__SANDBOX__V1__TEST_OUTCOME__TEST_OUTCOME_PASSED);
+    return report;
+}
+
+static void send_result(struct sandbox_call *call)
+{
+    const struct double_execution *execution = &call->execution;
+    Crisol__Sandbox__V1__ExecuteResponse event = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__INIT;
+    Crisol__Sandbox__V1__ExecuteResult result = CRISOL__SANDBOX__V1__EXECUTE_RESULT__INIT;
+    Crisol__Sandbox__V1__Verdict verdict = CRISOL__SANDBOX__V1__VERDICT__INIT;
+    Crisol__Sandbox__V1__Usage usage = CRISOL__SANDBOX__V1__USAGE__INIT;
+    struct report *report = new_report(execution);
+
+    verdict.code = execution->verdict;
+    if (verdict.code == CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_UNSPECIFIED)
+        verdict.code = execution->exit_code == 0
+                           ? CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_OK
+                           : CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_NONZERO_EXIT;
+    verdict.message = text(execution->message, "");
+    usage.wall_us = 12000;
+    result.request_id = call->request->request_id;
+    result.verdict = &verdict;
+    result.exit_code = execution->exit_code;
+    result.usage = &usage;
+    result.test_report = &report->base;
+    event.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_RESULT;
+    event.result = &result;
+    send_event(call, &event);
+    free(report);
+}
+
+static void finish(struct double_call *base, bool is_cancelled)
+{
+    struct sandbox_call *call = (struct sandbox_call *)base;
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    if (is_cancelled) {
+        rpc_status_set(&status, RPC_CANCELLED, "cancelled");
+    } else if (call->execution.code != RPC_OK) {
+        rpc_status_set(&status, call->execution.code, "%s",
+                       call->execution.message ? call->execution.message : "by the script");
+        status.retry_after_ms = call->execution.retry_after_ms;
+    } else {
+        if (call->execution.stdout_text)
+            send_output(call);
+        send_result(call);
+    }
+    call->handlers.on_end(call->handlers.user, &status);
+}
+
+static void release(struct double_call *base)
+{
+    struct sandbox_call *call = (struct sandbox_call *)base;
+
+    crisol__sandbox__v1__execute_request__free_unpacked(call->request, NULL);
+    free(call);
+}
+
+static Crisol__Sandbox__V1__ExecuteRequest *dup_request(const ProtobufCMessage *message)
+{
+    size_t size = protobuf_c_message_get_packed_size(message);
+    uint8_t *packed = malloc(size + 1);
+    Crisol__Sandbox__V1__ExecuteRequest *request;
+
+    (void)protobuf_c_message_pack(message, packed);
+    request = crisol__sandbox__v1__execute_request__unpack(NULL, size, packed);
+    free(packed);
+    return request;
+}
+
+static int execute(struct agt_sandbox *base, const ProtobufCMessage *request, int deadline_ms,
+                   const struct agt_sandbox_handlers *handlers, struct agt_sandbox_call **ret_call,
+                   struct cr_err *err)
+{
+    struct double_sandbox *sandbox = (struct double_sandbox *)base;
+    struct sandbox_call *call = calloc(1, sizeof(*call));
+
+    (void)err;
+    (void)deadline_ms;
+    call->sandbox = sandbox;
+    call->handlers = *handlers;
+    call->request = dup_request(request);
+    *ret_call = (struct agt_sandbox_call *)(void *)call;
+    double_worker_add(&sandbox->worker, &call->base);
+    return 0;
+}
+
+static void cancel(struct agt_sandbox_call *call)
+{
+    double_call_cancel((struct double_call *)(void *)call);
+}
+
+static void unref(struct agt_sandbox_call *call)
+{
+    double_call_unref((struct double_call *)(void *)call);
+}
+
+static void free_sandbox(struct agt_sandbox *base)
+{
+    struct double_sandbox *sandbox = (struct double_sandbox *)base;
+
+    double_worker_stop(&sandbox->worker);
+    free(sandbox);
+}
+
+struct agt_sandbox *double_sandbox_new(double_sandbox_script script, void *user)
+{
+    static const struct agt_sandbox_ops ops = {
+        .execute = execute,
+        .cancel = cancel,
+        .unref = unref,
+        .free = free_sandbox,
+    };
+    struct double_sandbox *sandbox = calloc(1, sizeof(*sandbox));
+
+    sandbox->base.ops = &ops;
+    sandbox->script = script ? script : double_pass;
+    sandbox->user = user;
+    sandbox->worker.begin = begin;
+    sandbox->worker.finish = finish;
+    sandbox->worker.release = release;
+    double_worker_start(&sandbox->worker);
+    return &sandbox->base;
+}
+
+uint32_t double_sandbox_live_calls(struct agt_sandbox *sandbox)
+{
+    return double_worker_live(&((struct double_sandbox *)sandbox)->worker);
+}
