@@ -49,6 +49,12 @@ static void fail(struct rpc_call *call)
     rpc_call_finish(call, &status, NULL);
 }
 
+static void hang(struct rpc_call *call, struct test_service *service)
+{
+    (void)rpc_call_unref(atomic_exchange(&service->hung, rpc_call_ref(call)));
+    service->hangs++;
+}
+
 static void on_echo(struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct test_service *service = rpc_call_context(call);
@@ -57,7 +63,7 @@ static void on_echo(struct rpc_call *call, const ProtobufCMessage *message)
     if (strcmp(any->type_url, "fail") == 0)
         fail(call);
     else if (strcmp(any->type_url, "hang") == 0)
-        (void)rpc_call_unref(atomic_exchange(&service->hung, rpc_call_ref(call)));
+        hang(call, service);
     else if (strcmp(any->type_url, "silence") == 0)
         rpc_call_finish(call, NULL, NULL);
     else

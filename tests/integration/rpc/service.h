@@ -25,6 +25,7 @@ struct test_service {
     atomic_int started;
     atomic_int freed;
     atomic_int cancelled;
+    atomic_int hangs;
     atomic_int chunks_sent;
     atomic_int overlaps;             /* a send that was refused: two at once */
     _Atomic(struct rpc_call *) hung; /* the last call that hangs; a reference */
