@@ -45,7 +45,7 @@ static int reset_signals(void)
     for (int number = 1; number <= SIGRTMAX; number++)
         (void)sigaction(number, &action, NULL); /* EINVAL for KILL, STOP and those of the libc */
     (void)sigemptyset(&none);
-    return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
+    return -pthread_sigmask(SIG_SETMASK, &none, NULL);
 }
 
 /* The report pipe becomes 3 and closes at exec; everything behind it goes now. */
@@ -126,7 +126,7 @@ static int build_vectors(struct sbx_payload_reader reader, struct vectors *ret_v
 
     table = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (table == MAP_FAILED)
-        return -errno;
+        return -ENOMEM;
     text = (char *)(table + pointers);
     count = fill_vector(reader, SBX_PAYLOAD_ARG, table, &text);
     if (count < 0)
@@ -173,7 +173,7 @@ _Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd)
     r = sbx_payload_map(payload_fd, &reader);
     if (r == 0)
         r = build_vectors(reader, &vectors);
-    if (r < 0)
+    if (r != 0)
         fail(report_fd, SBX_STAGE_PAYLOAD, r);
     r = close_inherited(report_fd);
     if (r < 0)

@@ -43,6 +43,13 @@ enum collect_status {
     COLLECT_UNREADABLE = 5,
 };
 
+/* The runtime of a sanitizer makes system calls of its own. */
+#ifdef CRISOL_SANITIZED
+static const bool is_sanitized = true;
+#else
+static const bool is_sanitized = false;
+#endif
+
 struct collector {
     uint8_t *buffer; /* FILE_BYTES_MAX + 1 */
     size_t total;    /* bytes of content so far */
@@ -281,7 +288,7 @@ static int reset_signals(void)
         (void)sigaction(number, &standard, NULL);
     (void)sigaction(SIGPIPE, &ignore, NULL); /* EPIPE will do */
     (void)sigemptyset(&none);
-    return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
+    return -pthread_sigmask(SIG_SETMASK, &none, NULL);
 }
 
 static int run(const int fds[3], uid_t uid, gid_t gid, pid_t parent)
@@ -307,7 +314,7 @@ static int run(const int fds[3], uid_t uid, gid_t gid, pid_t parent)
     if (collector.buffer == MAP_FAILED)
         return -errno;
     r = map_payload(&reader);
-    if (r == 0)
+    if (r == 0 && !is_sanitized)
         r = load_filter();
     return r < 0 ? r : collect_all(&collector, reader);
 }

@@ -64,7 +64,7 @@ static const char *const pytest_argv[] = {
     "--strict-markers",
     "-o",
     "xfail_strict=true",
-    "--junitxml=/workspace/" SBX_PYTEST_REPORT,
+    "--junitxml=/workspace/.crisol-report.xml", /* SBX_PYTEST_REPORT */
     NULL,
 };
 

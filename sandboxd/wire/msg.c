@@ -303,7 +303,7 @@ int sbx_msg_receive(int socket_fd, union sbx_msg *ret_msg, int ret_fds[SBX_RUN_F
                     size_t *ret_fd_count, struct cr_err *err)
 {
     union sbx_msg data = {0};
-    union sbx_msg msg;
+    union sbx_msg msg = {0};
     int fds[RECEIVE_FDS_MAX] = {0};
     size_t fd_count = 0;
     bool is_cut = false;

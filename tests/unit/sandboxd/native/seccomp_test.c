@@ -139,40 +139,40 @@ static void seccomp_looks_at_arguments(void **state)
     const uint64_t high = UINT64_C(1) << 32;
 
     const struct {
-        uint32_t number;
         uint64_t args[3];
+        uint32_t number;
         uint32_t answer;
     } cases[] = {
-        {__NR_clone, {SIGCHLD}, SECCOMP_RET_ALLOW},
-        {__NR_clone, {CLONE_VM | CLONE_THREAD | CLONE_SIGHAND}, SECCOMP_RET_ALLOW},
-        {__NR_clone, {CLONE_NEWUSER | SIGCHLD}, SECCOMP_RET_ERRNO | EPERM},
-        {__NR_clone, {CLONE_NEWNET | high}, SECCOMP_RET_ERRNO | EPERM},
-        {__NR_clone, {CLONE_NEWCGROUP}, SECCOMP_RET_ERRNO | EPERM},
-        {__NR_ioctl, {0, TIOCGWINSZ}, SECCOMP_RET_ALLOW},
-        {__NR_ioctl, {0, TIOCSTI}, SECCOMP_RET_ERRNO | EPERM},
-        {__NR_ioctl, {0, TIOCSTI | high}, SECCOMP_RET_ERRNO | EPERM},
-        {__NR_ioctl, {0, TIOCLINUX}, SECCOMP_RET_ERRNO | EPERM},
-        {__NR_socket, {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0}, SECCOMP_RET_ALLOW},
-        {__NR_socket, {AF_INET, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_TCP}, SECCOMP_RET_ALLOW},
-        {__NR_socket, {AF_INET6, SOCK_DGRAM, IPPROTO_UDP}, SECCOMP_RET_ALLOW},
-        {__NR_socket, {AF_INET, SOCK_DGRAM, 0}, SECCOMP_RET_ALLOW},
-        {__NR_socket, {AF_INET, SOCK_STREAM, 262}, SECCOMP_RET_ERRNO | EPROTONOSUPPORT},
-        {__NR_socket, {AF_INET, SOCK_DGRAM, IPPROTO_ICMP}, SECCOMP_RET_ERRNO | EPROTONOSUPPORT},
-        {__NR_socket, {AF_INET, SOCK_RAW, IPPROTO_ICMP}, SECCOMP_RET_ERRNO | ESOCKTNOSUPPORT},
-        {__NR_socket, {AF_INET6, SOCK_SEQPACKET, 0}, SECCOMP_RET_ERRNO | ESOCKTNOSUPPORT},
-        {__NR_socket, {AF_NETLINK, SOCK_RAW, 0}, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
-        {__NR_socket, {AF_VSOCK, SOCK_STREAM, 0}, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
-        {__NR_socket, {AF_ALG, SOCK_SEQPACKET, 0}, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
-        {__NR_socket, {AF_PACKET | high, SOCK_RAW, 0}, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
-        {__NR_socketpair, {AF_UNIX, SOCK_STREAM}, SECCOMP_RET_ALLOW},
-        {__NR_socketpair, {AF_TIPC, SOCK_STREAM}, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
-        {__NR_prctl, {PR_SET_NAME}, SECCOMP_RET_ALLOW},
-        {__NR_prctl, {PR_SET_SECCOMP}, SECCOMP_RET_ERRNO | EPERM},
-        {__NR_prctl, {PR_SET_MM}, SECCOMP_RET_ERRNO | EPERM},
-        {__NR_prctl, {12345}, SECCOMP_RET_ERRNO | EINVAL},
-        {__NR_personality, {0xffffffff}, SECCOMP_RET_ALLOW},
-        {__NR_personality, {ADDR_NO_RANDOMIZE}, SECCOMP_RET_ERRNO | EPERM},
-        {__NR_personality, {READ_IMPLIES_EXEC}, SECCOMP_RET_ERRNO | EPERM},
+        {{SIGCHLD}, __NR_clone, SECCOMP_RET_ALLOW},
+        {{CLONE_VM | CLONE_THREAD | CLONE_SIGHAND}, __NR_clone, SECCOMP_RET_ALLOW},
+        {{CLONE_NEWUSER | SIGCHLD}, __NR_clone, SECCOMP_RET_ERRNO | EPERM},
+        {{CLONE_NEWNET | high}, __NR_clone, SECCOMP_RET_ERRNO | EPERM},
+        {{CLONE_NEWCGROUP}, __NR_clone, SECCOMP_RET_ERRNO | EPERM},
+        {{0, TIOCGWINSZ}, __NR_ioctl, SECCOMP_RET_ALLOW},
+        {{0, TIOCSTI}, __NR_ioctl, SECCOMP_RET_ERRNO | EPERM},
+        {{0, TIOCSTI | high}, __NR_ioctl, SECCOMP_RET_ERRNO | EPERM},
+        {{0, TIOCLINUX}, __NR_ioctl, SECCOMP_RET_ERRNO | EPERM},
+        {{AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0}, __NR_socket, SECCOMP_RET_ALLOW},
+        {{AF_INET, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_TCP}, __NR_socket, SECCOMP_RET_ALLOW},
+        {{AF_INET6, SOCK_DGRAM, IPPROTO_UDP}, __NR_socket, SECCOMP_RET_ALLOW},
+        {{AF_INET, SOCK_DGRAM, 0}, __NR_socket, SECCOMP_RET_ALLOW},
+        {{AF_INET, SOCK_STREAM, 262}, __NR_socket, SECCOMP_RET_ERRNO | EPROTONOSUPPORT},
+        {{AF_INET, SOCK_DGRAM, IPPROTO_ICMP}, __NR_socket, SECCOMP_RET_ERRNO | EPROTONOSUPPORT},
+        {{AF_INET, SOCK_RAW, IPPROTO_ICMP}, __NR_socket, SECCOMP_RET_ERRNO | ESOCKTNOSUPPORT},
+        {{AF_INET6, SOCK_SEQPACKET, 0}, __NR_socket, SECCOMP_RET_ERRNO | ESOCKTNOSUPPORT},
+        {{AF_NETLINK, SOCK_RAW, 0}, __NR_socket, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
+        {{AF_VSOCK, SOCK_STREAM, 0}, __NR_socket, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
+        {{AF_ALG, SOCK_SEQPACKET, 0}, __NR_socket, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
+        {{AF_PACKET | high, SOCK_RAW, 0}, __NR_socket, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
+        {{AF_UNIX, SOCK_STREAM}, __NR_socketpair, SECCOMP_RET_ALLOW},
+        {{AF_TIPC, SOCK_STREAM}, __NR_socketpair, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
+        {{PR_SET_NAME}, __NR_prctl, SECCOMP_RET_ALLOW},
+        {{PR_SET_SECCOMP}, __NR_prctl, SECCOMP_RET_ERRNO | EPERM},
+        {{PR_SET_MM}, __NR_prctl, SECCOMP_RET_ERRNO | EPERM},
+        {{12345}, __NR_prctl, SECCOMP_RET_ERRNO | EINVAL},
+        {{0xffffffff}, __NR_personality, SECCOMP_RET_ALLOW},
+        {{ADDR_NO_RANDOMIZE}, __NR_personality, SECCOMP_RET_ERRNO | EPERM},
+        {{READ_IMPLIES_EXEC}, __NR_personality, SECCOMP_RET_ERRNO | EPERM},
     };
 
     (void)state;
@@ -366,9 +366,8 @@ static int probe_python(void)
 
 static int probe_pytest(void)
 {
-    (void)setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1", 1);
-    (void)execl("/usr/bin/python3", "python3", "-I", "-B", "-m", "pytest", "--version",
-                (char *)NULL);
+    (void)execl("/usr/bin/env", "env", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "/usr/bin/python3", "-I",
+                "-B", "-m", "pytest", "--version", (char *)NULL);
     return 99;
 }
 
