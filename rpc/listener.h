@@ -19,13 +19,14 @@ struct rpc_server;
 struct rpc_listener;
 
 struct rpc_listener_options {
-    uint32_t max_connections; /* 0: 1,024 */
-    uint32_t
-        max_connections_per_peer; /* peer = uid or address. 0: 512 on unix sockets, 64 on TCP */
-    uint32_t accepts_per_s; /* per peer. 0: 400 on unix sockets, 20 on TCP; burst is the same with
-                               at least 64 */
-    const uid_t *allowed_uids; /* unix sockets: who may connect. Borrowed for the call. NULL:
-                                  everybody whom the mode of the socket lets in */
+    uint32_t max_connections;          /* 0: 1,024 */
+    uint32_t max_connections_per_peer; /* peer = uid or address (IPv6: its /64). 0: 512 on unix
+                                          sockets, 64 on TCP */
+    uint32_t accepts_per_s;            /* per peer. 0: 400 on unix sockets, 20 on TCP; the burst is
+                                          the same, with at least 64 */
+    uint32_t max_streams;              /* as in rpc_server_options, at most 960. 0: 256 */
+    const uid_t *allowed_uids; /* unix sockets: who may connect, at most 64. Borrowed for the
+                                  call. NULL: everybody whom the mode of the socket lets in */
     size_t allowed_uid_count;
 };
 
@@ -34,10 +35,11 @@ int rpc_listener_new(struct rpc_server *server, const struct rpc_listener_option
 
 /*
  * Adds an address, before start:
- *   "unix:/path"       socket file, mode 0600; its folder is made with 0700 when missing. A lock
- * file beside it ("path.lock") keeps two servers apart: -EADDRINUSE names the path. A stale socket
- * is replaced. "host:port"        TCP, "[::1]:50051" for IPv6; port 0 takes a free one. -EADDRINUSE
- * names the port and, when /proc tells, the process that holds it.
+ *   "unix:/path"  socket file, mode 0600; its folder is made with 0700 when missing. A lock file
+ *                 beside it ("path.lock") keeps two servers apart: -EADDRINUSE names the path. A
+ *                 stale socket is replaced.
+ *   "host:port"   TCP, "[::1]:50051" for IPv6; port 0 takes a free one. -EADDRINUSE names the port
+ *                 and, when /proc tells, the process that holds it.
  */
 int rpc_listener_add(struct rpc_listener *listener, const char *address, struct cr_err *err);
 

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rpc/guard.h"
+
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "rpc/h2_frames.h"
+#include "rpc/watch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#define FLOW_SIZE 16384U
+#define HANDSHAKE_NS (3 * CR_NS_PER_S)
+/* How long a client may go on sending after the server has closed: closing with unread data
+ * resets a TCP connection, and the client could miss why. */
+#define LINGER_NS (500 * CR_NS_PER_MS)
+
+enum phase {
+    PHASE_HANDSHAKE, /* the server has not seen the connection */
+    PHASE_RELAY,
+    PHASE_LINGER, /* the server has closed, the client has not */
+    PHASE_DEAD,
+};
+
+/* Bytes on their way in one direction. */
+struct flow {
+    size_t at;
+    size_t size; /* behind `at` */
+    uint8_t data[FLOW_SIZE];
+};
+
+/* One of the two sockets. */
+struct end {
+    struct rpc_watch watch;
+    struct rpc_guard *guard;
+    int fd;
+    uint32_t interest; /* what epoll watches; 0: not registered, because a hangup would spin */
+};
+
+struct rpc_guard {
+    struct rpc_guard_link link;
+    struct rpc_guard_host *host; /* borrowed */
+    struct rpc_peer peer;
+    enum phase phase;
+    int64_t phase_since_ns;
+    struct end client;
+    struct end server;
+    struct flow to_server;
+    struct flow to_client;
+    struct rpc_h2 h2;
+};
+
+static void set_phase(struct rpc_guard *guard, enum phase phase, int64_t now_ns)
+{
+    guard->phase = phase;
+    guard->phase_since_ns = now_ns;
+}
+
+static void die(struct rpc_guard *guard, const char *reason)
+{
+    if (guard->phase == PHASE_DEAD)
+        return;
+    guard->phase = PHASE_DEAD;
+    cr_close_fd(&guard->server.fd);
+    cr_close_fd(&guard->client.fd);
+    guard->host->on_dead(guard->host->user, guard, reason);
+}
+
+/* ---- epoll ---- */
+
+static int set_interest(struct end *end, uint32_t interest)
+{
+    struct epoll_event event = {.events = interest, .data.ptr = &end->watch};
+    int operation = EPOLL_CTL_MOD;
+
+    if (end->fd < 0 || interest == end->interest)
+        return 0;
+    if (end->interest == 0)
+        operation = EPOLL_CTL_ADD;
+    if (interest == 0)
+        operation = EPOLL_CTL_DEL;
+    if (epoll_ctl(end->guard->host->epoll_fd, operation, end->fd, &event) < 0)
+        return -errno;
+    end->interest = interest;
+    return 0;
+}
+
+/* An end is read when what came from it before is gone, and written when something waits. */
+static uint32_t wanted(const struct flow *from, const struct flow *to)
+{
+    return (from->size == 0 ? (uint32_t)EPOLLIN : 0) | (to->size > 0 ? (uint32_t)EPOLLOUT : 0);
+}
+
+static bool is_timed(const struct rpc_guard *guard)
+{
+    if (guard->phase == PHASE_HANDSHAKE || guard->phase == PHASE_LINGER)
+        return true;
+    return guard->phase == PHASE_RELAY && guard->to_server.size == 0 &&
+           rpc_h2_deadline_ns(&guard->h2) != INT64_MAX;
+}
+
+/* After anything has happened: watches for what can happen next. */
+static void rearm(struct rpc_guard *guard)
+{
+    int r = 0;
+
+    if (guard->phase == PHASE_DEAD)
+        return;
+    if (guard->phase == PHASE_RELAY) {
+        r = set_interest(&guard->client, wanted(&guard->to_server, &guard->to_client));
+        if (r == 0)
+            r = set_interest(&guard->server, wanted(&guard->to_client, &guard->to_server));
+    } else {
+        r = set_interest(&guard->client, EPOLLIN);
+    }
+    if (r < 0)
+        die(guard, "cannot be watched");
+    else if (is_timed(guard))
+        guard->host->has_timed = true;
+}
+
+/* ---- relay ---- */
+
+/* Sends what fits. False when the receiver is gone. */
+static bool flush(struct flow *flow, int fd)
+{
+    while (flow->size > 0) {
+        ssize_t sent = send(fd, flow->data + flow->at, flow->size, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (sent < 0)
+            return errno == EAGAIN || errno == EINTR;
+        flow->at += (size_t)sent;
+        flow->size -= (size_t)sent;
+    }
+    flow->at = 0;
+    return true;
+}
+
+enum received {
+    RECEIVED_NOTHING,
+    RECEIVED_SOME,
+    RECEIVED_END,
+};
+
+/* Reads behind what the flow holds; it has room. */
+static enum received receive(struct flow *flow, int fd, size_t *ret_size)
+{
+    size_t used = flow->at + flow->size;
+    ssize_t size = recv(fd, flow->data + used, sizeof(flow->data) - used, MSG_DONTWAIT);
+
+    if (size < 0)
+        return errno == EAGAIN || errno == EINTR ? RECEIVED_NOTHING : RECEIVED_END;
+    if (size == 0)
+        return RECEIVED_END;
+    flow->size += (size_t)size;
+    *ret_size = (size_t)size;
+    return RECEIVED_SOME;
+}
+
+static void attach(struct rpc_guard *guard, int64_t now_ns)
+{
+    CR_AUTO_CLOSE int ours = -1;
+    CR_AUTO_CLOSE int theirs = -1;
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0) {
+        die(guard, "no file descriptors left");
+        return;
+    }
+    ours = pair[0];
+    theirs = pair[1];
+    if (guard->host->attach(guard->host->user, theirs, &guard->peer, NULL) < 0) {
+        /* Draining, or out of something: the client hears that the service is unavailable. */
+        die(guard, NULL);
+        return;
+    }
+    (void)cr_take_fd(&theirs);
+    guard->server.fd = cr_take_fd(&ours);
+    set_phase(guard, PHASE_RELAY, now_ns);
+    if (!flush(&guard->to_server, guard->server.fd))
+        die(guard, NULL);
+}
+
+static void read_client(struct rpc_guard *guard, int64_t now_ns)
+{
+    struct flow *flow = &guard->to_server;
+    size_t before = flow->at + flow->size;
+    enum rpc_h2_fault fault;
+    size_t size = 0;
+
+    switch (receive(flow, guard->client.fd, &size)) {
+    case RECEIVED_NOTHING:
+        return;
+    case RECEIVED_END:
+        die(guard, NULL);
+        return;
+    case RECEIVED_SOME:
+        break;
+    }
+    fault = rpc_h2_feed_client(&guard->h2, flow->data + before, size, now_ns);
+    if (fault != RPC_H2_OK)
+        die(guard, rpc_h2_fault_name(fault));
+    else if (guard->phase == PHASE_HANDSHAKE && rpc_h2_is_ready(&guard->h2))
+        attach(guard, now_ns);
+    else if (guard->phase == PHASE_RELAY && !flush(flow, guard->server.fd))
+        die(guard, NULL);
+}
+
+static void linger(struct rpc_guard *guard, int64_t now_ns)
+{
+    cr_close_fd(&guard->server.fd);
+    guard->server.interest = 0;
+    (void)shutdown(guard->client.fd, SHUT_WR);
+    set_phase(guard, PHASE_LINGER, now_ns);
+}
+
+static void read_server(struct rpc_guard *guard, int64_t now_ns)
+{
+    size_t size = 0;
+
+    switch (receive(&guard->to_client, guard->server.fd, &size)) {
+    case RECEIVED_NOTHING:
+        return;
+    case RECEIVED_END:
+        linger(guard, now_ns);
+        return;
+    case RECEIVED_SOME:
+        break;
+    }
+    rpc_h2_feed_server(&guard->h2, guard->to_client.data, size);
+    if (!flush(&guard->to_client, guard->client.fd))
+        die(guard, NULL);
+}
+
+static void discard_client(struct rpc_guard *guard)
+{
+    struct flow *flow = &guard->to_server;
+    size_t size;
+
+    flow->at = 0;
+    flow->size = 0;
+    if (receive(flow, guard->client.fd, &size) == RECEIVED_END)
+        die(guard, NULL);
+    flow->size = 0;
+}
+
+static void on_client_ready(struct rpc_watch *watch, uint32_t events, int64_t now_ns)
+{
+    struct rpc_guard *guard = ((struct end *)watch)->guard;
+
+    if (guard->phase == PHASE_DEAD)
+        return;
+    /* Nobody is left to answer. */
+    if (events & ((uint32_t)EPOLLHUP | (uint32_t)EPOLLERR)) {
+        die(guard, NULL);
+        return;
+    }
+    if ((events & (uint32_t)EPOLLOUT) && !flush(&guard->to_client, guard->client.fd)) {
+        die(guard, NULL);
+        return;
+    }
+    if (events & (uint32_t)EPOLLIN) {
+        if (guard->phase == PHASE_LINGER)
+            discard_client(guard);
+        else
+            read_client(guard, now_ns);
+    }
+    rearm(guard);
+}
+
+static void on_server_ready(struct rpc_watch *watch, uint32_t events, int64_t now_ns)
+{
+    struct rpc_guard *guard = ((struct end *)watch)->guard;
+
+    if (guard->phase != PHASE_RELAY)
+        return;
+    if (events & (uint32_t)EPOLLOUT) {
+        if (!flush(&guard->to_server, guard->server.fd)) {
+            die(guard, NULL);
+            return;
+        }
+        /* Meanwhile the client could not send. */
+        if (guard->to_server.size == 0)
+            rpc_h2_restart_clock(&guard->h2, now_ns);
+    }
+    /* Also on a hangup: what core wrote before it is still to be read. */
+    if ((events & ((uint32_t)EPOLLIN | (uint32_t)EPOLLHUP | (uint32_t)EPOLLERR)) &&
+        guard->to_client.size == 0)
+        read_server(guard, now_ns);
+    rearm(guard);
+}
+
+/* ---- life ---- */
+
+int rpc_guard_new(struct rpc_guard_host *host, int fd, const struct rpc_peer *peer,
+                  struct rpc_h2_budget *budget, int64_t now_ns, struct rpc_guard **ret_guard,
+                  struct cr_err *err)
+{
+    struct rpc_guard *guard = malloc(sizeof(*guard));
+    int r;
+
+    if (!guard)
+        return cr_err_set(err, ENOMEM, "guard a connection: out of memory");
+    guard->link = (struct rpc_guard_link){0};
+    guard->host = host;
+    guard->peer = *peer;
+    set_phase(guard, PHASE_HANDSHAKE, now_ns);
+    guard->client = (struct end){.watch = {.on_ready = on_client_ready}, .guard = guard, .fd = fd};
+    guard->server = (struct end){.watch = {.on_ready = on_server_ready}, .guard = guard, .fd = -1};
+    /* The large buffers stay as they are: pages that nobody touches cost nothing. */
+    guard->to_server.at = guard->to_server.size = 0;
+    guard->to_client.at = guard->to_client.size = 0;
+    rpc_h2_init(&guard->h2, host->stream_limit, budget);
+    r = set_interest(&guard->client, EPOLLIN);
+    if (r < 0) {
+        free(guard);
+        return cr_err_sys(err, -r, "watch a connection");
+    }
+    host->has_timed = true;
+    *ret_guard = guard;
+    return 0;
+}
+
+struct rpc_guard *rpc_guard_free(struct rpc_guard *guard)
+{
+    if (!guard)
+        return NULL;
+    cr_close_fd(&guard->server.fd);
+    cr_close_fd(&guard->client.fd);
+    free(guard);
+    return NULL;
+}
+
+void rpc_guard_check_time(struct rpc_guard *guard, int64_t now_ns)
+{
+    if (guard->phase == PHASE_HANDSHAKE && now_ns - guard->phase_since_ns >= HANDSHAKE_NS)
+        die(guard, "slow to begin");
+    else if (guard->phase == PHASE_LINGER && now_ns - guard->phase_since_ns >= LINGER_NS)
+        die(guard, NULL);
+    else if (guard->phase == PHASE_RELAY && guard->to_server.size == 0 &&
+             now_ns >= rpc_h2_deadline_ns(&guard->h2))
+        die(guard, "slow frame");
+    else if (is_timed(guard))
+        guard->host->has_timed = true;
+}
+
+const struct rpc_peer *rpc_guard_peer(const struct rpc_guard *guard)
+{
+    return &guard->peer;
+}
+
+struct rpc_guard_link *rpc_guard_link(struct rpc_guard *guard)
+{
+    return &guard->link;
+}

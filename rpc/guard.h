@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "rpc/server.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cr_err;
+struct rpc_guard;
+struct rpc_h2_budget;
+
+/*
+ * Stands between a client's socket and gRPC core: relays plaintext HTTP/2
+ * through a socketpair, 16 KiB at a time with back-pressure both ways, and
+ * closes the connection on the first fault that rpc/h2_frames sees. Core meets
+ * a connection only once it has begun as HTTP/2 does. Internal to rpc/; all
+ * guards of a host belong to its one thread.
+ */
+
+/* What the guards of one thread share. */
+struct rpc_guard_host {
+    int epoll_fd;          /* its events' data.ptr is a struct rpc_watch */
+    uint32_t stream_limit; /* that the server announces */
+    bool has_timed;        /* set when a guard waits for something with a deadline */
+    /* Takes the fd on success (rpc_server_add_connection). */
+    int (*attach)(void *user, int fd, const struct rpc_peer *peer, struct cr_err *err);
+    /*
+     * The connection is over and its fds are closed; `reason` is NULL when it
+     * just ended. Once per guard. More events may be on their way, so free it
+     * only after the events at hand.
+     */
+    void (*on_dead)(void *user, struct rpc_guard *guard, const char *reason);
+    void *user;
+};
+
+/*
+ * Takes `fd`, a connected non-blocking socket, on success, and watches it.
+ * `host` and `budget` are borrowed and outlive the guard.
+ */
+int rpc_guard_new(struct rpc_guard_host *host, int fd, const struct rpc_peer *peer,
+                  struct rpc_h2_budget *budget, int64_t now_ns, struct rpc_guard **ret_guard,
+                  struct cr_err *err);
+
+/* Closes what is open; on_dead is not called. NULL is allowed; returns NULL. */
+struct rpc_guard *rpc_guard_free(struct rpc_guard *guard);
+
+/* Ends the connection when a deadline has passed; sets host->has_timed when one is running. */
+void rpc_guard_check_time(struct rpc_guard *guard, int64_t now_ns);
+
+/* Borrowed. */
+const struct rpc_peer *rpc_guard_peer(const struct rpc_guard *guard);
+
+/* For the list that its owner keeps. */
+struct rpc_guard_link {
+    struct rpc_guard *next;
+    struct rpc_guard *previous;
+    void *owner_data;
+};
+struct rpc_guard_link *rpc_guard_link(struct rpc_guard *guard);

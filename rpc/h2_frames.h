@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "rpc/bucket.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Watches the HTTP/2 frames of one connection (RFC 9113) and says when the
+ * client does what brings gRPC core 1.51 down: rapid reset (CVE-2023-44487),
+ * endless header blocks, streams beyond the limit that it never acknowledged,
+ * floods of control frames. Looks at frame headers only, so the verdict does
+ * not depend on how the bytes are cut. Pure: no I/O, no clock, no allocation.
+ * Internal to rpc/.
+ */
+#define RPC_H2_STREAMS_MAX 1024U /* room; the limit is given at init */
+
+enum rpc_h2_fault {
+    RPC_H2_OK,
+    RPC_H2_NOT_HTTP2,
+    RPC_H2_SETTINGS_FIRST,
+    RPC_H2_BAD_LENGTH,
+    RPC_H2_BAD_STREAM,
+    RPC_H2_BAD_CONTINUATION,
+    RPC_H2_HEADERS_TOO_LARGE,
+    RPC_H2_TOO_MANY_STREAMS,
+    RPC_H2_FLOOD, /* one fault per bucket: RPC_H2_FLOOD + the bucket */
+};
+
+/* What is counted. Each kind has a rate per connection and a larger one per peer. */
+enum rpc_h2_kind {
+    RPC_H2_KIND_SETTINGS,
+    RPC_H2_KIND_PING,
+    RPC_H2_KIND_PRIORITY,
+    RPC_H2_KIND_RESET,      /* of a stream that we had not begun to answer */
+    RPC_H2_KIND_LATE_RESET, /* of any other stream: a cancel, which is everyday */
+    RPC_H2_KIND_WINDOW,     /* WINDOW_UPDATE beyond two per frame that we sent */
+    RPC_H2_KIND_EMPTY_DATA, /* without END_STREAM */
+    RPC_H2_KIND_SMALL_DATA, /* below 64 bytes, without END_STREAM */
+    RPC_H2_KIND_OTHER,
+    RPC_H2_KIND_COUNT,
+};
+
+/* The buckets of one connection, or of all connections of one peer together. Zeroed: full. */
+struct rpc_h2_budget {
+    struct rpc_bucket buckets[RPC_H2_KIND_COUNT];
+};
+
+/* One direction. */
+struct rpc_h2_reader {
+    uint8_t header[9];
+    uint8_t header_size;
+    uint32_t payload_left;
+};
+
+struct rpc_h2_stream {
+    uint32_t id;
+    bool is_answered; /* we have sent HEADERS or DATA on it */
+};
+
+struct rpc_h2 {
+    struct rpc_h2_reader client;
+    struct rpc_h2_reader server;
+    struct rpc_h2_budget budget;
+    struct rpc_h2_budget *peer; /* borrowed: outlives the connection */
+    uint32_t preface_size;      /* bytes of it seen */
+    bool has_settings;
+    uint32_t block_stream; /* stream of the open header block; 0: none is open */
+    uint32_t block_size;
+    uint32_t block_frames;
+    int64_t frame_since_ns; /* begin of the frame or header block that is still coming in */
+    uint32_t last_stream;   /* highest id that the client has opened */
+    uint32_t stream_limit;
+    uint32_t stream_count;
+    struct rpc_h2_stream streams[RPC_H2_STREAMS_MAX]; /* open ones, by id */
+    uint32_t ping_ack_credit; /* our own PING and SETTINGS, not yet acknowledged */
+    uint32_t settings_ack_credit;
+    uint32_t window_credit;
+};
+
+/* `stream_limit` is what the server announces; a few more are borne. `peer` is borrowed. */
+void rpc_h2_init(struct rpc_h2 *h2, uint32_t stream_limit, struct rpc_h2_budget *peer);
+
+/* Bytes from the client. The first fault is final: do not pass them on, close. */
+enum rpc_h2_fault rpc_h2_feed_client(struct rpc_h2 *h2, const void *data, size_t size,
+                                     int64_t now_ns);
+
+/* Bytes from the server; it is trusted, this only keeps count. */
+void rpc_h2_feed_server(struct rpc_h2 *h2, const void *data, size_t size);
+
+/* True once the preface and the head of the first SETTINGS are here: not before should the server
+ * see the connection. */
+bool rpc_h2_is_ready(const struct rpc_h2 *h2);
+
+/*
+ * When the client must have finished what it began: a frame, a header block.
+ * INT64_MAX when it owes nothing. Counts from the first byte, so one byte a
+ * second does not help.
+ */
+int64_t rpc_h2_deadline_ns(const struct rpc_h2 *h2);
+
+/* Starts that time anew: for the moments in which it was us who did not read. */
+void rpc_h2_restart_clock(struct rpc_h2 *h2, int64_t now_ns);
+
+/* For logs: "rapid reset", "settings flood". */
+const char *rpc_h2_fault_name(enum rpc_h2_fault fault);
+
+/* True when no bucket misses anything: the peer can be forgotten. */
+bool rpc_h2_budget_is_full(const struct rpc_h2_budget *budget, int64_t now_ns);
