@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Makes the n-th allocation of our own code fail. The test is linked with
+ * WRAP malloc calloc realloc reallocarray strdup strndup and the library
+ * test_alloc; libraries that are shared objects are not touched.
+ */
+
+/* The n-th allocation from now on fails, once; 0 fails the next. */
+void test_fail_alloc(int n);
+
+/* Back to normal. Returns 1 when the failure was used up, else 0. */
+int test_stop_alloc(void);
