@@ -171,15 +171,13 @@ static void take_body(struct agt_exchange *exchange, const char *data, size_t si
     size_t cap = exchange->route->body_cap;
 
     exchange->body_seen += size;
-    if (exchange->body_problem == 0) {
-        if (exchange->body_seen > cap)
-            exchange->body_problem = MHD_HTTP_CONTENT_TOO_LARGE;
-        else if (http->body_memory + size > http->options.max_body_memory ||
-                 cr_buf_add(&exchange->body, data, size) < 0)
-            exchange->body_problem = MHD_HTTP_SERVICE_UNAVAILABLE;
-        else
-            http->body_memory += size;
-    }
+    if (exchange->body_seen > cap)
+        exchange->body_problem = MHD_HTTP_CONTENT_TOO_LARGE;
+    else if (http->body_memory + size > http->options.max_body_memory ||
+             (exchange->body_problem == 0 && cr_buf_add(&exchange->body, data, size) < 0))
+        exchange->body_problem = MHD_HTTP_SERVICE_UNAVAILABLE;
+    else if (exchange->body_problem == 0)
+        http->body_memory += size;
     if (exchange->body_problem != 0)
         release_body(exchange);
     if (exchange->body_seen > 2 * cap)

@@ -200,15 +200,13 @@ static void begin_answer(struct agt_exchange *exchange, struct execution *execut
     }
 }
 
-static void end_stream(struct agt_exchange *exchange, const struct execution *execution)
+/* The status line is gone by now; an event tells instead. */
+static void add_error_event(struct agt_exchange *exchange, const struct execution *execution)
 {
     CR_AUTO_BUF struct cr_buf text;
     struct agt_problem problem;
 
-    exchange->is_ended = true;
-    if (execution->has_result)
-        return;
-    cr_buf_init(&text, sizeof(struct agt_problem) * 8);
+    cr_buf_init(&text, sizeof(problem) * 8);
     get_problem(execution, &problem);
     if (agt_problem_write(&problem, &text) == 0)
         (void)agt_sse_add_event(&exchange->out, 0, "error", cr_buf_str(&text));
@@ -222,8 +220,11 @@ static void fill(struct agt_exchange *exchange)
     if (cr_buf_add(&exchange->out, execution->frames.data, execution->frames.size) < 0)
         execution->error = -ENOMEM;
     cr_buf_clear(&execution->frames);
-    if (execution->has_ended || execution->error < 0)
-        end_stream(exchange, execution);
+    if (execution->has_ended || execution->error < 0) {
+        exchange->is_ended = true;
+        if (!execution->has_result)
+            add_error_event(exchange, execution);
+    }
     (void)pthread_mutex_unlock(&execution->lock);
 }
 

@@ -87,6 +87,15 @@ static void write_violation(struct agt_json *json, const char *field, const char
     agt_json_close(json, '}');
 }
 
+/* rpc/json names the field that it was reading when the text itself could not be read. */
+static bool is_syntax(const struct rpc_violation *violation)
+{
+    static const char sentence[] = "not valid JSON";
+
+    return !violation->field[0] ||
+           strncmp(violation->description, sentence, sizeof(sentence) - 1) == 0;
+}
+
 static void write_violations(struct agt_json *json, const struct agt_problem *problem)
 {
     const struct rpc_status *status = &problem->status;
@@ -96,9 +105,8 @@ static void write_violations(struct agt_json *json, const struct agt_problem *pr
     for (size_t i = 0; i < status->violation_count; i++) {
         const struct rpc_violation *violation = &status->violations[i];
 
-        /* Without a field it is the text itself that could not be read. */
         write_violation(json, violation->field, violation->description,
-                        violation->field[0] ? type : "json_invalid");
+                        is_syntax(violation) ? "json_invalid" : type);
     }
     if (status->violation_count == 0)
         write_violation(json, "", status->message, "json_invalid");

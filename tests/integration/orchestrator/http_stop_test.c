@@ -59,10 +59,11 @@ static void requests_in_flight_end_by_themselves_within_the_grace(void **state)
 
     (void)state;
     cr_buf_init(&answer, 65536);
+    fixture.fds_before += 2; /* stream and generate are closed behind the server */
     assert_true(eventually(two_watches_live, NULL));
     agt_http_quiesce(fixture.http);
     assert_int_equal(pthread_create(&thread, NULL, finish_runs, fixture.engine), 0);
-    assert_true(http_fixture_stop(&fixture, 5000) || true);
+    assert_true(http_fixture_stop(&fixture, 5000));
     assert_int_equal(pthread_join(thread, NULL), 0);
     client_read_until(stream, &answer, "event: result\n");
     cr_buf_clear(&answer);
@@ -79,6 +80,7 @@ static void what_outlasts_the_grace_is_cancelled_and_told(void **state)
 
     (void)state;
     cr_buf_init(&answer, 65536);
+    fixture.fds_before += 2; /* stream and generate are closed behind the server */
     assert_true(eventually(two_watches_live, NULL));
     began_ns = cr_clock_mono_ns();
     assert_false(http_fixture_stop(&fixture, 100));
@@ -113,6 +115,7 @@ static void a_quiescent_server_takes_no_connection_and_no_work(void **state)
 
     (void)state;
     cr_buf_init(&answer, 65536);
+    fixture.fds_before++; /* fd is closed behind the server */
     client_send_str(fd, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
     client_read_until(fd, &answer, "{\"status\":\"ok\"}");
     agt_http_quiesce(fixture.http);

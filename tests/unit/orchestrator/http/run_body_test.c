@@ -66,6 +66,8 @@ static void bad_bodies_are_refused_by_path(void **state)
     } cases[] = {
         {"", "\"json_invalid\""},
         {"{", "\"json_invalid\""},
+        {"{\"task\"", "\"json_invalid\""},
+        {"{\"task\":}", "\"json_invalid\""},
         {"[]", "\"detail\":[{\"loc\":[\"body\""},
         {"null", "\"detail\":[{\"loc\":[\"body\""},
         {"{}", "\"loc\":[\"body\",\"task\"]"},
