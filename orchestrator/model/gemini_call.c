@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/model/gemini_call.h"
+
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "orchestrator/model/gemini_request.h"
+#include "orchestrator/model/gemini_verdict.h"
+#include "orchestrator/model/sse.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/random.h>
+
+static const char STREAM_ACTION[] = ":streamGenerateContent?alt=sse";
+static const uint32_t MAX_RETRY_DELAY_MS = 60000;
+static const uint64_t MAX_BODY = 32u << 20;
+static const size_t MAX_EVENT = 8u << 20;
+static const size_t MAX_ERROR_BODY = 64u << 10;
+/* A shorter "key" is no secret, and would blot out ordinary words. */
+static const size_t MIN_SECRET = 8;
+
+struct agt_model_call {
+    atomic_uint refs;
+    struct agt_gemini *gemini; /* borrowed: outlives its calls; not touched after the end */
+    struct agt_model_handlers handlers;
+    char *model;
+    char *url;
+    char *body;
+    char purpose[16];
+    int64_t started_ns;
+    int64_t deadline_ns;
+
+    pthread_mutex_t lock; /* guards the next two */
+    struct agt_http_request *request;
+    bool is_cancelled;
+
+    /* From here on the loop thread's. */
+    uint32_t attempts;     /* HTTP requests made */
+    uint32_t model_faults; /* repeats that were not the server's being busy */
+    struct agt_sse sse;
+    struct agt_gemini_reply reply;
+    struct cr_buf error_body;
+    int stream_error;
+};
+
+/* A server may send the key back, in an error above all; it must go no further. */
+static void redact(const struct agt_gemini *gemini, char *data, size_t size)
+{
+    size_t length = gemini->key ? strlen(gemini->key) : 0;
+    char *found;
+
+    if (length < MIN_SECRET)
+        return;
+    while ((found = memmem(data, size, gemini->key, length))) {
+        memset(found, '*', length);
+        size -= (size_t)(found - data);
+        data = found;
+    }
+}
+
+static int on_event(void *user, char *data, size_t size, bool is_cut)
+{
+    struct agt_model_call *call = user;
+
+    redact(call->gemini, data, size);
+    return agt_gemini_reply_add(&call->reply, data, size, is_cut);
+}
+
+static int on_unframed(void *user, char *data, size_t size)
+{
+    return on_event(user, data, size, false);
+}
+
+static void attempt_init(struct agt_model_call *call)
+{
+    const struct agt_sse_handlers handlers = {
+        .on_event = on_event, .on_unframed = on_unframed, .user = call};
+
+    agt_sse_init(&call->sse, MAX_EVENT, &handlers);
+    agt_gemini_reply_init(&call->reply, call->handlers.on_delta, call->handlers.user);
+    cr_buf_init(&call->error_body, MAX_ERROR_BODY);
+    call->stream_error = 0;
+}
+
+static void attempt_done(struct agt_model_call *call)
+{
+    agt_sse_done(&call->sse);
+    agt_gemini_reply_done(&call->reply);
+    cr_buf_done(&call->error_body);
+}
+
+static void call_unref(struct agt_model_call *call)
+{
+    if (atomic_fetch_sub(&call->refs, 1) != 1)
+        return;
+    (void)pthread_mutex_destroy(&call->lock);
+    attempt_done(call);
+    free(call->model);
+    free(call->url);
+    free(call->body);
+    free(call);
+}
+
+static bool is_success(const struct agt_http_head *head)
+{
+    return head->status >= 200 && head->status <= 299;
+}
+
+static enum agt_http_take on_data(void *user, const struct agt_http_head *head, const void *data,
+                                  size_t size)
+{
+    struct agt_model_call *call = user;
+    uint64_t lines = call->sse.lines;
+
+    if (!is_success(head)) {
+        /* What does not fit is of no use; what is cut is not JSON and falls back on the status. */
+        (void)cr_buf_add(&call->error_body, data, size);
+        return AGT_HTTP_PROGRESS;
+    }
+    call->stream_error = agt_sse_feed(&call->sse, data, size);
+    if (call->stream_error < 0)
+        return AGT_HTTP_STOP;
+    return call->sse.lines > lines ? AGT_HTTP_PROGRESS : AGT_HTTP_TAKEN;
+}
+
+/* Hands the request to the loop, not before `start_ns`. */
+static int send_attempt(struct agt_model_call *call, int64_t start_ns, struct cr_err *err);
+
+static void finish(struct agt_model_call *call, struct agt_gemini_verdict *verdict)
+{
+    struct agt_gemini_reply *reply = &call->reply;
+    bool has_text = verdict->end == AGT_MODEL_OK || verdict->end == AGT_MODEL_TRUNCATED;
+    struct agt_model_answer answer = {
+        .end = verdict->end,
+        .text = has_text ? cr_buf_str(&reply->text) : "",
+        .text_size = has_text ? reply->text.size : 0,
+        .message = verdict->message,
+        .model_requested = call->model,
+        .model_served = reply->model_served,
+        .finish_reason = reply->finish_reason,
+        .usage = reply->usage,
+        .calls = call->attempts,
+        .elapsed_ms = (uint32_t)((cr_clock_mono_ns() - call->started_ns) / CR_NS_PER_MS),
+    };
+
+    redact(call->gemini, verdict->message, strlen(verdict->message));
+    call->handlers.on_end(call->handlers.user, &answer);
+    call_unref(call);
+}
+
+static uint32_t random_below(uint32_t bound)
+{
+    uint32_t value = 0;
+
+    (void)!getrandom(&value, sizeof(value), 0);
+    return value % bound;
+}
+
+/* Twice as long each time, a quarter of it random so that many calls do not come back at once. */
+static uint32_t backoff_ms(const struct agt_model_call *call, int64_t asked_ms)
+{
+    uint64_t delay_ms = call->gemini->first_retry_delay_ms;
+
+    for (uint32_t i = 1; i < call->attempts && delay_ms < MAX_RETRY_DELAY_MS; i++)
+        delay_ms *= 2;
+    if (delay_ms > MAX_RETRY_DELAY_MS)
+        delay_ms = MAX_RETRY_DELAY_MS;
+    delay_ms += random_below((uint32_t)delay_ms / 4 + 1);
+    if (asked_ms < 0)
+        return (uint32_t)delay_ms;
+    /* Never earlier than the server asked for. */
+    delay_ms = delay_ms < 1000 ? delay_ms : 1000;
+    if (asked_ms > INT32_MAX)
+        asked_ms = INT32_MAX;
+    return (uint32_t)asked_ms + (uint32_t)delay_ms;
+}
+
+static bool may_repeat(const struct agt_model_call *call, const struct agt_gemini_verdict *verdict)
+{
+    static const uint32_t max_faults[AGT_GEMINI_REPEAT_COUNT] = {
+        [AGT_GEMINI_REPEAT_ONCE] = 1, [AGT_GEMINI_REPEAT_TWICE] = 2};
+
+    if (call->attempts >= call->gemini->max_attempts)
+        return false;
+    return verdict->repeat == AGT_GEMINI_REPEAT_BUSY ||
+           call->model_faults < max_faults[verdict->repeat];
+}
+
+static void vary(struct agt_model_call *call)
+{
+    char *varied = agt_gemini_request_vary(call->body, random_below(INT32_MAX));
+
+    if (!varied)
+        return; /* the same request may do better too */
+    free(call->body);
+    call->body = varied;
+}
+
+static void add_wait(struct agt_gemini_verdict *verdict, uint32_t delay_ms)
+{
+    size_t size = strlen(verdict->message);
+
+    (void)snprintf(verdict->message + size, sizeof(verdict->message) - size,
+                   " (another try after %u s would pass the deadline)", (delay_ms + 999) / 1000);
+}
+
+/* Sends the request again after a wait. False: it is over, with *verdict saying how. */
+static bool repeat(struct agt_model_call *call, struct agt_gemini_verdict *verdict)
+{
+    uint32_t delay_ms = backoff_ms(call, verdict->wait_ms);
+    int64_t start_ns = cr_clock_mono_ns() + delay_ms * CR_NS_PER_MS;
+    const struct agt_model_retry retry = {
+        .reason = verdict->message,
+        .delay_ms = delay_ms,
+        .attempt = call->attempts + 1,
+        .is_restart = call->reply.text.size > 0 || call->reply.thoughts_size > 0,
+    };
+    struct cr_err err = CR_ERR_INIT;
+
+    if (start_ns >= call->deadline_ns) {
+        add_wait(verdict, delay_ms);
+        return false;
+    }
+    redact(call->gemini, verdict->message, strlen(verdict->message));
+    if (call->handlers.on_retry)
+        call->handlers.on_retry(call->handlers.user, &retry);
+    if (verdict->repeat != AGT_GEMINI_REPEAT_BUSY)
+        call->model_faults++;
+    if (verdict->is_varied)
+        vary(call);
+    attempt_done(call);
+    attempt_init(call);
+    if (send_attempt(call, start_ns, &err) < 0) {
+        verdict->end = err.code == -ECANCELED || err.code == -ESHUTDOWN ? AGT_MODEL_CANCELLED
+                                                                        : AGT_MODEL_UNAVAILABLE;
+        (void)snprintf(verdict->message, sizeof(verdict->message), "%.200s", err.text);
+        return false;
+    }
+    return true;
+}
+
+/* What the stream held back, and the error that a failed request carries. */
+static void end_stream(struct agt_model_call *call, const struct agt_http_result *result,
+                       struct agt_gemini_error *error)
+{
+    if (!is_success(&result->head)) {
+        redact(call->gemini, (char *)call->error_body.data, call->error_body.size);
+        (void)agt_gemini_error_parse(cr_buf_str(&call->error_body), call->error_body.size, error);
+        return;
+    }
+    if (call->stream_error == 0)
+        call->stream_error = agt_sse_end(&call->sse);
+    if (call->stream_error == 0)
+        call->stream_error = agt_gemini_reply_end(&call->reply);
+}
+
+static bool take_request(struct agt_model_call *call)
+{
+    struct agt_http_request *request;
+    bool is_cancelled;
+
+    (void)pthread_mutex_lock(&call->lock);
+    request = call->request;
+    call->request = NULL;
+    is_cancelled = call->is_cancelled;
+    (void)pthread_mutex_unlock(&call->lock);
+    (void)agt_http_unref(request);
+    return is_cancelled;
+}
+
+static void on_end(void *user, const struct agt_http_result *result)
+{
+    struct agt_model_call *call = user;
+    struct agt_gemini_error error = AGT_GEMINI_ERROR_INIT;
+    struct agt_gemini_verdict verdict;
+    bool is_cancelled = take_request(call);
+    struct agt_gemini_attempt attempt = {
+        .reply = &call->reply,
+        .http = result,
+        .error = &error,
+        .model = call->model,
+        .host = call->gemini->host,
+        .now_s = cr_clock_real_ms() / 1000,
+    };
+
+    call->attempts++;
+    end_stream(call, result, &error);
+    attempt.stream_error = call->stream_error;
+    agt_gemini_judge(&attempt, &verdict);
+    cr_log_debug("model attempt ended purpose=%s attempt=%u http_end=%d status=%d end=%d "
+                 "received=%llu reused=%d json_flags=%u",
+                 call->purpose, call->attempts, (int)result->end, result->head.status,
+                 (int)verdict.end, (unsigned long long)result->received, result->is_reused,
+                 call->reply.json_flags);
+    if (is_cancelled && verdict.repeat != AGT_GEMINI_REPEAT_NO)
+        verdict = (struct agt_gemini_verdict){.end = AGT_MODEL_CANCELLED, .message = "cancelled"};
+    if (!may_repeat(call, &verdict) || !repeat(call, &verdict))
+        finish(call, &verdict);
+}
+
+static int send_attempt(struct agt_model_call *call, int64_t start_ns, struct cr_err *err)
+{
+    const struct agt_gemini *gemini = call->gemini;
+    const struct agt_http_spec spec = {
+        .url = call->url,
+        .headers = gemini->headers,
+        .body = call->body,
+        .body_size = strlen(call->body),
+        .start_ns = start_ns,
+        .deadline_ns = call->deadline_ns,
+        .connect_timeout_ms = gemini->connect_timeout_ms,
+        .first_byte_timeout_ms = gemini->first_byte_timeout_ms,
+        .idle_timeout_ms = gemini->idle_timeout_ms,
+        .max_body = MAX_BODY,
+        .on_data = on_data,
+        .on_end = on_end,
+        .user = call,
+    };
+    int r;
+
+    /* Held over the start, so that the end of the request cannot be earlier than its place here. */
+    (void)pthread_mutex_lock(&call->lock);
+    if (call->is_cancelled)
+        r = cr_err_set(err, ECANCELED, "the call was cancelled");
+    else
+        r = agt_http_start(gemini->http, &spec, &call->request, err);
+    (void)pthread_mutex_unlock(&call->lock);
+    return r;
+}
+
+static int call_new(struct agt_gemini *gemini, const struct agt_model_request *request,
+                    const struct agt_model_handlers *handlers, struct agt_model_call **ret_call,
+                    struct cr_err *err)
+{
+    const char *model = request->model && *request->model ? request->model : gemini->default_model;
+    struct agt_model_call *call;
+    char *body = NULL;
+    int r;
+
+    if (!agt_gemini_model_is_valid(model))
+        return cr_err_set(err, EINVAL, "the model name '%.64s' has characters that none has",
+                          model);
+    r = agt_gemini_request_json(request, &body, err);
+    if (r < 0)
+        return r;
+    call = calloc(1, sizeof(*call));
+    if (!call) {
+        free(body);
+        return cr_err_set(err, ENOMEM, "out of memory for a call of the model");
+    }
+    atomic_init(&call->refs, 1);
+    (void)pthread_mutex_init(&call->lock, NULL);
+    call->gemini = gemini;
+    call->handlers = *handlers;
+    call->body = body;
+    call->started_ns = cr_clock_mono_ns();
+    call->deadline_ns = request->deadline_ns;
+    (void)snprintf(call->purpose, sizeof(call->purpose), "%s",
+                   request->purpose ? request->purpose : "");
+    call->model = strdup(model);
+    attempt_init(call);
+    if (!call->model || agt_gemini_url(gemini->base_url, model, STREAM_ACTION, &call->url) < 0) {
+        call_unref(call);
+        return cr_err_set(err, ENOMEM, "out of memory for a call of the model");
+    }
+    *ret_call = call;
+    return 0;
+}
+
+int agt_gemini_call_start(struct agt_gemini *gemini, const struct agt_model_request *request,
+                          const struct agt_model_handlers *handlers,
+                          struct agt_model_call **ret_call, struct cr_err *err)
+{
+    struct agt_model_call *call = NULL;
+    int r = call_new(gemini, request, handlers, &call, err);
+
+    if (r < 0)
+        return r;
+    (void)atomic_fetch_add(&call->refs, 1); /* one for the loop, one for the caller */
+    r = send_attempt(call, 0, err);
+    if (r < 0) {
+        call_unref(call);
+        call_unref(call);
+        return r;
+    }
+    *ret_call = call;
+    return 0;
+}
+
+void agt_gemini_call_cancel(struct agt_model_call *call)
+{
+    (void)pthread_mutex_lock(&call->lock);
+    call->is_cancelled = true;
+    if (call->request)
+        agt_http_cancel(call->request);
+    (void)pthread_mutex_unlock(&call->lock);
+}
+
+void agt_gemini_call_unref(struct agt_model_call *call)
+{
+    if (call)
+        call_unref(call);
+}

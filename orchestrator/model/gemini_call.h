@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "orchestrator/model/http.h"
+#include "orchestrator/model/model.h"
+
+/* Inside of the Gemini client: the provider's settings, and one call. Only gemini.c and
+ * gemini_call.c include this. */
+
+struct agt_gemini {
+    struct agt_model model; /* first */
+    struct agt_http *http;
+    char *base_url;
+    char *host;
+    char *default_model;
+    char *key;
+    char *key_header;
+    uint32_t connect_timeout_ms;
+    uint32_t first_byte_timeout_ms;
+    uint32_t idle_timeout_ms;
+    uint32_t max_attempts;
+    uint32_t first_retry_delay_ms;
+    const char *headers[5];
+};
+
+/*
+ * Checks and starts a call. Returns as agt_model_ops.start; on success the
+ * reference is the caller's.
+ */
+int agt_gemini_call_start(struct agt_gemini *gemini, const struct agt_model_request *request,
+                          const struct agt_model_handlers *handlers,
+                          struct agt_model_call **ret_call, struct cr_err *err);
+
+void agt_gemini_call_cancel(struct agt_model_call *call);
+
+/* NULL is allowed. */
+void agt_gemini_call_unref(struct agt_model_call *call);
