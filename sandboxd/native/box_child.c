@@ -24,6 +24,8 @@
 #include <sys/syscall.h>
 
 #define HOSTNAME "sandbox"
+#define OOM_SCORE "500" /* of 1000: among the first victims when the whole machine is short */
+#define NICE 5
 #define FIRST_FREE_FD 64 /* above every number below */
 
 /* Bytes that a program may lock; the kernel's own default is of this order. */
@@ -126,6 +128,16 @@ static int limit_one(int resource, uint64_t value)
     return setrlimit((__rlimit_resource_t)resource, &now) < 0 ? -errno : 0;
 }
 
+/* The backend put itself in front; programs go behind everything else. Best effort, as there. */
+static void lose_priority(void)
+{
+    CR_AUTO_CLOSE int fd = openat(AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+    if (fd >= 0)
+        (void)!write(fd, OOM_SCORE, strlen(OOM_SCORE));
+    (void)setpriority(PRIO_PROCESS, 0, NICE);
+}
+
 static int make_limits(const struct sbx_box_plan *plan)
 {
     const struct {
@@ -220,6 +232,7 @@ __attribute__((noreturn)) void sbx_box_child(const struct sbx_box_plan *plan, in
     check(control_fd, SBX_STAGE_CGROUP, enter_group(plan));
     check(control_fd, SBX_STAGE_NAMESPACE, make_namespaces());
     check(control_fd, SBX_STAGE_MOUNT, make_mounts(plan));
+    lose_priority();
     check(control_fd, SBX_STAGE_INIT, place_fds(plan, control_fd));
     control_fd = SBX_INIT_FD_CONTROL;
     check(control_fd, SBX_STAGE_LIMITS, make_limits(plan));

@@ -306,8 +306,11 @@ static void on_init_message(struct sbx_native *native, struct sbx_run *run,
 void sbx_run_on_control(struct sbx_native *native, struct sbx_run *run)
 {
     struct sbx_init_msg msg;
-    ssize_t n = recv(run->box.control_fd, &msg, sizeof(msg), MSG_DONTWAIT);
+    ssize_t n;
 
+    if (run->box.control_fd < 0)
+        return; /* reaped earlier in this round of events */
+    n = recv(run->box.control_fd, &msg, sizeof(msg), MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n == sizeof(msg) && is_plausible(&msg)) {
@@ -325,6 +328,8 @@ void sbx_run_on_control(struct sbx_native *native, struct sbx_run *run)
 
 void sbx_run_on_dead(struct sbx_native *native, struct sbx_run *run)
 {
+    if (run->box.pidfd < 0)
+        return; /* reaped earlier in this round of events */
     /* Its last words may have come in the same round. */
     for (enum sbx_run_state before = SBX_RUN_FREE; before != run->state;) {
         before = run->state;

@@ -118,6 +118,8 @@ static void kill_collector(const struct sbx_run *run)
 
 void sbx_run_on_collector(struct sbx_native *native, struct sbx_run *run)
 {
+    if (run->collector_pid < 0)
+        return; /* reaped earlier in this round of events */
     (void)waitpid(run->collector_pid, NULL, 0);
     run->collector_pid = -1;
     cr_close_fd(&run->collector_pidfd);

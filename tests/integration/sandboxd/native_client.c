@@ -20,12 +20,18 @@
 
 #include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #define DEADLINE_MS 30000
 #define OUTPUT_CAP (4U << 20)
 #define ARGS_MAX 32
 #define RUNS_MAX 64
+
+/* Above what a sandboxd on the same machine uses by default. */
+#define UID_BASE UINT32_C(0x78000000)
+#define UID_RANGE (16U * 65536U)
+#define UID_RANGES 500U
 
 static const char *const environment[] = {"PATH=/usr/bin:/bin", "HOME=/workspace", "LANG=C.UTF-8"};
 
@@ -42,16 +48,18 @@ static void binary_path(char *path, size_t size)
     assert_true(snprintf(path, size, "%s/bin/sandboxd-native", self) < (int)size);
 }
 
-__attribute__((noreturn)) static void become_native(int wire_fd, int lifeline_fd,
+__attribute__((noreturn)) static void become_native(uint32_t uid_base, int wire_fd, int lifeline_fd,
                                                     const char *const *flags)
 {
     char path[PATH_MAX];
-    char *argv[ARGS_MAX] = {path};
+    char base[64];
+    char *argv[ARGS_MAX] = {path, base};
     char *const nothing[] = {NULL};
 
     binary_path(path, sizeof(path));
+    (void)snprintf(base, sizeof(base), "--uid-base=%u", uid_base);
     for (int i = 0; flags && flags[i]; i++)
-        argv[i + 1] = strdup(flags[i]);
+        argv[i + 2] = strdup(flags[i]);
     /* Up first: one may have the number of the other's target. */
     wire_fd = fcntl(wire_fd, F_DUPFD, 10);
     lifeline_fd = fcntl(lifeline_fd, F_DUPFD, 10);
@@ -80,10 +88,11 @@ void native_client_start(struct native_client *client, const char *const *flags)
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, wire), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, lifeline), 0);
+    client->uid_base = UID_BASE + (uint32_t)getpid() % UID_RANGES * UID_RANGE;
     client->pid = fork();
     assert_true(client->pid >= 0);
     if (client->pid == 0)
-        become_native(wire[1], lifeline[1], flags);
+        become_native(client->uid_base, wire[1], lifeline[1], flags);
     (void)close(wire[1]);
     (void)close(lifeline[1]);
     client->wire_fd = wire[0];
@@ -294,6 +303,25 @@ void native_client_wait_started(const struct native_client *client, struct nativ
     }
 }
 
+void native_client_cancel(const struct native_client *client, const struct native_run *run)
+{
+    union sbx_msg msg;
+
+    sbx_msg_init(&msg, SBX_MSG_CANCEL, run->id);
+    assert_int_equal(sbx_msg_send(client->wire_fd, &msg, NULL, 0), 0);
+}
+
+void native_client_output_limit(const struct native_client *client, const struct native_run *run,
+                                uint64_t observed)
+{
+    union sbx_msg msg;
+
+    sbx_msg_init(&msg, SBX_MSG_OUTPUT_LIMIT, run->id);
+    msg.output_limit.stream = 1;
+    msg.output_limit.observed = observed;
+    assert_int_equal(sbx_msg_send(client->wire_fd, &msg, NULL, 0), 0);
+}
+
 void native_client_run(const struct native_client *client, const struct native_spec *spec,
                        struct native_run *ret_run)
 {
@@ -309,28 +337,38 @@ void native_run_done(struct native_run *run)
     }
 }
 
-int native_count_processes(const char *name)
+/* An orphan that is dead stays a zombie until the host's own init looks. */
+static bool is_zombie(int proc_fd, const char *pid)
+{
+    char name[300];
+    char text[256];
+    CR_AUTO_CLOSE int fd = -1;
+    const char *end;
+    ssize_t n;
+
+    (void)snprintf(name, sizeof(name), "%s/stat", pid);
+    fd = openat(proc_fd, name, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+    if (n <= 0)
+        return true; /* gone */
+    text[n] = '\0';
+    end = strrchr(text, ')');
+    return end && end[1] == ' ' && end[2] == 'Z';
+}
+
+int native_client_count_processes(const struct native_client *client)
 {
     DIR *dir = opendir("/proc");
     int count = 0;
 
     assert_non_null(dir);
     for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
-        char path[300];
-        char comm[32] = "";
-        FILE *file;
+        struct stat stat;
 
-        if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
-            continue;
-        (void)snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
-        file = fopen(path, "re");
-        if (!file)
-            continue;
-        if (fgets(comm, sizeof(comm), file)) {
-            comm[strcspn(comm, "\n")] = '\0';
-            count += strcmp(comm, name) == 0;
-        }
-        (void)fclose(file);
+        if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' &&
+            fstatat(dirfd(dir), entry->d_name, &stat, 0) == 0 && stat.st_uid >= client->uid_base &&
+            stat.st_uid - client->uid_base < UID_RANGE)
+            count += !is_zombie(dirfd(dir), entry->d_name);
     }
     (void)closedir(dir);
     return count;

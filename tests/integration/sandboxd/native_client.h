@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "sandboxd/wire/msg.h"
+#include "sandboxd/wire/payload.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +20,7 @@ struct native_client {
     int pidfd;
     int wire_fd;
     int lifeline_fd;
+    uint32_t uid_base; /* own range, so that neighbours on the machine do not count */
     struct sbx_msg_hello hello;
 };
 
@@ -47,7 +49,9 @@ struct native_spec {
     uint64_t limits[SBX_LIMIT_COUNT]; /* 0: the default */
 };
 
-/* `flags` are added to the command line; NULL-terminated, NULL: none. */
+/* Starts it and takes its HELLO. `flags` are added to the command line; NULL-terminated, NULL:
+ * none.
+ */
 void native_client_start(struct native_client *client, const char *const *flags);
 
 /* Closes the lifeline and waits for exit code 0. */
@@ -62,11 +66,16 @@ void native_client_wait(const struct native_client *client, struct native_run *r
 /* Until STARTED of a run. */
 void native_client_wait_started(const struct native_client *client, struct native_run *run);
 
+/* Messages of the front about a running run. */
+void native_client_cancel(const struct native_client *client, const struct native_run *run);
+void native_client_output_limit(const struct native_client *client, const struct native_run *run,
+                                uint64_t observed);
+
 /* Sends, waits, returns the result. */
 void native_client_run(const struct native_client *client, const struct native_spec *spec,
                        struct native_run *ret_run);
 
 void native_run_done(struct native_run *run);
 
-/* Processes whose name (comm) is `name`. */
-int native_count_processes(const char *name);
+/* Processes of the boxes, counted on the host by their user ids. */
+int native_client_count_processes(const struct native_client *client);

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Nothing stays behind: after many runs, after a front or supervisor that went, after SIGKILL. */
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "sandboxd/native/cgroup.h"
+#include "tests/harness/test.h"
+#include "tests/integration/sandboxd/native_client.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define SOAK_RUNS 200
+#define GONE_MS 1000
+
+/* Entries of the folder `path` whose name begins with `prefix`; 0 when there is no such folder. */
+static int count_entries(const char *path, const char *prefix)
+{
+    DIR *dir = opendir(path);
+    int count = 0;
+
+    if (!dir)
+        return 0;
+    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
+        count += entry->d_name[0] != '.' && strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
+    (void)closedir(dir);
+    return count;
+}
+
+static int count_lines(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    int count = 0;
+
+    assert_non_null(file);
+    for (int c = getc(file); c != EOF; c = getc(file))
+        count += c == '\n';
+    (void)fclose(file);
+    return count;
+}
+
+static int count_fds(pid_t pid)
+{
+    char path[64];
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+    return count_entries(path, "");
+}
+
+static int count_mounts(pid_t pid)
+{
+    char path[64];
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/mountinfo", pid);
+    return count_lines(path);
+}
+
+/* Our folders in all hierarchies: the backend's with the boxes in it. */
+static int count_groups(pid_t pid)
+{
+    struct sbx_cgroup_host host;
+    struct cr_err err = CR_ERR_INIT;
+    char name[64];
+    int count = 0;
+
+    assert_int_equal(sbx_cgroup_host_find(&host, &err), 0);
+    (void)snprintf(name, sizeof(name), "crisol-native-%d", pid);
+    for (uint32_t i = 0; i < host.hierarchy_count; i++) {
+        char path[128];
+
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", host.own_fds[i]);
+        count += count_entries(path, name);
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", host.own_fds[i], name);
+        count += count_entries(path, "box-");
+    }
+    sbx_cgroup_host_close(&host);
+    return count;
+}
+
+/* True when `count(pid)` comes down to `wanted` in time. */
+static bool settles(int (*count)(pid_t), pid_t pid, int wanted)
+{
+    int64_t deadline_ns = cr_clock_mono_ns() + GONE_MS * CR_NS_PER_MS;
+
+    while (count(pid) > wanted) {
+        if (cr_clock_mono_ns() > deadline_ns) {
+            print_error("%d instead of %d\n", count(pid), wanted);
+            return false;
+        }
+        (void)poll(NULL, 0, 5);
+    }
+    return true;
+}
+
+/* The number of fds once it stays: spent control groups are replaced a moment after a result. */
+static int count_steady_fds(pid_t pid)
+{
+    int count = count_fds(pid);
+
+    for (int same = 0; same < 10; same++) {
+        int now;
+
+        (void)poll(NULL, 0, 5);
+        now = count_fds(pid);
+        same = now == count ? same : 0;
+        count = now;
+    }
+    return count;
+}
+
+static void expect_no_processes(const struct native_client *client)
+{
+    int64_t deadline_ns = cr_clock_mono_ns() + GONE_MS * CR_NS_PER_MS;
+
+    while (native_client_count_processes(client) > 0) {
+        assert_true(cr_clock_mono_ns() < deadline_ns);
+        (void)poll(NULL, 0, 5);
+    }
+}
+
+static const struct native_spec mixed[] = {
+    {.shell = "true"},
+    {.shell = "exit 3"},
+    {.shell = "echo hi; setsid sleep 100 &"},
+    {.shell = "sleep 100", .limits = {[SBX_LIMIT_WALL_TIME] = 20}},
+    {.shell = "while :; do :; done", .limits = {[SBX_LIMIT_WALL_TIME] = 20}},
+    {.shell = "head -c 40000000 /dev/zero > /tmp/x", .limits = {[SBX_LIMIT_MEMORY] = 20 << 20}},
+    {.shell = "printf data > f", .collect = "f"},
+    {.shell = "for i in 1 2 3 4 5 6 7 8 9; do sleep 9 & done; wait",
+     .limits = {[SBX_LIMIT_PROCESSES] = 4, [SBX_LIMIT_WALL_TIME] = 20}},
+    {.shell = "kill -9 -1"},
+};
+
+static void many_runs_leave_nothing_behind(void **state)
+{
+    struct native_client client;
+    struct native_run runs[2];
+    int fds;
+    int mounts;
+    int groups;
+
+    (void)state;
+    native_client_start(&client, (const char *const[]){"--slots=2", NULL});
+    for (size_t i = 0; i < 2; i++) {
+        native_client_run(&client, &mixed[0], &runs[0]);
+        native_run_done(&runs[0]);
+    }
+    fds = count_steady_fds(client.pid);
+    mounts = count_mounts(client.pid);
+    groups = count_groups(client.pid);
+    for (size_t i = 0; i < SOAK_RUNS / 2; i++) {
+        for (size_t j = 0; j < 2; j++)
+            native_client_send(&client, &runs[j], &mixed[(2 * i + j) % CR_ARRAY_SIZE(mixed)]);
+        native_client_wait(&client, runs, 2);
+        for (size_t j = 0; j < 2; j++) {
+            assert_int_not_equal(runs[j].result.verdict, SBX_VERDICT_SANDBOX_ERROR);
+            native_run_done(&runs[j]);
+        }
+    }
+
+    expect_no_processes(&client);
+    assert_int_equal(count_steady_fds(client.pid), fds);
+    assert_true(settles(count_groups, client.pid, groups));
+    assert_int_equal(count_mounts(client.pid), mounts);
+    native_client_stop(&client);
+    assert_int_equal(count_groups(client.pid), 0);
+}
+
+static void start_some(const struct native_client *client, struct native_run runs[2])
+{
+    for (size_t i = 0; i < 2; i++) {
+        native_client_send(client, &runs[i],
+                           &(struct native_spec){.shell = "setsid sleep 100 & sleep 100"});
+        native_client_wait_started(client, &runs[i]);
+    }
+    assert_true(native_client_count_processes(client) > 0);
+}
+
+/* Waits for the end of the backend; returns its wait status. */
+static int reap(struct native_client *client)
+{
+    struct pollfd watch = {.fd = client->pidfd, .events = POLLIN};
+    int status = 0;
+
+    assert_int_equal(poll(&watch, 1, 10000), 1);
+    assert_int_equal(waitpid(client->pid, &status, 0), client->pid);
+    cr_close_fd(&client->pidfd);
+    cr_close_fd(&client->wire_fd);
+    cr_close_fd(&client->lifeline_fd);
+    return status;
+}
+
+static void expect_clean(const struct native_client *client, struct native_run runs[2])
+{
+    expect_no_processes(client);
+    assert_true(settles(count_groups, client->pid, 0));
+    for (size_t i = 0; i < 2; i++)
+        native_run_done(&runs[i]);
+}
+
+static void the_end_of_the_front_ends_everything(void **state)
+{
+    struct native_client client;
+    struct native_run runs[2];
+
+    (void)state;
+    native_client_start(&client, (const char *const[]){"--slots=2", NULL});
+    start_some(&client, runs);
+    cr_close_fd(&client.wire_fd);
+
+    assert_int_equal(reap(&client), 0);
+    expect_clean(&client, runs);
+}
+
+static void the_end_of_the_supervisor_ends_everything(void **state)
+{
+    struct native_client client;
+    struct native_run runs[2];
+
+    (void)state;
+    native_client_start(&client, (const char *const[]){"--slots=2", NULL});
+    start_some(&client, runs);
+    cr_close_fd(&client.lifeline_fd);
+
+    assert_int_equal(reap(&client), 0);
+    expect_clean(&client, runs);
+}
+
+static void an_illegal_message_ends_everything(void **state)
+{
+    struct native_client client;
+    struct native_run runs[2];
+    union sbx_msg msg;
+
+    (void)state;
+    native_client_start(&client, (const char *const[]){"--slots=2", NULL});
+    start_some(&client, runs);
+    sbx_msg_init(&msg, SBX_MSG_DRAINED, runs[0].id); /* it is still running */
+    assert_int_equal(sbx_msg_send(client.wire_fd, &msg, NULL, 0), 0);
+
+    assert_int_equal(reap(&client), 0);
+    expect_clean(&client, runs);
+}
+
+static void sigterm_is_the_supervisors_business(void **state)
+{
+    struct native_client client;
+    struct native_run run;
+
+    (void)state;
+    native_client_start(&client, NULL);
+    assert_int_equal(kill(client.pid, SIGTERM), 0);
+    native_client_run(&client, &mixed[0], &run);
+
+    assert_int_equal(run.result.verdict, SBX_VERDICT_OK);
+    native_run_done(&run);
+    native_client_stop(&client);
+}
+
+static void sigkill_leaves_nothing_behind(void **state)
+{
+    struct native_client client;
+    struct native_run runs[2];
+
+    (void)state;
+    native_client_start(&client, (const char *const[]){"--slots=2", NULL});
+    start_some(&client, runs);
+    assert_int_equal(kill(client.pid, SIGKILL), 0);
+
+    assert_int_equal(reap(&client), SIGKILL);
+    expect_clean(&client, runs);
+}
+
+/* The child of `pid` that is called crisol-keeper. */
+static pid_t find_keeper(pid_t parent)
+{
+    char path[64];
+    FILE *file;
+    int pid = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    while (fscanf(file, "%d", &pid) == 1) {
+        char comm[32] = "";
+        FILE *comm_file;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+        comm_file = fopen(path, "re");
+        assert_non_null(comm_file);
+        assert_non_null(fgets(comm, sizeof(comm), comm_file));
+        (void)fclose(comm_file);
+        if (strcmp(comm, "crisol-keeper\n") == 0)
+            break;
+    }
+    (void)fclose(file);
+    assert_true(pid > 0);
+    return pid;
+}
+
+/* With the keeper gone too, only the next start can clean up. */
+static void a_successor_sweeps(void **state)
+{
+    struct native_client client;
+    struct native_client next;
+    struct native_run runs[2];
+    struct native_run run;
+    pid_t keeper;
+
+    (void)state;
+    native_client_start(&client, (const char *const[]){"--slots=2", NULL});
+    start_some(&client, runs);
+    keeper = find_keeper(client.pid);
+    assert_int_equal(kill(client.pid, SIGSTOP), 0); /* so that it does not see the keeper's end */
+    assert_int_equal(kill(keeper, SIGKILL), 0);
+    assert_int_equal(kill(client.pid, SIGKILL), 0);
+    assert_int_equal(reap(&client), SIGKILL);
+    expect_no_processes(&client);
+    assert_true(count_groups(client.pid) > 0);
+
+    native_client_start(&next, NULL);
+    assert_int_equal(count_groups(client.pid), 0);
+    native_client_run(&next, &mixed[0], &run);
+    assert_int_equal(run.result.verdict, SBX_VERDICT_OK);
+    native_run_done(&run);
+    native_client_stop(&next);
+    expect_clean(&client, runs);
+}
+
+static void neighbours_do_not_sweep_each_other(void **state)
+{
+    struct native_client first;
+    struct native_client second;
+    struct native_run run;
+
+    (void)state;
+    native_client_start(&first, NULL);
+    native_client_send(&first, &run, &(struct native_spec){.shell = "read x || sleep 0.3"});
+    native_client_wait_started(&first, &run);
+    native_client_start(&second, NULL);
+    native_client_wait(&first, &run, 1);
+
+    assert_int_equal(run.result.verdict, SBX_VERDICT_OK);
+    native_run_done(&run);
+    native_client_stop(&second);
+    native_client_stop(&first);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_runs_leave_nothing_behind),
+        cmocka_unit_test(the_end_of_the_front_ends_everything),
+        cmocka_unit_test(the_end_of_the_supervisor_ends_everything),
+        cmocka_unit_test(an_illegal_message_ends_everything),
+        cmocka_unit_test(sigterm_is_the_supervisors_business),
+        cmocka_unit_test(sigkill_leaves_nothing_behind),
+        cmocka_unit_test(a_successor_sweeps),
+        cmocka_unit_test(neighbours_do_not_sweep_each_other),
+    };
+
+    if (geteuid() != 0)
+        return 77; /* boxes take root */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
