@@ -98,8 +98,9 @@ static bool find_peer(struct rpc_call *call)
     char *name = grpc_call_get_peer(call->core);
     bool is_found = rpc_peers_find(call->server->peers, name, &call->peer);
 
+    /* Core names no peer for a call that it refuses itself, e.g. for its compression. */
     if (!is_found)
-        cr_log_warn("a call came from nowhere peer=%s, refusing it", name);
+        cr_log_debug("a call has no known peer, refusing it peer=%s", name);
     gpr_free(name);
     return is_found;
 }
