@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/clock.h"
+#include "rpc/guard.h"
+#include "rpc/h2_frames.h"
+#include "rpc/watch.h"
+#include "tests/harness/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#define OPENING "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+#define OPENING_SIZE (sizeof(OPENING) - 1)
+#define HEADERS_1 "\0\0\1\1\4\0\0\0\1x"
+#define TURNS 64
+
+/* A guard between two sockets of the test, and a clock of its own. */
+struct bench {
+    struct rpc_guard_host host;
+    struct rpc_h2_budget budget;
+    struct rpc_guard *guard;
+    int client; /* the test plays the client here */
+    int server; /* and the server here; -1 until attached */
+    bool is_refusing;
+    int64_t now_ns;
+    int deaths;
+    const char *reason;
+    uint32_t uid_seen;
+    int fds_before;
+};
+
+static int attach(void *user, int fd, const struct rpc_peer *peer, struct cr_err *err)
+{
+    struct bench *bench = user;
+
+    (void)err;
+    if (bench->is_refusing)
+        return -ESHUTDOWN;
+    bench->server = fd;
+    bench->uid_seen = peer->uid;
+    return 0;
+}
+
+static void on_dead(void *user, struct rpc_guard *guard, const char *reason)
+{
+    struct bench *bench = user;
+
+    assert_ptr_equal(guard, bench->guard);
+    bench->deaths++;
+    bench->reason = reason;
+}
+
+static void set_up(struct bench *bench)
+{
+    const struct rpc_peer peer = {.is_unix = true, .uid = 77};
+    int pair[2];
+
+    memset(bench, 0, sizeof(*bench));
+    bench->fds_before = test_count_fds();
+    bench->server = -1;
+    bench->now_ns = CR_NS_PER_S;
+    bench->host = (struct rpc_guard_host){.epoll_fd = epoll_create1(EPOLL_CLOEXEC),
+                                          .stream_limit = 10,
+                                          .attach = attach,
+                                          .on_dead = on_dead,
+                                          .user = bench};
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+    bench->client = pair[0];
+    assert_int_equal(rpc_guard_new(&bench->host, pair[1], &peer, &bench->budget, bench->now_ns,
+                                   &bench->guard, NULL),
+                     0);
+}
+
+static void tear_down(struct bench *bench)
+{
+    (void)rpc_guard_free(bench->guard);
+    cr_close_fd(&bench->client);
+    cr_close_fd(&bench->server);
+    cr_close_fd(&bench->host.epoll_fd);
+    assert_int_equal(test_count_fds(), bench->fds_before);
+}
+
+/* Lets the guard do all that it can do now. A guard that spins would fail here. */
+static void turn(struct bench *bench)
+{
+    struct epoll_event event;
+
+    for (int i = 0; i < TURNS; i++) {
+        if (epoll_wait(bench->host.epoll_fd, &event, 1, 0) <= 0)
+            return;
+        ((struct rpc_watch *)event.data.ptr)->on_ready(event.data.ptr, event.events, bench->now_ns);
+    }
+    fail_msg("the guard spins");
+}
+
+static void send_bytes(struct bench *bench, const void *bytes, size_t size)
+{
+    assert_int_equal(send(bench->client, bytes, size, MSG_NOSIGNAL), size);
+    turn(bench);
+}
+
+static void open_connection(struct bench *bench)
+{
+    char bytes[64];
+
+    send_bytes(bench, OPENING, OPENING_SIZE);
+    assert_true(bench->server >= 0);
+    assert_int_equal(recv(bench->server, bytes, sizeof(bytes), 0), OPENING_SIZE);
+}
+
+static void guard_shows_a_connection_only_once_it_speaks_http2(void **state)
+{
+    struct bench bench;
+    char bytes[64];
+
+    (void)state;
+    set_up(&bench);
+    for (size_t i = 0; i + 1 < OPENING_SIZE; i++) {
+        send_bytes(&bench, &OPENING[i], 1);
+        assert_int_equal(bench.server, -1);
+    }
+
+    send_bytes(&bench, &OPENING[OPENING_SIZE - 1], 1);
+
+    assert_int_equal(bench.uid_seen, 77);
+    assert_int_equal(recv(bench.server, bytes, sizeof(bytes), 0), OPENING_SIZE);
+    assert_memory_equal(bytes, OPENING, OPENING_SIZE);
+    tear_down(&bench);
+}
+
+static void guard_relays_both_ways(void **state)
+{
+    struct bench bench;
+    char bytes[64];
+
+    (void)state;
+    set_up(&bench);
+    open_connection(&bench);
+
+    send_bytes(&bench, HEADERS_1, 10);
+    assert_int_equal(recv(bench.server, bytes, sizeof(bytes), 0), 10);
+    assert_int_equal(send(bench.server, HEADERS_1, 10, 0), 10);
+    turn(&bench);
+    assert_int_equal(recv(bench.client, bytes, sizeof(bytes), 0), 10);
+
+    assert_int_equal(bench.deaths, 0);
+    tear_down(&bench);
+}
+
+/* Nothing of a chunk with a fault in it may reach the server. */
+static void guard_closes_both_sides_on_a_fault(void **state)
+{
+    struct bench bench;
+    char bytes[64];
+
+    (void)state;
+    set_up(&bench);
+    open_connection(&bench);
+
+    send_bytes(&bench, "\0\0\7\6\0\0\0\0\0xxxxxxx", 16);
+
+    assert_int_equal(bench.deaths, 1);
+    assert_string_equal(bench.reason, "frame of a wrong length");
+    assert_int_equal(recv(bench.server, bytes, sizeof(bytes), 0), 0);
+    assert_true(recv(bench.client, bytes, sizeof(bytes), 0) <= 0);
+    tear_down(&bench);
+}
+
+static void guard_closes_what_is_not_http2(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    set_up(&bench);
+
+    send_bytes(&bench, "GET / HTTP/1.1\r\n", 16);
+
+    assert_int_equal(bench.deaths, 1);
+    assert_string_equal(bench.reason, "not HTTP/2");
+    assert_int_equal(bench.server, -1);
+    tear_down(&bench);
+}
+
+static void guard_closes_when_the_server_takes_nobody(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    set_up(&bench);
+    bench.is_refusing = true;
+
+    send_bytes(&bench, OPENING, OPENING_SIZE);
+
+    assert_int_equal(bench.deaths, 1);
+    assert_null(bench.reason);
+    tear_down(&bench);
+}
+
+static void guard_ends_with_the_client(void **state)
+{
+    struct bench bench;
+    char byte;
+
+    (void)state;
+    set_up(&bench);
+    open_connection(&bench);
+
+    cr_close_fd(&bench.client);
+    turn(&bench);
+
+    assert_int_equal(bench.deaths, 1);
+    assert_null(bench.reason);
+    assert_int_equal(recv(bench.server, &byte, 1, 0), 0);
+    tear_down(&bench);
+}
+
+/* What the server wrote before it closed must arrive, and the client may finish its own. */
+static void guard_delivers_the_last_words_of_the_server(void **state)
+{
+    struct bench bench;
+    char bytes[64];
+
+    (void)state;
+    set_up(&bench);
+    open_connection(&bench);
+    assert_int_equal(send(bench.server, HEADERS_1, 10, 0), 10);
+    cr_close_fd(&bench.server);
+    turn(&bench);
+
+    assert_int_equal(recv(bench.client, bytes, sizeof(bytes), 0), 10);
+    assert_int_equal(recv(bench.client, bytes, sizeof(bytes), 0), 0);
+    assert_int_equal(bench.deaths, 0);
+    send_bytes(&bench, "\0\0\1\1\4\0\0\0\3x", 10);
+    assert_int_equal(bench.deaths, 0);
+
+    bench.now_ns += CR_NS_PER_S;
+    rpc_guard_check_time(bench.guard, bench.now_ns);
+    assert_int_equal(bench.deaths, 1);
+    assert_null(bench.reason);
+    tear_down(&bench);
+}
+
+/* Sends until nothing more is taken. Returns how much was. */
+static size_t fill(struct bench *bench, int fd)
+{
+    static const char DATA_FRAME[16393] = "\0\100\0\0\0\0\0\0\1"; /* 9 + 16,384 */
+    size_t total = 0;
+
+    for (;;) {
+        ssize_t size = send(fd, DATA_FRAME + total % sizeof(DATA_FRAME),
+                            sizeof(DATA_FRAME) - total % sizeof(DATA_FRAME), MSG_NOSIGNAL);
+
+        if (size < 0) {
+            assert_int_equal(errno, EAGAIN);
+            return total;
+        }
+        total += (size_t)size;
+        turn(bench);
+    }
+}
+
+static size_t drain(struct bench *bench, int fd)
+{
+    char bytes[65536];
+    size_t total = 0;
+
+    for (;;) {
+        ssize_t size = recv(fd, bytes, sizeof(bytes), 0);
+
+        if (size <= 0)
+            return total;
+        total += (size_t)size;
+        turn(bench);
+    }
+}
+
+static void guard_holds_the_sender_back_and_loses_nothing(void **state)
+{
+    struct bench bench;
+    size_t sent;
+
+    (void)state;
+    set_up(&bench);
+    open_connection(&bench);
+    send_bytes(&bench, HEADERS_1, 10);
+
+    sent = fill(&bench, bench.client);
+    assert_true(sent < (size_t)4 << 20);
+    assert_int_equal(drain(&bench, bench.server), sent + 10);
+
+    sent = fill(&bench, bench.server);
+    assert_true(sent < (size_t)4 << 20);
+    assert_int_equal(drain(&bench, bench.client), sent);
+    assert_int_equal(bench.deaths, 0);
+    tear_down(&bench);
+}
+
+/* A frame that is held back by us is not the client's delay. */
+static void guard_does_not_blame_a_client_for_a_slow_server(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    set_up(&bench);
+    open_connection(&bench);
+    send_bytes(&bench, HEADERS_1, 10);
+    (void)fill(&bench, bench.client);
+    turn(&bench);
+
+    bench.now_ns += 1000 * CR_NS_PER_S;
+    rpc_guard_check_time(bench.guard, bench.now_ns);
+    assert_int_equal(bench.deaths, 0);
+    (void)drain(&bench, bench.server);
+    rpc_guard_check_time(bench.guard, bench.now_ns);
+    assert_int_equal(bench.deaths, 0);
+    tear_down(&bench);
+}
+
+static const struct {
+    const char *bytes;
+    size_t size;
+    bool is_open; /* preface and SETTINGS first */
+    const char *reason;
+} delays[] = {
+    {"", 0, false, "slow to begin"},
+    {"PRI * HTTP", 10, false, "slow to begin"},
+    {"\0\0", 2, true, "slow frame"},
+    {"\0\0\2\1\4\0\0\0\1x", 10, true, "slow frame"},
+    {"\0\0\1\1\0\0\0\0\1x", 10, true, "slow frame"},
+    {"\0\0\1\1\4\0\0\0\1x", 10, true, NULL}, /* a call that waits may wait */
+    {"", 0, true, NULL},
+};
+
+static void guard_closes_who_begins_and_does_not_go_on(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(delays); i++) {
+        struct bench bench;
+
+        set_up(&bench);
+        if (delays[i].is_open)
+            open_connection(&bench);
+        if (delays[i].size > 0)
+            send_bytes(&bench, delays[i].bytes, delays[i].size);
+
+        bench.now_ns += 3 * CR_NS_PER_S - 1;
+        rpc_guard_check_time(bench.guard, bench.now_ns);
+        assert_int_equal(bench.deaths, 0);
+        bench.host.has_timed = false;
+        bench.now_ns += 1;
+        rpc_guard_check_time(bench.guard, bench.now_ns);
+
+        assert_int_equal(bench.deaths, delays[i].reason ? 1 : 0);
+        if (delays[i].reason)
+            assert_string_equal(bench.reason, delays[i].reason);
+        /* An idle connection must not keep the thread awake. */
+        assert_false(bench.host.has_timed);
+        tear_down(&bench);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(guard_shows_a_connection_only_once_it_speaks_http2),
+        cmocka_unit_test(guard_relays_both_ways),
+        cmocka_unit_test(guard_closes_both_sides_on_a_fault),
+        cmocka_unit_test(guard_closes_what_is_not_http2),
+        cmocka_unit_test(guard_closes_when_the_server_takes_nobody),
+        cmocka_unit_test(guard_ends_with_the_client),
+        cmocka_unit_test(guard_delivers_the_last_words_of_the_server),
+        cmocka_unit_test(guard_holds_the_sender_back_and_loses_nothing),
+        cmocka_unit_test(guard_does_not_blame_a_client_for_a_slow_server),
+        cmocka_unit_test(guard_closes_who_begins_and_does_not_go_on),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
