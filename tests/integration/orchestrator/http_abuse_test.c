@@ -3,6 +3,7 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "tests/harness/test.h"
+#include "tests/integration/orchestrator/http_client.h"
 #include "tests/integration/orchestrator/http_fixture.h"
 
 #include <poll.h>
@@ -52,7 +53,7 @@ static void assert_serves(void)
     CR_AUTO_BUF struct cr_buf answer;
 
     cr_buf_init(&answer, 65536);
-    assert_int_equal(client_request(&fixture, GET_LIVEZ, &answer), 200);
+    assert_int_equal(client_request(fixture.port, GET_LIVEZ, &answer), 200);
 }
 
 static void malformed_requests_are_refused_and_closed(void **state)
@@ -105,7 +106,7 @@ static void malformed_requests_are_refused_and_closed(void **state)
         CR_AUTO_BUF struct cr_buf answer;
 
         cr_buf_init(&answer, 65536);
-        if (client_request(&fixture, cases[i].request, &answer) != cases[i].status)
+        if (client_request(fixture.port, cases[i].request, &answer) != cases[i].status)
             fail_msg("%s\nis not answered %d but: %s", cases[i].request, cases[i].status,
                      cr_buf_str(&answer));
     }
@@ -125,7 +126,7 @@ static void oversized_headers_are_refused(void **state)
     for (int i = 0; i < 2000; i++)
         (void)cr_buf_printf(&request, "X-Filler-%d: %d\r\n", i, i);
     (void)cr_buf_add_str(&request, "\r\n");
-    status = client_request(&fixture, cr_buf_str(&request), &answer);
+    status = client_request(fixture.port, cr_buf_str(&request), &answer);
     /* 0: the connection was reset while the rest was still being sent. */
     assert_true(status == 431 || status == 413 || status == 0);
     assert_serves();
@@ -147,7 +148,7 @@ static int64_t drip(int fd, const char *text)
 
 static void slow_headers_are_closed_at_their_deadline(void **state)
 {
-    CR_AUTO_CLOSE int fd = client_connect(&fixture);
+    CR_AUTO_CLOSE int fd = client_connect(fixture.port);
     int64_t took_ms = drip(fd, "GET /livez HTTP/1.1\r\nHost: localhost\r\nX-A: ");
 
     (void)state;
@@ -157,7 +158,7 @@ static void slow_headers_are_closed_at_their_deadline(void **state)
 
 static void slow_bodies_are_closed_at_their_deadline(void **state)
 {
-    CR_AUTO_CLOSE int fd = client_connect(&fixture);
+    CR_AUTO_CLOSE int fd = client_connect(fixture.port);
     int64_t took_ms;
 
     (void)state;
@@ -170,8 +171,8 @@ static void slow_bodies_are_closed_at_their_deadline(void **state)
 
 static void silent_and_idle_connections_are_closed(void **state)
 {
-    CR_AUTO_CLOSE int silent = client_connect(&fixture);
-    CR_AUTO_CLOSE int idle = client_connect(&fixture);
+    CR_AUTO_CLOSE int silent = client_connect(fixture.port);
+    CR_AUTO_CLOSE int idle = client_connect(fixture.port);
     CR_AUTO_BUF struct cr_buf answer;
 
     (void)state;
@@ -190,7 +191,7 @@ static bool nobody_is_connected(void *user)
 
 static void readers_that_take_nothing_are_closed(void **state)
 {
-    CR_AUTO_CLOSE int fd = client_connect(&fixture);
+    CR_AUTO_CLOSE int fd = client_connect(fixture.port);
     const int small = 4096;
 
     (void)state;
@@ -204,7 +205,7 @@ static void readers_that_take_nothing_are_closed(void **state)
 
 static void cut_bodies_leave_nothing_behind(void **state)
 {
-    int fd = client_connect(&fixture);
+    int fd = client_connect(fixture.port);
 
     (void)state;
     client_send_str(fd, "POST /api/v1/generate HTTP/1.1\r\nHost: localhost\r\n" AUTHORIZATION
@@ -217,7 +218,7 @@ static void cut_bodies_leave_nothing_behind(void **state)
 
 static void chunked_bodies_beyond_the_cap_are_refused(void **state)
 {
-    CR_AUTO_CLOSE int fd = client_connect(&fixture);
+    CR_AUTO_CLOSE int fd = client_connect(fixture.port);
     CR_AUTO_BUF struct cr_buf chunk;
     CR_AUTO_BUF struct cr_buf answer;
 
@@ -242,7 +243,7 @@ static void chunked_bodies_beyond_the_cap_are_refused(void **state)
 static void endless_bodies_are_cut_off(void **state)
 {
     static char chunk[65536 + 9];
-    CR_AUTO_CLOSE int fd = client_connect(&fixture);
+    CR_AUTO_CLOSE int fd = client_connect(fixture.port);
     struct pollfd closed = {.fd = fd, .events = POLLIN};
     size_t sent = 0;
 
@@ -262,7 +263,7 @@ static void endless_bodies_are_cut_off(void **state)
 
 static int post_spaces(size_t size)
 {
-    CR_AUTO_CLOSE int fd = client_connect(&fixture);
+    CR_AUTO_CLOSE int fd = client_connect(fixture.port);
     CR_AUTO_BUF struct cr_buf request;
     CR_AUTO_BUF struct cr_buf answer;
 
@@ -302,13 +303,13 @@ static void connections_beyond_the_cap_get_503(void **state)
     (void)state;
     cr_buf_init(&answer, 65536);
     for (int i = 0; i < CLIENTS; i++) {
-        fds[i] = client_connect(&fixture);
+        fds[i] = client_connect(fixture.port);
         client_send_str(fds[i], "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
         cr_buf_clear(&answer);
         client_read_until(fds[i], &answer, "{\"status\":\"ok\"}");
     }
     cr_buf_clear(&answer);
-    assert_int_equal(client_request(&fixture, GET_LIVEZ, &answer), 503);
+    assert_int_equal(client_request(fixture.port, GET_LIVEZ, &answer), 503);
     assert_non_null(strstr(cr_buf_str(&answer), "Retry-After: "));
     for (int i = 0; i < CLIENTS; i++)
         assert_int_equal(close(fds[i]), 0);
@@ -334,14 +335,15 @@ static void hostile_bodies_are_refused(void **state)
     cr_buf_init(&answer, 65536);
     for (size_t i = 0; i < CR_ARRAY_SIZE(bodies); i++) {
         assert_int_equal(
-            client_post(&fixture, "/api/v1/generate", bodies[i], AUTHORIZATION, &answer), 422);
+            client_post(fixture.port, "/api/v1/generate", bodies[i], AUTHORIZATION, &answer), 422);
     }
     cr_buf_init(&deep, 65536);
     (void)cr_buf_add_str(&deep, "{\"task\":");
     for (int i = 0; i < 50000; i++)
         (void)cr_buf_add_char(&deep, '{');
     assert_int_equal(
-        client_post(&fixture, "/api/v1/execute", cr_buf_str(&deep), AUTHORIZATION, &answer), 422);
+        client_post(fixture.port, "/api/v1/execute", cr_buf_str(&deep), AUTHORIZATION, &answer),
+        422);
     assert_serves();
 }
 
@@ -352,7 +354,7 @@ static void random_bytes_harm_nothing(void **state)
     (void)state;
     for (int round = 0; round < 200; round++) {
         char noise[256];
-        int fd = client_connect(&fixture);
+        int fd = client_connect(fixture.port);
 
         for (size_t i = 0; i < sizeof(noise); i++) {
             seed ^= seed << 13;

@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "common/buf.h"
 #include "tests/harness/test.h"
+#include "tests/integration/orchestrator/http_client.h"
 #include "tests/integration/orchestrator/http_fixture.h"
 
 #include <stdio.h>
@@ -53,7 +54,7 @@ static void health_has_the_four_members_of_the_original(void **state)
 
     (void)state;
     cr_buf_init(&answer, 1 << 20);
-    assert_int_equal(client_get(&fixture, "/api/v1/health", &answer), 200);
+    assert_int_equal(client_get(fixture.port, "/api/v1/health", &answer), 200);
     root = json_of(&answer);
     assert_string_equal(text_at(root, "status"), "degraded");
     assert_true(cJSON_IsFalse(cJSON_GetObjectItem(root, "docker_available")));
@@ -70,9 +71,9 @@ static void probes_tell_alive_from_ready(void **state)
 
     (void)state;
     cr_buf_init(&answer, 1 << 20);
-    assert_int_equal(client_get(&fixture, "/livez", &answer), 200);
+    assert_int_equal(client_get(fixture.port, "/livez", &answer), 200);
     assert_string_equal(client_body(&answer), "{\"status\":\"ok\"}");
-    assert_int_equal(client_get(&fixture, "/readyz", &answer), 503);
+    assert_int_equal(client_get(fixture.port, "/readyz", &answer), 503);
     assert_has(&answer, "sandboxd does not answer");
     assert_has(&answer, "Retry-After: ");
 }
@@ -83,7 +84,7 @@ static void runtimes_without_sandboxd_are_unavailable(void **state)
 
     (void)state;
     cr_buf_init(&answer, 1 << 20);
-    assert_int_equal(client_get(&fixture, "/api/v1/runtimes", &answer), 503);
+    assert_int_equal(client_get(fixture.port, "/api/v1/runtimes", &answer), 503);
     assert_has(&answer, "\"code\":\"UNAVAILABLE\"");
 }
 
@@ -93,9 +94,9 @@ static void the_index_names_the_routes(void **state)
 
     (void)state;
     cr_buf_init(&answer, 1 << 20);
-    assert_int_equal(client_get(&fixture, "/?x=1", &answer), 200);
+    assert_int_equal(client_get(fixture.port, "/?x=1", &answer), 200);
     assert_has(&answer, "/api/v1/execute");
-    assert_int_equal(client_get(&fixture, "/docs", &answer), 404);
+    assert_int_equal(client_get(fixture.port, "/docs", &answer), 404);
     assert_has(&answer, "/api/v1/execute");
 }
 
@@ -107,7 +108,7 @@ static void every_answer_has_the_safe_headers(void **state)
     (void)state;
     cr_buf_init(&answer, 1 << 20);
     for (size_t i = 0; i < CR_ARRAY_SIZE(paths); i++) {
-        (void)client_get(&fixture, paths[i], &answer);
+        (void)client_get(fixture.port, paths[i], &answer);
         assert_has(&answer, "\r\nX-Content-Type-Options: nosniff\r\n");
         assert_has(&answer, "\r\nContent-Security-Policy: default-src 'none'");
         assert_has(&answer, "\r\nCache-Control: no-store\r\n");
@@ -123,7 +124,7 @@ static void generate_answers_the_shape_of_the_original(void **state)
 
     (void)state;
     cr_buf_init(&answer, 1 << 20);
-    assert_int_equal(client_post(&fixture, "/api/v1/generate",
+    assert_int_equal(client_post(fixture.port, "/api/v1/generate",
                                  "{\"task\":\"quick\",\"max_iterations\":3}", "", &answer),
                      200);
     root = json_of(&answer);
@@ -154,10 +155,10 @@ static void refused_runs_have_a_status_and_a_sentence(void **state)
     (void)state;
     cr_buf_init(&answer, 1 << 20);
     for (size_t i = 0; i < CR_ARRAY_SIZE(cases); i++) {
-        assert_int_equal(client_post(&fixture, "/api/v1/generate", cases[i].body, "", &answer),
+        assert_int_equal(client_post(fixture.port, "/api/v1/generate", cases[i].body, "", &answer),
                          cases[i].status);
         assert_has(&answer, cases[i].needle);
-        assert_int_equal(client_post(&fixture, "/api/v1/stream", cases[i].body, "", &answer),
+        assert_int_equal(client_post(fixture.port, "/api/v1/stream", cases[i].body, "", &answer),
                          cases[i].status);
         assert_has(&answer, cases[i].needle);
     }
@@ -168,7 +169,7 @@ static int execute(const char *code, const char *more_headers, struct cr_buf *an
     char body[128];
 
     (void)snprintf(body, sizeof(body), "{\"runtime\":\"python\",\"code\":\"%s\"}", code);
-    return client_post(&fixture, "/api/v1/execute", body, more_headers, answer);
+    return client_post(fixture.port, "/api/v1/execute", body, more_headers, answer);
 }
 
 static void execute_answers_result_and_output(void **state)
@@ -222,8 +223,8 @@ static void execute_refuses_what_is_no_request(void **state)
 
     (void)state;
     cr_buf_init(&answer, 1 << 20);
-    assert_int_equal(client_post(&fixture, "/api/v1/execute", "[1]", "", &answer), 422);
-    assert_int_equal(client_post(&fixture, "/api/v1/execute",
+    assert_int_equal(client_post(fixture.port, "/api/v1/execute", "[1]", "", &answer), 422);
+    assert_int_equal(client_post(fixture.port, "/api/v1/execute",
                                  "{\"runtime\":\"python\",\"limits\":{\"processes\":-1}}", "",
                                  &answer),
                      422);
@@ -246,13 +247,13 @@ static void head_and_options_are_answered_without_a_body(void **state)
 
     (void)state;
     cr_buf_init(&answer, 1 << 20);
-    assert_int_equal(client_request(&fixture,
+    assert_int_equal(client_request(fixture.port,
                                     "HEAD /livez HTTP/1.1\r\nHost: localhost\r\n"
                                     "Connection: close\r\n\r\n",
                                     &answer),
                      200);
     assert_string_equal(client_body(&answer), "");
-    assert_int_equal(client_request(&fixture,
+    assert_int_equal(client_request(fixture.port,
                                     "OPTIONS /api/v1/generate HTTP/1.1\r\nHost: localhost\r\n"
                                     "Connection: close\r\n\r\n",
                                     &answer),
@@ -267,9 +268,9 @@ static void wrong_methods_are_refused_with_allow(void **state)
 
     (void)state;
     cr_buf_init(&answer, 1 << 20);
-    assert_int_equal(client_get(&fixture, "/api/v1/generate", &answer), 405);
+    assert_int_equal(client_get(fixture.port, "/api/v1/generate", &answer), 405);
     assert_has(&answer, "Allow: POST, OPTIONS\r\n");
-    assert_int_equal(client_post(&fixture, "/livez", "{}", "", &answer), 405);
+    assert_int_equal(client_post(fixture.port, "/livez", "{}", "", &answer), 405);
     assert_has(&answer, "Allow: GET, HEAD, OPTIONS\r\n");
 }
 
@@ -279,7 +280,7 @@ static void requests_follow_each_other_on_one_connection(void **state)
     static const char post[] =
         "POST /api/v1/generate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Transfer-Encoding: chunked\r\n\r\n7\r\n{\"task\"\r\n9\r\n:\"quick\"}\r\n0\r\n\r\n";
-    CR_AUTO_CLOSE int fd = client_connect(&fixture);
+    CR_AUTO_CLOSE int fd = client_connect(fixture.port);
     CR_AUTO_BUF struct cr_buf answer;
 
     (void)state;

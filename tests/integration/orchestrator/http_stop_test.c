@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "tests/harness/test.h"
+#include "tests/integration/orchestrator/http_client.h"
 #include "tests/integration/orchestrator/http_fakes.h"
 #include "tests/integration/orchestrator/http_fixture.h"
 
@@ -27,7 +28,7 @@ static int start(void **state)
 
 static int open_run(const char *path)
 {
-    int fd = client_connect(&fixture);
+    int fd = client_connect(fixture.port);
     char request[256];
 
     (void)snprintf(request, sizeof(request),
@@ -63,8 +64,9 @@ static void requests_in_flight_end_by_themselves_within_the_grace(void **state)
     assert_true(eventually(two_watches_live, NULL));
     agt_http_quiesce(fixture.http);
     assert_int_equal(pthread_create(&thread, NULL, finish_runs, fixture.engine), 0);
-    assert_true(http_fixture_stop(&fixture, 5000));
+    assert_true(agt_http_stop(fixture.http, 5000));
     assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(http_fixture_stop(&fixture, 0));
     client_read_until(stream, &answer, "event: result\n");
     cr_buf_clear(&answer);
     client_read_until(generate, &answer, "HTTP/1.1 200 ");
@@ -110,7 +112,7 @@ static bool is_refused(void *user)
 
 static void a_quiescent_server_takes_no_connection_and_no_work(void **state)
 {
-    CR_AUTO_CLOSE int fd = client_connect(&fixture);
+    CR_AUTO_CLOSE int fd = client_connect(fixture.port);
     CR_AUTO_BUF struct cr_buf answer;
 
     (void)state;

@@ -3,6 +3,7 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "tests/harness/test.h"
+#include "tests/integration/orchestrator/http_client.h"
 #include "tests/integration/orchestrator/http_fakes.h"
 #include "tests/integration/orchestrator/http_fixture.h"
 
@@ -49,7 +50,7 @@ static void send_post(int fd, const char *path, const char *body, const char *mo
 static int open_stream(const char *task)
 {
     char body[128];
-    int fd = client_connect(&fixture);
+    int fd = client_connect(fixture.port);
 
     (void)snprintf(body, sizeof(body), "{\"task\":\"%s\"}", task);
     send_post(fd, "/api/v1/stream", body, "");
@@ -85,8 +86,8 @@ static void a_stream_is_complete_gapless_and_ends_with_the_result(void **state)
 
     (void)state;
     cr_buf_init(&answer, 1 << 20);
-    assert_int_equal(client_post(&fixture, "/api/v1/stream", "{\"task\":\"quick\"}", "", &answer),
-                     200);
+    assert_int_equal(
+        client_post(fixture.port, "/api/v1/stream", "{\"task\":\"quick\"}", "", &answer), 200);
     assert_non_null(strstr(cr_buf_str(&answer), "\r\nContent-Type: text/event-stream\r\n"));
     assert_non_null(strstr(cr_buf_str(&answer), "\r\nX-Accel-Buffering: no\r\n"));
     assert_non_null(strstr(cr_buf_str(&answer), "\r\nCache-Control: no-cache"));
@@ -107,7 +108,7 @@ static void http_1_0_streams_end_with_the_connection(void **state)
 
     (void)state;
     cr_buf_init(&answer, 1 << 20);
-    assert_int_equal(client_request(&fixture,
+    assert_int_equal(client_request(fixture.port,
                                     "POST /api/v1/stream HTTP/1.0\r\nHost: localhost\r\n"
                                     "Content-Type: application/json\r\nContent-Length: 16\r\n\r\n"
                                     "{\"task\":\"quick\"}",
@@ -185,7 +186,7 @@ static bool one_watch_lives(void *user)
 static void a_client_that_leaves_generate_cancels_its_run(void **state)
 {
     uint32_t before = fake_counts().runs_cancelled;
-    int fd = client_connect(&fixture);
+    int fd = client_connect(fixture.port);
 
     (void)state;
     send_post(fd, "/api/v1/generate", "{\"task\":\"hang\"}", "");
@@ -211,7 +212,7 @@ static bool one_execution_was_cancelled(void *user)
 static void leave_execution(const char *more_headers)
 {
     uint32_t before = fake_counts().executions_cancelled;
-    int fd = client_connect(&fixture);
+    int fd = client_connect(fixture.port);
 
     send_post(fd, "/api/v1/execute", "{\"runtime\":\"python\",\"code\":\"hang\"}", more_headers);
     assert_true(eventually(one_execution_lives, NULL));
@@ -234,7 +235,7 @@ static void execute_streams_on_request(void **state)
 
     (void)state;
     cr_buf_init(&answer, 1 << 20);
-    assert_int_equal(client_post(&fixture, "/api/v1/execute",
+    assert_int_equal(client_post(fixture.port, "/api/v1/execute",
                                  "{\"runtime\":\"python\",\"code\":\"ok\"}",
                                  "Accept: text/event-stream\r\n", &answer),
                      200);
@@ -251,7 +252,7 @@ static void an_execution_that_fails_midway_ends_with_an_error_event(void **state
 
     (void)state;
     cr_buf_init(&answer, 1 << 20);
-    assert_int_equal(client_post(&fixture, "/api/v1/execute",
+    assert_int_equal(client_post(fixture.port, "/api/v1/execute",
                                  "{\"runtime\":\"python\",\"code\":\"late\"}",
                                  "Accept: text/event-stream\r\n", &answer),
                      200);
@@ -270,7 +271,7 @@ static bool one_execution_ended(void *user)
 /* A reader that takes nothing until all was made: memory is bounded, and the hole is told. */
 static void a_slow_reader_of_an_execution_gets_a_gap(void **state)
 {
-    CR_AUTO_CLOSE int fd = client_connect(&fixture);
+    CR_AUTO_CLOSE int fd = client_connect(fixture.port);
     uint32_t before = fake_counts().executions_ended;
     CR_AUTO_BUF struct cr_buf answer;
     CR_AUTO_FREE char *text = NULL;
@@ -325,8 +326,8 @@ static void a_large_run_reaches_its_reader_whole(void **state)
 
     (void)state;
     cr_buf_init(&answer, (size_t)64 << 20);
-    assert_int_equal(client_post(&fixture, "/api/v1/stream", "{\"task\":\"bulk\"}", "", &answer),
-                     200);
+    assert_int_equal(
+        client_post(fixture.port, "/api/v1/stream", "{\"task\":\"bulk\"}", "", &answer), 200);
     assert_true(answer.size > (size_t)400 * 32768);
     assert_non_null(strstr(cr_buf_str(&answer), "event: result\n"));
 }

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/err.h"
+#include "orchestrator/graph/engine.h"
+#include "orchestrator/http/server.h"
+#include "rpc/channel.h"
+#include "rpc/client.h"
+#include "rpc/connection.h"
+#include "rpc/server.h"
+#include "tests/harness/doubles.h"
+#include "tests/harness/test.h"
+#include "tests/integration/orchestrator/http_client.h"
+
+#include <crisol/sandbox/v1/sandbox.pb-c.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include <sys/socket.h>
+
+/* The server as main puts it together, on doubles of the model and of sandboxd's Execute. */
+struct house {
+    struct agt_model *model;
+    struct agt_sandbox *sandbox;
+    struct agt_engine *engine;
+    struct rpc_server *server; /* sandboxd's ListRuntimes and GetCapabilities */
+    struct rpc_loop *loop;
+    struct rpc_channel *channel;
+    struct agt_http *http;
+    uint16_t port;
+};
+
+static struct house house;
+
+static void answer_capabilities(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    Crisol__Sandbox__V1__GetCapabilitiesResponse response =
+        CRISOL__SANDBOX__V1__GET_CAPABILITIES_RESPONSE__INIT;
+    char version[] = "9.9";
+
+    (void)message;
+    response.version = version;
+    response.backend = CRISOL__SANDBOX__V1__BACKEND__BACKEND_NATIVE;
+    rpc_call_finish(call, NULL, &response.base);
+}
+
+static void answer_runtimes(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    Crisol__Sandbox__V1__ListRuntimesResponse response =
+        CRISOL__SANDBOX__V1__LIST_RUNTIMES_RESPONSE__INIT;
+    Crisol__Sandbox__V1__Runtime runtime = CRISOL__SANDBOX__V1__RUNTIME__INIT;
+    Crisol__Sandbox__V1__Runtime *runtimes[] = {&runtime};
+    char name[] = "python";
+
+    (void)message;
+    runtime.name = name;
+    response.runtimes = runtimes;
+    response.n_runtimes = 1;
+    rpc_call_finish(call, NULL, &response.base);
+}
+
+static const struct rpc_method methods[] = {
+    {
+        .path = "/crisol.sandbox.v1.SandboxService/GetCapabilities",
+        .kind = RPC_UNARY,
+        .request = &crisol__sandbox__v1__get_capabilities_request__descriptor,
+        .response = &crisol__sandbox__v1__get_capabilities_response__descriptor,
+        .on_message = answer_capabilities,
+    },
+    {
+        .path = "/crisol.sandbox.v1.SandboxService/ListRuntimes",
+        .kind = RPC_UNARY,
+        .request = &crisol__sandbox__v1__list_runtimes_request__descriptor,
+        .response = &crisol__sandbox__v1__list_runtimes_response__descriptor,
+        .on_message = answer_runtimes,
+    },
+    {0},
+};
+
+static void start_sandboxd(void)
+{
+    static const struct rpc_method *const tables[] = {methods};
+    const struct rpc_server_options options = {0};
+    const struct rpc_channel_options channel_options = {.target = "test"};
+    const struct rpc_peer peer = {.is_unix = true, .uid = 1, .caller = "uid:1"};
+    struct cr_err err = CR_ERR_INIT;
+    int fds[2];
+
+    assert_int_equal(rpc_server_new(tables, 1, &options, &house.server, &err), 0);
+    assert_int_equal(rpc_server_start(house.server, &err), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    assert_int_equal(rpc_server_add_connection(house.server, fds[0], &peer, &err), 0);
+    assert_int_equal(rpc_channel_new_fd(fds[1], &channel_options, &house.channel, &err), 0);
+    assert_int_equal(rpc_loop_new(&house.loop, &err), 0);
+}
+
+static void start_house(double_model_script model, double_sandbox_script sandbox, bool has_key)
+{
+    struct cr_err err = CR_ERR_INIT;
+    struct agt_engine_options engine_options = {.retry_base_ms = 1};
+    struct agt_http_options options = {.address = "127.0.0.1:0", .is_model_configured = has_key};
+
+    house = (struct house){.model = double_model_new(model, NULL),
+                           .sandbox = double_sandbox_new(sandbox, NULL)};
+    double_model_set_configured(house.model, has_key);
+    start_sandboxd();
+    engine_options.model = house.model;
+    engine_options.sandbox = house.sandbox;
+    assert_int_equal(agt_engine_new(&engine_options, &house.engine, &err), 0);
+    options.engine = house.engine;
+    options.sandbox = house.sandbox;
+    options.loop = house.loop;
+    options.channel = house.channel;
+    assert_int_equal(agt_http_new(&options, &house.http, &err), 0);
+    assert_int_equal(agt_http_start(house.http, &err), 0);
+    house.port = agt_http_port(house.http);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    start_house(NULL, NULL, true);
+    return 0;
+}
+
+static int start_without_key(void **state)
+{
+    (void)state;
+    start_house(NULL, NULL, false);
+    return 0;
+}
+
+static void hold(void *user, const struct agt_model_request *request, struct double_answer *answer)
+{
+    (void)user;
+    (void)request;
+    answer->is_held = true;
+}
+
+static int start_held(void **state)
+{
+    (void)state;
+    start_house(hold, NULL, true);
+    return 0;
+}
+
+static void fail_tests(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                       struct double_execution *execution)
+{
+    (void)user;
+    (void)request;
+    execution->exit_code = 1;
+    execution->failed = 1;
+    execution->passed = 2;
+}
+
+static int start_failing(void **state)
+{
+    (void)state;
+    start_house(NULL, fail_tests, true);
+    return 0;
+}
+
+/* In the order of main: whoever calls goes before who is called. */
+static int stop(void **state)
+{
+    bool is_clean = agt_http_stop(house.http, 1000);
+
+    (void)state;
+    agt_http_free(house.http);
+    agt_engine_free(house.engine);
+    rpc_loop_free(house.loop);
+    rpc_channel_free(house.channel);
+    (void)rpc_server_drain(house.server, 1000);
+    rpc_server_free(house.server);
+    house.sandbox->ops->free(house.sandbox);
+    house.model->ops->free(house.model);
+    return is_clean ? 0 : -1;
+}
+
+static cJSON *json_of(const struct cr_buf *answer)
+{
+    cJSON *root = cJSON_Parse(client_body(answer));
+
+    if (!root)
+        fail_msg("no JSON: %s", cr_buf_str(answer));
+    return root;
+}
+
+static const char *text_at(const cJSON *root, const char *name)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, name));
+}
+
+static void health_asks_sandboxd(void **state)
+{
+    CR_AUTO_BUF struct cr_buf answer;
+    cJSON *root;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    assert_int_equal(client_get(house.port, "/api/v1/health", &answer), 200);
+    root = json_of(&answer);
+    assert_string_equal(text_at(root, "status"), "healthy");
+    assert_string_equal(text_at(root, "backend"), "native");
+    assert_string_equal(text_at(root, "sandbox_version"), "9.9");
+    assert_true(cJSON_IsTrue(cJSON_GetObjectItem(root, "sandbox_available")));
+    assert_true(cJSON_IsFalse(cJSON_GetObjectItem(root, "docker_available")));
+    cJSON_Delete(root);
+    assert_int_equal(client_get(house.port, "/readyz", &answer), 200);
+}
+
+static void runtimes_come_from_sandboxd(void **state)
+{
+    CR_AUTO_BUF struct cr_buf answer;
+    cJSON *root;
+    cJSON *first;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    assert_int_equal(client_get(house.port, "/api/v1/runtimes", &answer), 200);
+    root = json_of(&answer);
+    first = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "runtimes"), 0);
+    assert_string_equal(text_at(first, "name"), "python");
+    assert_true(cJSON_IsFalse(cJSON_GetObjectItem(first, "has_test_report")));
+    cJSON_Delete(root);
+}
+
+static void a_task_becomes_code(void **state)
+{
+    CR_AUTO_BUF struct cr_buf answer;
+    cJSON *root;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    assert_int_equal(
+        client_post(house.port, "/api/v1/generate", "{\"task\":\"a cache\"}", "", &answer), 200);
+    root = json_of(&answer);
+    assert_string_equal(text_at(root, "task"), "a cache");
+    assert_string_equal(text_at(root, "status"), "SUCCESS");
+    assert_int_equal(cJSON_GetObjectItem(root, "iterations")->valueint, 1);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(root, "files")), 2);
+    assert_string_equal(text_at(cJSON_GetObjectItem(root, "verification"), "level"), "EVIDENCE");
+    assert_true(cJSON_IsTrue(
+        cJSON_GetObjectItem(cJSON_GetObjectItem(root, "execution_result"), "success")));
+    assert_int_equal(strlen(text_at(root, "run_id")), 32);
+    cJSON_Delete(root);
+}
+
+static void a_run_that_fails_is_an_answer(void **state)
+{
+    CR_AUTO_BUF struct cr_buf answer;
+    cJSON *root;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    assert_int_equal(client_post(house.port, "/api/v1/generate",
+                                 "{\"task\":\"a cache\",\"max_iterations\":1}", "", &answer),
+                     200);
+    root = json_of(&answer);
+    assert_string_equal(text_at(root, "status"), "FAILED");
+    assert_string_equal(text_at(root, "cause"), "MAX_ITERATIONS");
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(root, "error_history")), 1);
+    assert_int_equal(
+        cJSON_GetObjectItem(cJSON_GetObjectItem(root, "execution_result"), "exit_code")->valueint,
+        1);
+    cJSON_Delete(root);
+}
+
+/* Ids count from 1 without a gap up to the result, which is last. */
+static void a_stream_numbers_every_state_event(void **state)
+{
+    CR_AUTO_BUF struct cr_buf answer;
+    const char *at;
+    long expected = 1;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    assert_int_equal(
+        client_post(house.port, "/api/v1/stream", "{\"task\":\"a cache\"}", "", &answer), 200);
+    at = cr_buf_str(&answer);
+    for (at = strstr(at, "\nid: "); at; at = strstr(at + 1, "\nid: "))
+        assert_int_equal(strtol(at + 5, NULL, 10), expected++);
+    assert_true(expected > 10);
+    assert_non_null(strstr(cr_buf_str(&answer), "id: 1\nevent: run_started\n"));
+    at = strstr(cr_buf_str(&answer), "\nevent: result\n");
+    assert_non_null(at);
+    assert_null(strstr(at + 1, "\nevent: "));
+}
+
+static void the_engine_s_limits_become_422(void **state)
+{
+    static const char *const bodies[] = {
+        "{\"task\":\"x\",\"max_iterations\":99}",
+        "{\"task\":\"x\",\"max_iterations\":-1}",
+        "{\"task\":\"  \"}",
+        "{\"task\":\"x\",\"model\":\"../x\"}",
+    };
+    CR_AUTO_BUF struct cr_buf answer;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    for (size_t i = 0; i < CR_ARRAY_SIZE(bodies); i++) {
+        if (client_post(house.port, "/api/v1/generate", bodies[i], "", &answer) != 422)
+            fail_msg("%s is answered %s", bodies[i], cr_buf_str(&answer));
+        assert_non_null(strstr(client_body(&answer), "{\"detail\":[{\"loc\":[\"body\",\""));
+    }
+}
+
+static void a_missing_key_is_explained(void **state)
+{
+    CR_AUTO_BUF struct cr_buf answer;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    assert_int_equal(client_post(house.port, "/api/v1/generate", "{\"task\":\"x\"}", "", &answer),
+                     503);
+    assert_non_null(strstr(client_body(&answer), "\"code\":\"FAILED_PRECONDITION\""));
+    assert_int_equal(client_post(house.port, "/api/v1/execute",
+                                 "{\"runtime\":\"pytest\",\"files\":[]}", "", &answer),
+                     200);
+    assert_int_equal(client_get(house.port, "/api/v1/health", &answer), 200);
+    assert_non_null(strstr(client_body(&answer), "\"status\":\"degraded\""));
+}
+
+static bool one_model_call_lives(void *user)
+{
+    (void)user;
+    return double_model_live_calls(house.model) == 1;
+}
+
+static bool nothing_lives(void *user)
+{
+    (void)user;
+    return double_model_live_calls(house.model) == 0 && agt_engine_live_runs(house.engine) == 0 &&
+           agt_http_connections(house.http) == 0;
+}
+
+static void a_client_that_leaves_stops_the_model_call(void **state)
+{
+    static const char *const paths[] = {"/api/v1/generate", "/api/v1/stream"};
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(paths); i++) {
+        int fd = client_connect(house.port);
+        char request[256];
+
+        (void)snprintf(request, sizeof(request),
+                       "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                       "Content-Length: 12\r\n\r\n{\"task\":\"x\"}",
+                       paths[i]);
+        client_send_str(fd, request);
+        assert_true(eventually(one_model_call_lives, NULL));
+        assert_int_equal(close(fd), 0);
+        assert_true(eventually(nothing_lives, NULL));
+    }
+}
+
+static int group_init(void **state)
+{
+    (void)state;
+    rpc_init();
+    return 0;
+}
+
+static int group_fini(void **state)
+{
+    (void)state;
+    rpc_fini();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(health_asks_sandboxd, start, stop),
+        cmocka_unit_test_setup_teardown(runtimes_come_from_sandboxd, start, stop),
+        cmocka_unit_test_setup_teardown(a_task_becomes_code, start, stop),
+        cmocka_unit_test_setup_teardown(a_run_that_fails_is_an_answer, start_failing, stop),
+        cmocka_unit_test_setup_teardown(a_stream_numbers_every_state_event, start, stop),
+        cmocka_unit_test_setup_teardown(the_engine_s_limits_become_422, start, stop),
+        cmocka_unit_test_setup_teardown(a_missing_key_is_explained, start_without_key, stop),
+        cmocka_unit_test_setup_teardown(a_client_that_leaves_stops_the_model_call, start_held,
+                                        stop),
+    };
+
+    return cmocka_run_group_tests(tests, group_init, group_fini);
+}
