@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/service/agent.h"
+
+#include "crisol/agent/v1/agent.pb-c.h"
+#include "orchestrator/service/describe.h"
+#include "orchestrator/service/exchange.h"
+#include "rpc/server.h"
+#include "rpc/status.h"
+
+#define METHOD(name) "/crisol.agent.v1.AgentService/" name
+
+static void on_generate(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    const Crisol__Agent__V1__GenerateRequest *request = (const void *)message;
+    struct agt_ask ask = {
+        .task = request->task,
+        .max_iterations = request->max_iterations,
+        .model = request->model,
+        .limits = request->sandbox_limits,
+        .is_stream = false,
+    };
+
+    agt_exchange_start(call, &ask);
+}
+
+static void on_generate_stream(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    const Crisol__Agent__V1__GenerateStreamRequest *request = (const void *)message;
+    struct agt_ask ask = {
+        .task = request->task,
+        .max_iterations = request->max_iterations,
+        .model = request->model,
+        .limits = request->sandbox_limits,
+        .is_stream = true,
+    };
+
+    agt_exchange_start(call, &ask);
+}
+
+static void refuse(struct rpc_call *call, const char *name)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    rpc_status_set(&status, RPC_UNIMPLEMENTED,
+                   "%s is not implemented in this version; Generate and GenerateStream are", name);
+    rpc_call_finish(call, &status, NULL);
+}
+
+static void on_submit_run(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    (void)message;
+    refuse(call, "SubmitRun");
+}
+
+static void on_get_run(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    (void)message;
+    refuse(call, "GetRun");
+}
+
+static void on_list_runs(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    (void)message;
+    refuse(call, "ListRuns");
+}
+
+static void on_watch_run(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    (void)message;
+    refuse(call, "WatchRun");
+}
+
+static void on_cancel_run(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    (void)message;
+    refuse(call, "CancelRun");
+}
+
+static void on_resume_run(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    (void)message;
+    refuse(call, "ResumeRun");
+}
+
+static void on_fork_run(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    (void)message;
+    refuse(call, "ForkRun");
+}
+
+static void on_list_models(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    (void)message;
+    refuse(call, "ListModels");
+}
+
+const struct rpc_method agt_service_methods[] = {
+    {
+        .path = METHOD("Generate"),
+        .kind = RPC_UNARY,
+        .request = &crisol__agent__v1__generate_request__descriptor,
+        .response = &crisol__agent__v1__generate_response__descriptor,
+        .on_message = on_generate,
+        .on_wake = agt_exchange_pump,
+        .on_cancel = agt_exchange_cancel,
+        .on_free = agt_exchange_free,
+    },
+    {
+        .path = METHOD("GenerateStream"),
+        .kind = RPC_SERVER_STREAM,
+        .request = &crisol__agent__v1__generate_stream_request__descriptor,
+        .response = &crisol__agent__v1__generate_stream_response__descriptor,
+        .on_message = on_generate_stream,
+        .on_writable = agt_exchange_pump,
+        .on_wake = agt_exchange_pump,
+        .on_cancel = agt_exchange_cancel,
+        .on_free = agt_exchange_free,
+    },
+    {
+        .path = METHOD("DescribeGraph"),
+        .kind = RPC_UNARY,
+        .request = &crisol__agent__v1__describe_graph_request__descriptor,
+        .response = &crisol__agent__v1__describe_graph_response__descriptor,
+        .on_message = agt_describe_graph,
+    },
+    {
+        .path = METHOD("SubmitRun"),
+        .kind = RPC_UNARY,
+        .request = &crisol__agent__v1__submit_run_request__descriptor,
+        .response = &crisol__agent__v1__submit_run_response__descriptor,
+        .on_message = on_submit_run,
+    },
+    {
+        .path = METHOD("GetRun"),
+        .kind = RPC_UNARY,
+        .request = &crisol__agent__v1__get_run_request__descriptor,
+        .response = &crisol__agent__v1__get_run_response__descriptor,
+        .on_message = on_get_run,
+    },
+    {
+        .path = METHOD("ListRuns"),
+        .kind = RPC_UNARY,
+        .request = &crisol__agent__v1__list_runs_request__descriptor,
+        .response = &crisol__agent__v1__list_runs_response__descriptor,
+        .on_message = on_list_runs,
+    },
+    {
+        .path = METHOD("WatchRun"),
+        .kind = RPC_SERVER_STREAM,
+        .request = &crisol__agent__v1__watch_run_request__descriptor,
+        .response = &crisol__agent__v1__watch_run_response__descriptor,
+        .on_message = on_watch_run,
+    },
+    {
+        .path = METHOD("CancelRun"),
+        .kind = RPC_UNARY,
+        .request = &crisol__agent__v1__cancel_run_request__descriptor,
+        .response = &crisol__agent__v1__cancel_run_response__descriptor,
+        .on_message = on_cancel_run,
+    },
+    {
+        .path = METHOD("ResumeRun"),
+        .kind = RPC_SERVER_STREAM,
+        .request = &crisol__agent__v1__resume_run_request__descriptor,
+        .response = &crisol__agent__v1__resume_run_response__descriptor,
+        .on_message = on_resume_run,
+    },
+    {
+        .path = METHOD("ForkRun"),
+        .kind = RPC_UNARY,
+        .request = &crisol__agent__v1__fork_run_request__descriptor,
+        .response = &crisol__agent__v1__fork_run_response__descriptor,
+        .on_message = on_fork_run,
+    },
+    {
+        .path = METHOD("ListModels"),
+        .kind = RPC_UNARY,
+        .request = &crisol__agent__v1__list_models_request__descriptor,
+        .response = &crisol__agent__v1__list_models_response__descriptor,
+        .on_message = on_list_models,
+    },
+    {.path = NULL},
+};

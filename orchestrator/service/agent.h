@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+struct agt_engine;
+struct rpc_method;
+
+/* What the handlers of AgentService need: the context of the rpc_server. */
+struct agt_service {
+    struct agt_engine *engine; /* borrowed; outlives the server */
+};
+
+/* crisol.agent.v1.AgentService, for rpc_server_new(). */
+extern const struct rpc_method agt_service_methods[];

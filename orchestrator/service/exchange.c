@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/service/exchange.h"
+
+#include "common/auto.h"
+#include "common/err.h"
+#include "crisol/agent/v1/agent.pb-c.h"
+#include "orchestrator/graph/engine.h"
+#include "orchestrator/service/agent.h"
+#include "rpc/server.h"
+#include "rpc/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes of a field header with its length, at most. */
+#define HEADER_MAX 8
+
+struct exchange {
+    struct agt_run *run;     /* a reference */
+    struct agt_watch *watch; /* NULL once the call has been answered */
+    bool is_stream;
+};
+
+static void on_notify(void *user)
+{
+    rpc_call_wake(user);
+}
+
+/* Ends the call. The watch holds a reference to the call, so it goes first of all. */
+static void answer(struct rpc_call *call, const struct rpc_status *status,
+                   const ProtobufCMessage *last)
+{
+    struct exchange *exchange = rpc_call_user(call);
+
+    rpc_call_finish(call, status, last);
+    if (exchange->watch) {
+        exchange->watch = agt_watch_free(exchange->watch);
+        (void)rpc_call_unref(call);
+    }
+}
+
+static void answer_error(struct rpc_call *call, enum rpc_code code, const char *message)
+{
+    struct exchange *exchange = rpc_call_user(call);
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    agt_run_cancel(exchange->run);
+    rpc_status_set(&status, code, "%s", message);
+    answer(call, &status, NULL);
+}
+
+static int start_run(struct rpc_call *call, const struct agt_ask *ask, struct exchange *exchange,
+                     struct rpc_status *status)
+{
+    const struct agt_service *service = rpc_call_context(call);
+    CR_AUTO_FREE uint8_t *limits = NULL;
+    struct agt_run_spec spec = {
+        .task = ask->task,
+        .max_iterations = ask->max_iterations,
+        .model = ask->model,
+    };
+
+    if (ask->limits) {
+        spec.sandbox_limits_size = crisol__sandbox__v1__limits__get_packed_size(ask->limits);
+        limits = malloc(spec.sandbox_limits_size + 1);
+        if (!limits) {
+            rpc_status_set(status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
+            return -ENOMEM;
+        }
+        (void)crisol__sandbox__v1__limits__pack(ask->limits, limits);
+        spec.sandbox_limits = limits;
+    }
+    return agt_engine_start(service->engine, &spec, &exchange->run, status);
+}
+
+void agt_exchange_start(struct rpc_call *call, const struct agt_ask *ask)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct exchange *exchange = calloc(1, sizeof(*exchange));
+
+    if (!exchange) {
+        rpc_status_set(&status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
+        rpc_call_finish(call, &status, NULL);
+        return;
+    }
+    rpc_call_set_user(call, exchange); /* agt_exchange_free() has it from here on */
+    exchange->is_stream = ask->is_stream;
+    if (start_run(call, ask, exchange, &status) < 0) {
+        rpc_call_finish(call, &status, NULL);
+        return;
+    }
+    if (agt_watch_new(exchange->run, 0, on_notify, call, &exchange->watch) < 0) {
+        answer_error(call, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
+        return;
+    }
+    (void)rpc_call_ref(call);
+    agt_exchange_pump(call);
+}
+
+static size_t put_varint(uint8_t *at, uint32_t value)
+{
+    size_t size = 0;
+
+    for (; value >= 0x80; value >>= 7)
+        at[size++] = (uint8_t)(value | 0x80);
+    at[size++] = (uint8_t)value;
+    return size;
+}
+
+/*
+ * GenerateStreamResponse is one field, number 1, with the event: its packed
+ * form is that of the event behind a header, so nothing is unpacked.
+ */
+static bool send_event(struct rpc_call *call, const struct agt_event *event)
+{
+    CR_AUTO_FREE uint8_t *packed = malloc(HEADER_MAX + (size_t)event->size);
+    size_t size = 0;
+
+    if (!packed)
+        return false;
+    packed[size++] = 1 << 3 | 2; /* field 1, length-delimited */
+    size += put_varint(packed + size, event->size);
+    memcpy(packed + size, event->packed, event->size);
+    return rpc_call_send_packed(call, packed, size + event->size);
+}
+
+static void answer_result(struct rpc_call *call, const struct agt_event *last)
+{
+    Crisol__Agent__V1__GenerateResponse response = CRISOL__AGENT__V1__GENERATE_RESPONSE__INIT;
+    Crisol__Agent__V1__RunEvent *event =
+        crisol__agent__v1__run_event__unpack(NULL, last->size, last->packed);
+
+    if (!event) {
+        answer_error(call, RPC_RESOURCE_EXHAUSTED, "no memory for the result of the run");
+        return;
+    }
+    response.result = event->result;
+    answer(call, NULL, &response.base);
+    crisol__agent__v1__run_event__free_unpacked(event, NULL);
+}
+
+/* Handles one event. False when the call has been answered. */
+static bool pass_on(struct rpc_call *call, const struct agt_event *event)
+{
+    const struct exchange *exchange = rpc_call_user(call);
+
+    if (!exchange->is_stream) {
+        if (event->is_last)
+            answer_result(call, event);
+        return !event->is_last;
+    }
+    if (!send_event(call, event)) {
+        answer_error(call, RPC_RESOURCE_EXHAUSTED, "no memory for an event of the run");
+        return false;
+    }
+    if (event->is_last)
+        answer(call, NULL, NULL); /* follows the event that is on its way */
+    return !event->is_last;
+}
+
+void agt_exchange_pump(struct rpc_call *call)
+{
+    struct exchange *exchange = rpc_call_user(call);
+    bool goes_on = exchange && exchange->watch;
+
+    while (goes_on && rpc_call_can_send(call)) {
+        struct agt_event *event = NULL;
+        int r = agt_watch_next(exchange->watch, &event);
+
+        if (r == 0)
+            return; /* on_notify() will wake the call */
+        if (r < 0) {
+            answer_error(call, RPC_INTERNAL, "the run ended without a result");
+            return;
+        }
+        goes_on = pass_on(call, event);
+        (void)agt_event_unref(event);
+    }
+}
+
+void agt_exchange_cancel(struct rpc_call *call)
+{
+    struct exchange *exchange = rpc_call_user(call);
+
+    if (!exchange || !exchange->run)
+        return;
+    agt_run_cancel(exchange->run);
+    if (exchange->watch) {
+        exchange->watch = agt_watch_free(exchange->watch);
+        (void)rpc_call_unref(call);
+    }
+}
+
+void agt_exchange_free(struct rpc_call *call)
+{
+    struct exchange *exchange = rpc_call_user(call);
+
+    if (!exchange)
+        return;
+    (void)agt_run_unref(exchange->run);
+    free(exchange);
+    rpc_call_set_user(call, NULL);
+}
