@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "rpc/server.h"
+
 struct agt_engine;
-struct rpc_method;
 
 /* What the handlers of AgentService need: the context of the rpc_server. */
 struct agt_service {

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cr_err;
+
+/* The settings of the orchestrator. The strings are owned. */
+struct agt_config {
+    char *listen;        /* gRPC: "host:port" or "unix:/path" */
+    char *http;          /* REST and SSE: "host:port"; "": none */
+    char *http_hosts;    /* further Host names; NULL: none */
+    char *sandbox;       /* target of sandboxd */
+    char *api_key;       /* secret; NULL: none */
+    char *model;         /* default model */
+    char *base_url;      /* NULL: the public endpoint */
+    char *ca_file;       /* NULL: the system's */
+    uint64_t user;       /* uid to become when started as root; 0: stay */
+    uint64_t max_runs;   /* live runs */
+    uint64_t run_time_s; /* wall clock of a run */
+    uint64_t grace_ms;   /* for live runs at the end */
+    char *log_level;
+    char *log_format;
+};
+
+/* Returns as cr_config_load(). */
+int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_err *err);
+
+/* Frees everything; the key is wiped. */
+void agt_config_done(struct agt_config *config);
+
+/* Logs every setting at info, the key masked. */
+void agt_config_log(const struct agt_config *config);
+
+/* Sets up logging as the settings say. -EINVAL names a bad one. */
+int agt_config_start_log(const struct agt_config *config, struct cr_err *err);

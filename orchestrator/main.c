@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/err.h"
+#include "common/log.h"
+#include "orchestrator/config.h"
+#include "orchestrator/process.h"
+#include "orchestrator/stack.h"
+
+#include <stdlib.h>
+
+static int serve(const struct agt_config *config, const sigset_t *signals, struct cr_err *err)
+{
+    struct agt_stack *stack = NULL;
+    int received;
+    int r;
+
+    r = agt_stack_up(config, &stack, err);
+    if (r < 0)
+        return r;
+    agt_stack_log_ready(stack, config);
+    received = agt_process_wait(signals);
+    cr_log_info("stopping signal=%d grace_ms=%llu", received, (unsigned long long)config->grace_ms);
+    agt_stack_drain(stack, (int)config->grace_ms);
+    (void)agt_stack_down(stack);
+    cr_log_info("stopped");
+    return 0;
+}
+
+static int run(struct agt_config *config, struct cr_err *err)
+{
+    sigset_t signals;
+    int r;
+
+    r = agt_config_start_log(config, err);
+    if (r == 0)
+        r = agt_process_confine((uint32_t)config->user, err);
+    if (r == 0)
+        r = agt_process_block_signals(&signals, err);
+    if (r < 0)
+        return r;
+    agt_process_wipe_environment("GEMINI_API_KEY");
+    agt_process_raise_files();
+    agt_config_log(config);
+    return serve(config, &signals, err);
+}
+
+int main(int argc, char **argv)
+{
+    struct agt_config config = {.listen = NULL};
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    cr_log_setup("orchestrator", CR_LOG_INFO, CR_LOG_TEXT);
+    r = agt_config_load(argc, argv, &config, &err);
+    if (r == 0)
+        r = run(&config, &err);
+    agt_config_done(&config);
+    if (r < 0)
+        cr_log_error("cannot serve: %s", err.text);
+    return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

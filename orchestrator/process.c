@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/process.h"
+
+#include "common/err.h"
+#include "common/log.h"
+
+#include <grp.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+int agt_process_block_signals(sigset_t *ret_signals, struct cr_err *err)
+{
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    int error;
+
+    (void)sigemptyset(ret_signals);
+    (void)sigaddset(ret_signals, SIGTERM);
+    (void)sigaddset(ret_signals, SIGINT);
+    error = pthread_sigmask(SIG_BLOCK, ret_signals, NULL);
+    if (error)
+        return cr_err_sys(err, error, "block SIGTERM and SIGINT");
+    if (sigaction(SIGPIPE, &ignore, NULL) < 0)
+        return cr_err_sys(err, errno, "ignore SIGPIPE");
+    return 0;
+}
+
+static int become(uint32_t uid, struct cr_err *err)
+{
+    if (setgroups(0, NULL) < 0)
+        return cr_err_sys(err, errno, "give up the supplementary groups");
+    if (setresgid(uid, uid, uid) < 0)
+        return cr_err_sys(err, errno, "become group %u", uid);
+    if (setresuid(uid, uid, uid) < 0)
+        return cr_err_sys(err, errno, "become user %u", uid);
+    /* A process that can come back has not dropped anything. */
+    if (setresuid(0, 0, 0) == 0)
+        return cr_err_set(err, EPERM, "user %u could become root again", uid);
+    return 0;
+}
+
+int agt_process_confine(uint32_t uid, struct cr_err *err)
+{
+    const struct rlimit no_core = {0, 0};
+
+    if (uid != 0 && geteuid() == 0) {
+        int r = become(uid, err);
+
+        if (r < 0)
+            return r;
+    }
+    if (geteuid() == 0)
+        cr_log_warn("running as root, which nothing here needs; --user=UID drops it");
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return cr_err_sys(err, errno, "set no_new_privs");
+    /* After setresuid(2), which sets it anew. The key is in this memory. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        return cr_err_sys(err, errno, "become undumpable");
+    if (setrlimit(RLIMIT_CORE, &no_core) < 0)
+        return cr_err_sys(err, errno, "switch off core dumps");
+    return 0;
+}
+
+void agt_process_wipe_environment(const char *name)
+{
+    char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe): before the first thread */
+
+    if (!value)
+        return;
+    explicit_bzero(value, strlen(value));
+    (void)unsetenv(name); /* NOLINT(concurrency-mt-unsafe): before the first thread */
+}
+
+void agt_process_raise_files(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return;
+    files.rlim_cur = files.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+        cr_log_warn("cannot raise the limit of open files, ignoring");
+}
+
+int agt_process_wait(const sigset_t *signals)
+{
+    int received = 0;
+
+    while (sigwait(signals, &received) != 0)
+        ;
+    (void)pthread_sigmask(SIG_UNBLOCK, signals, NULL);
+    return received;
+}

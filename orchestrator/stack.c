@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/stack.h"
+
+#include "common/err.h"
+#include "common/log.h"
+#include "orchestrator/config.h"
+#include "orchestrator/graph/engine.h"
+#include "orchestrator/http/server.h"
+#include "orchestrator/model/model.h"
+#include "orchestrator/sandbox/sandbox.h"
+#include "orchestrator/service/agent.h"
+#include "proto/descriptor_set.h"
+#include "rpc/client.h"
+#include "rpc/listener.h"
+#include "rpc/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* For calls and streams that end, or are cut off, after the runs have. */
+#define TAIL_GRACE_MS 2000
+/* Calls beside those that have a run. */
+#define SPARE_CALLS 256
+
+struct agt_stack {
+    struct agt_model *model;
+    bool has_rpc;
+    struct rpc_channel *channel;
+    struct rpc_loop *loop;
+    struct agt_sandbox *sandbox;
+    struct agt_engine *engine;
+    struct agt_http *http;
+    struct agt_service service;
+    struct rpc_server *server;
+    struct rpc_listener *listener;
+};
+
+static int make_model(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
+{
+    const struct agt_gemini_options options = {
+        .api_key = config->api_key,
+        .base_url = config->base_url,
+        .model = config->model,
+        .ca_file = config->ca_file,
+    };
+    int r = agt_gemini_new(&options, &stack->model, err);
+
+    return r < 0 ? cr_err_wrap(err, "set up the model client") : 0;
+}
+
+static int make_sandbox(struct agt_stack *stack, const struct agt_config *config,
+                        struct cr_err *err)
+{
+    const struct rpc_channel_options options = {.target = config->sandbox};
+    int r;
+
+    rpc_init();
+    stack->has_rpc = true;
+    r = rpc_channel_new(&options, &stack->channel, err);
+    if (r == 0)
+        r = rpc_loop_new(&stack->loop, err);
+    if (r == 0)
+        r = agt_sandbox_client_new(stack->loop, stack->channel, &stack->sandbox, err);
+    return r < 0 ? cr_err_wrap(err, "set up the client of sandboxd") : 0;
+}
+
+static int make_engine(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
+{
+    const struct agt_engine_options options = {
+        .model = stack->model,
+        .sandbox = stack->sandbox,
+        .max_runs = (uint32_t)config->max_runs,
+        .run_timeout_ms = (uint32_t)config->run_time_s * 1000,
+    };
+    int r = agt_engine_new(&options, &stack->engine, err);
+
+    return r < 0 ? cr_err_wrap(err, "set up the engine") : 0;
+}
+
+static int make_http(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
+{
+    const struct agt_http_options options = {
+        .address = config->http,
+        .engine = stack->engine,
+        .sandbox = stack->sandbox,
+        .loop = stack->loop,
+        .channel = stack->channel,
+        .is_model_configured = stack->model->ops->is_configured(stack->model),
+        .allowed_hosts = config->http_hosts,
+    };
+    int r;
+
+    if (!config->http || config->http[0] == '\0')
+        return 0;
+    r = agt_http_new(&options, &stack->http, err);
+    return r < 0 ? cr_err_wrap(err, "set up HTTP on '%s'", config->http) : 0;
+}
+
+static int make_server(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
+{
+    const struct rpc_method *const tables[] = {agt_service_methods};
+    const struct rpc_listener_options listener_options = {.max_connections = 0};
+    const struct rpc_server_options options = {
+        .context = &stack->service,
+        .max_calls = (uint32_t)config->max_runs + SPARE_CALLS,
+        .descriptor_set = crisol_descriptor_set,
+        .descriptor_set_size = (size_t)(crisol_descriptor_set_end - crisol_descriptor_set),
+    };
+    int r;
+
+    stack->service.engine = stack->engine;
+    r = rpc_server_new(tables, 1, &options, &stack->server, err);
+    if (r == 0)
+        r = rpc_listener_new(stack->server, &listener_options, &stack->listener, err);
+    if (r == 0)
+        r = rpc_listener_add(stack->listener, config->listen, err);
+    return r < 0 ? cr_err_wrap(err, "set up gRPC on '%s'", config->listen) : 0;
+}
+
+/* Every address is taken and everything is there: now let the callers in. */
+static int start(struct agt_stack *stack, struct cr_err *err)
+{
+    int r = rpc_server_start(stack->server, err);
+
+    if (r == 0 && stack->http)
+        r = agt_http_start(stack->http, err);
+    if (r == 0)
+        r = rpc_listener_start(stack->listener, err);
+    if (r < 0)
+        return cr_err_wrap(err, "start serving");
+    /* Neither sandboxd nor the model counts: without them runs end with a cause. */
+    rpc_server_set_serving(stack->server, "", true);
+    rpc_server_set_serving(stack->server, "crisol.agent.v1.AgentService", true);
+    return 0;
+}
+
+int agt_stack_up(const struct agt_config *config, struct agt_stack **ret_stack, struct cr_err *err)
+{
+    struct agt_stack *stack = calloc(1, sizeof(*stack));
+    int r;
+
+    if (!stack)
+        return cr_err_set(err, ENOMEM, "out of memory");
+    r = make_model(stack, config, err);
+    if (r == 0)
+        r = make_sandbox(stack, config, err);
+    if (r == 0)
+        r = make_engine(stack, config, err);
+    if (r == 0)
+        r = make_http(stack, config, err);
+    if (r == 0)
+        r = make_server(stack, config, err);
+    if (r == 0)
+        r = start(stack, err);
+    if (r < 0) {
+        (void)agt_stack_down(stack);
+        return r;
+    }
+    *ret_stack = stack;
+    return 0;
+}
+
+void agt_stack_log_ready(const struct agt_stack *stack, const struct agt_config *config)
+{
+    if (!stack->model->ops->is_configured(stack->model))
+        cr_log_warn("%s Until then runs are refused; everything else works.",
+                    agt_gemini_no_key_help);
+    cr_log_info("ready listen=%s grpc_port=%u http=%s http_port=%u sandbox=%s model=%s",
+                config->listen, rpc_listener_port(stack->listener, 0),
+                stack->http ? config->http : "none", stack->http ? agt_http_port(stack->http) : 0,
+                config->sandbox, stack->model->ops->default_model(stack->model));
+}
+
+void agt_stack_drain(struct agt_stack *stack, int grace_ms)
+{
+    rpc_server_set_serving(stack->server, "crisol.agent.v1.AgentService", false);
+    rpc_server_set_serving(stack->server, "", false);
+    if (stack->http)
+        agt_http_quiesce(stack->http);
+    rpc_listener_stop(stack->listener);
+    if (!agt_engine_drain(stack->engine, grace_ms))
+        cr_log_warn("runs did not end in time, cancelling runs=%u",
+                    agt_engine_live_runs(stack->engine));
+    (void)rpc_server_drain(stack->server, TAIL_GRACE_MS);
+    if (stack->http)
+        (void)agt_http_stop(stack->http, TAIL_GRACE_MS);
+}
+
+struct agt_stack *agt_stack_down(struct agt_stack *stack)
+{
+    if (!stack)
+        return NULL;
+    if (stack->listener)
+        rpc_listener_stop(stack->listener);
+    if (stack->server)
+        (void)rpc_server_drain(stack->server, 0);
+    (void)rpc_listener_free(stack->listener);
+    (void)rpc_server_free(stack->server);
+    (void)agt_http_free(stack->http);
+    (void)agt_engine_free(stack->engine); /* waits for every model and sandbox call */
+    if (stack->sandbox)
+        stack->sandbox->ops->free(stack->sandbox);
+    (void)rpc_loop_free(stack->loop);
+    (void)rpc_channel_free(stack->channel);
+    if (stack->model)
+        stack->model->ops->free(stack->model);
+    if (stack->has_rpc)
+        rpc_fini();
+    free(stack);
+    return NULL;
+}

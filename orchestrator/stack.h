@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+struct agt_config;
+struct cr_err;
+
+/*
+ * Everything that serves, in the order in which it stands on each other:
+ * model, sandbox client, engine, HTTP server, gRPC server, listener.
+ */
+struct agt_stack;
+
+/* Builds and starts all of it; on failure nothing is left. */
+int agt_stack_up(const struct agt_config *config, struct agt_stack **ret_stack, struct cr_err *err);
+
+/* Logs where it serves. */
+void agt_stack_log_ready(const struct agt_stack *stack, const struct agt_config *config);
+
+/* Takes no more requests and waits up to `grace_ms` for the runs. */
+void agt_stack_drain(struct agt_stack *stack, int grace_ms);
+
+/* Ends all of it, in the opposite order. NULL is allowed; returns NULL. */
+struct agt_stack *agt_stack_down(struct agt_stack *stack);
