@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Control groups of v1 and v2, on ordinary files in a folder of the test. */
+#include "common/auto.h"
+#include "common/err.h"
+#include "sandboxd/native/cgroup.h"
+#include "sandboxd/wire/msg.h"
+#include "tests/harness/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/stat.h>
+
+static const struct sbx_limits limits = {{
+    [SBX_LIMIT_MEMORY] = (64U << 20) + 5, /* the kernel keeps whole pages */
+    [SBX_LIMIT_PROCESSES] = 10,
+    [SBX_LIMIT_CPU_MILLICORES] = 250,
+}};
+
+struct folder {
+    char path[32];
+    int fd;
+    struct sbx_cgroup_host host;
+    struct sbx_cgroup group;
+};
+
+static void put(const struct folder *folder, const char *name, const char *text)
+{
+    int fd = openat(folder->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    assert_int_equal(close(fd), 0);
+}
+
+static void expect_text(const struct folder *folder, const char *name, const char *text)
+{
+    char seen[64];
+
+    assert_int_equal(sbx_cgroup_read(folder->fd, name, seen, sizeof(seen)), 0);
+    assert_string_equal(seen, text);
+}
+
+/* One folder plays all hierarchies. */
+static void open_folder(struct folder *folder, const struct sbx_cgroup_ops *ops)
+{
+    *folder = (struct folder){.path = "/tmp/cgroup-test-XXXXXX"};
+    assert_non_null(mkdtemp(folder->path));
+    folder->fd = open(folder->path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    assert_true(folder->fd >= 0);
+    folder->host = (struct sbx_cgroup_host){.ops = ops, .hierarchy_count = 1, .has_swap = true};
+    folder->group = (struct sbx_cgroup){.host = &folder->host, .event_fd = -1};
+    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++)
+        folder->group.fds[i] = i == 0 ? folder->fd : -1;
+}
+
+static void close_folder(struct folder *folder, const char *const *names)
+{
+    for (size_t i = 0; names[i]; i++)
+        (void)unlinkat(folder->fd, names[i], 0);
+    sbx_cgroup_close(&folder->group);
+    assert_int_equal(rmdir(folder->path), 0);
+}
+
+static const char *const v1_files[] = {"memory.limit_in_bytes",
+                                       "memory.memsw.limit_in_bytes",
+                                       "memory.memsw.max_usage_in_bytes",
+                                       "memory.oom_control",
+                                       "cpu.cfs_period_us",
+                                       "cpu.cfs_quota_us",
+                                       "cpu.stat",
+                                       "cpuacct.usage",
+                                       "cpuacct.usage_user",
+                                       "cpuacct.usage_sys",
+                                       "pids.max",
+                                       "pids.events",
+                                       "pids.peak",
+                                       NULL};
+
+static void open_v1(struct folder *folder)
+{
+    open_folder(folder, &sbx_cgroup_v1);
+    for (size_t i = 0; v1_files[i]; i++)
+        put(folder, v1_files[i], "0\n");
+    put(folder, "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
+    put(folder, "memory.memsw.max_usage_in_bytes", "123456\n");
+    put(folder, "cpu.stat", "nr_periods 4\nnr_throttled 3\nthrottled_time 7000000\n");
+    put(folder, "cpuacct.usage", "5000000\n");
+    put(folder, "cpuacct.usage_user", "3000000\n");
+    put(folder, "cpuacct.usage_sys", "2000000\n");
+    put(folder, "pids.events", "max 6\n");
+    put(folder, "pids.peak", "12\n");
+    /* A file keeps what was behind a shorter text; control files do not. */
+    for (size_t i = 0; i < 2; i++)
+        put(folder, v1_files[i], "");
+    put(folder, "cpu.cfs_period_us", "");
+    put(folder, "cpu.cfs_quota_us", "");
+    put(folder, "pids.max", "");
+}
+
+static void v1_limits_are_written(void **state)
+{
+    struct cr_err err = CR_ERR_INIT;
+    struct folder folder;
+
+    (void)state;
+    open_v1(&folder);
+    assert_int_equal(sbx_cgroup_limit(&folder.group, &limits, &err), 0);
+
+    expect_text(&folder, "memory.limit_in_bytes", "67108864");
+    expect_text(&folder, "memory.memsw.limit_in_bytes", "67108864");
+    expect_text(&folder, "cpu.cfs_period_us", "100000");
+    expect_text(&folder, "cpu.cfs_quota_us", "25000");
+    expect_text(&folder, "pids.max", "11"); /* and sandbox-init */
+    close_folder(&folder, v1_files);
+}
+
+static void v1_counters_are_read(void **state)
+{
+    struct sbx_cgroup_usage usage;
+    struct cr_err err = CR_ERR_INIT;
+    struct folder folder;
+
+    (void)state;
+    open_v1(&folder);
+    assert_int_equal(sbx_cgroup_usage(&folder.group, &usage, &err), 0);
+
+    assert_int_equal(usage.cpu_total_us, 5000);
+    assert_int_equal(usage.cpu_user_us, 3000);
+    assert_int_equal(usage.cpu_system_us, 2000);
+    assert_int_equal(usage.cpu_throttled_us, 7000);
+    assert_int_equal(usage.memory_peak_bytes, 123456);
+    assert_int_equal(usage.oom_kills, 2);
+    assert_int_equal(usage.processes_peak, 11);
+    assert_int_equal(usage.process_limit_hits, 6);
+    close_folder(&folder, v1_files);
+}
+
+static void a_missing_counter_is_an_error(void **state)
+{
+    struct sbx_cgroup_usage usage;
+    struct cr_err err = CR_ERR_INIT;
+    struct folder folder;
+
+    (void)state;
+    open_v1(&folder);
+    assert_int_equal(unlinkat(folder.fd, "memory.oom_control", 0), 0);
+
+    assert_int_equal(sbx_cgroup_usage(&folder.group, &usage, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "memory.oom_control"));
+    close_folder(&folder, v1_files);
+}
+
+static const char *const v2_files[] = {
+    "memory.max", "memory.swap.max", "memory.oom.group", "memory.events", "memory.peak",
+    "pids.max",   "pids.events",     "pids.peak",        "cpu.max",       "cpu.stat",
+    NULL};
+
+static void open_v2(struct folder *folder)
+{
+    open_folder(folder, &sbx_cgroup_v2);
+    for (size_t i = 0; v2_files[i]; i++)
+        put(folder, v2_files[i], "");
+    put(folder, "memory.events", "low 0\nhigh 0\nmax 5\noom 2\noom_kill 1\noom_group_kill 1\n");
+    put(folder, "memory.peak", "4096\n");
+    put(folder, "pids.events", "max 3\n");
+    put(folder, "pids.peak", "5\n");
+    put(folder, "cpu.stat",
+        "usage_usec 900\nuser_usec 500\nsystem_usec 400\nnr_periods 1\nthrottled_usec 77\n");
+}
+
+static void v2_limits_are_written(void **state)
+{
+    struct cr_err err = CR_ERR_INIT;
+    struct folder folder;
+
+    (void)state;
+    open_v2(&folder);
+    assert_int_equal(sbx_cgroup_limit(&folder.group, &limits, &err), 0);
+
+    expect_text(&folder, "memory.max", "67108864");
+    expect_text(&folder, "memory.swap.max", "0");
+    expect_text(&folder, "memory.oom.group", "1");
+    expect_text(&folder, "pids.max", "11");
+    expect_text(&folder, "cpu.max", "25000 100000\n");
+    close_folder(&folder, v2_files);
+}
+
+static void v2_counters_are_read(void **state)
+{
+    struct sbx_cgroup_usage usage;
+    struct cr_err err = CR_ERR_INIT;
+    struct folder folder;
+
+    (void)state;
+    open_v2(&folder);
+    assert_int_equal(sbx_cgroup_arm(&folder.group, &err), 0);
+    assert_int_equal(sbx_cgroup_usage(&folder.group, &usage, &err), 0);
+
+    assert_int_equal(usage.cpu_total_us, 900);
+    assert_int_equal(usage.cpu_user_us, 500);
+    assert_int_equal(usage.cpu_system_us, 400);
+    assert_int_equal(usage.cpu_throttled_us, 77);
+    assert_int_equal(usage.memory_peak_bytes, 4096);
+    assert_int_equal(usage.oom_kills, 1);
+    assert_int_equal(usage.processes_peak, 4);
+    assert_int_equal(usage.process_limit_hits, 3);
+    close_folder(&folder, v2_files);
+}
+
+static void a_value_that_does_not_stick_is_an_error(void **state)
+{
+    struct cr_err err = CR_ERR_INIT;
+    struct folder folder;
+
+    (void)state;
+    open_v1(&folder);
+    put(&folder, "pids.max", "999999"); /* longer than what is written: the rest stays */
+
+    assert_int_equal(sbx_cgroup_put(folder.fd, "pids.max", 11, true, &err), -EIO);
+    assert_string_equal(err.text, "control file 'pids.max' says 119999 after 11 was written");
+    assert_int_equal(sbx_cgroup_put(folder.fd, "no.such", 1, true, &err), -ENOENT);
+    close_folder(&folder, v1_files);
+}
+
+static void keys_are_found_whole(void **state)
+{
+    uint64_t value = 0;
+
+    (void)state;
+    assert_int_equal(sbx_cgroup_find_key("oom 3\noom_kill 4\n", "oom_kill", &value), 0);
+    assert_int_equal(value, 4);
+    assert_int_equal(sbx_cgroup_find_key("oom 3\noom_kill 4", "oom", &value), 0);
+    assert_int_equal(value, 3);
+    assert_int_equal(sbx_cgroup_find_key("oom_kill 4\n", "oom", &value), -ENOENT);
+    assert_int_equal(sbx_cgroup_find_key("", "oom", &value), -ENOENT);
+    assert_int_equal(sbx_cgroup_find_key("max max\n", "max", &value), -EINVAL);
+    assert_int_equal(sbx_cgroup_find_key("max 1 2\n", "max", &value), -EINVAL);
+}
+
+static void bandwidth_respects_the_least_quota(void **state)
+{
+    static const uint64_t cases[][3] = {
+        {500, 50000, 100000}, {1000, 100000, 100000}, {4000, 400000, 100000},
+        {10, 1000, 100000},   {9, 9000, 1000000},     {1, 1000, 1000000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(cases); i++) {
+        uint64_t quota;
+        uint64_t period;
+
+        sbx_cgroup_bandwidth(cases[i][0], &quota, &period);
+        assert_int_equal(quota, cases[i][1]);
+        assert_int_equal(period, cases[i][2]);
+    }
+}
+
+static void no_fd_is_left_open(void **state)
+{
+    int before = test_count_fds();
+
+    v1_counters_are_read(state);
+    v2_counters_are_read(state);
+    a_missing_counter_is_an_error(state);
+    assert_int_equal(test_count_fds(), before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(v1_limits_are_written),
+        cmocka_unit_test(v1_counters_are_read),
+        cmocka_unit_test(a_missing_counter_is_an_error),
+        cmocka_unit_test(v2_limits_are_written),
+        cmocka_unit_test(v2_counters_are_read),
+        cmocka_unit_test(a_value_that_does_not_stick_is_an_error),
+        cmocka_unit_test(keys_are_found_whole),
+        cmocka_unit_test(bandwidth_respects_the_least_quota),
+        cmocka_unit_test(no_fd_is_left_open),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/err.h"
+#include "sandboxd/native/cgroup.h"
+#include "sandboxd/native/host.h"
+#include "tests/harness/test.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define GIB (UINT64_C(1) << 30)
+
+static void a_full_host_enforces_everything(void **state)
+{
+    struct sbx_cgroup_host cgroups = {.has_swap = true};
+    uint8_t controls[SBX_CONTROL_COUNT];
+
+    (void)state;
+    sbx_host_judge(&cgroups, controls);
+    for (size_t i = 0; i < SBX_CONTROL_COUNT; i++)
+        assert_int_equal(controls[i], SBX_ENFORCED);
+    assert_int_equal(sbx_host_check_gaps(controls, NULL, NULL), 0);
+}
+
+static void each_missing_piece_is_a_gap_with_a_name(void **state)
+{
+    static const struct {
+        int controller;
+        enum sbx_control control;
+        const char *name;
+    } cases[] = {
+        {SBX_CONTROLLER_MEMORY, SBX_CONTROL_MEMORY, "memory"},
+        {SBX_CONTROLLER_CPU, SBX_CONTROL_CPU, "cpu"},
+        {SBX_CONTROLLER_CPUACCT, SBX_CONTROL_CPU_TIME, "cpu_time"},
+        {SBX_CONTROLLER_PIDS, SBX_CONTROL_PIDS, "pids"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(cases); i++) {
+        struct sbx_cgroup_host cgroups = {.has_swap = true};
+        uint8_t controls[SBX_CONTROL_COUNT];
+        struct cr_err err = CR_ERR_INIT;
+        char flag[64];
+
+        cgroups.hierarchy[cases[i].controller] = -1;
+        sbx_host_judge(&cgroups, controls);
+        assert_int_equal(controls[cases[i].control], SBX_GAP);
+        assert_int_equal(sbx_host_check_gaps(controls, NULL, &err), -ENOTSUP);
+        (void)snprintf(flag, sizeof(flag), "--accept-gap=%s", cases[i].name);
+        assert_non_null(strstr(err.text, flag));
+        assert_int_equal(
+            sbx_host_check_gaps(controls, "network,memory,swap,cpu,cpu_time,pids", &err), 0);
+    }
+}
+
+static void swap_accounting_is_a_control_of_its_own(void **state)
+{
+    struct sbx_cgroup_host cgroups = {.has_swap = false};
+    uint8_t controls[SBX_CONTROL_COUNT];
+    struct cr_err err = CR_ERR_INIT;
+
+    (void)state;
+    sbx_host_judge(&cgroups, controls);
+    assert_int_equal(controls[SBX_CONTROL_SWAP], SBX_GAP);
+    assert_int_equal(controls[SBX_CONTROL_MEMORY], SBX_ENFORCED);
+    assert_int_equal(sbx_host_check_gaps(controls, "memory", &err), -ENOTSUP);
+    assert_int_equal(sbx_host_check_gaps(controls, "swap", &err), 0);
+}
+
+static void an_unknown_control_cannot_be_accepted(void **state)
+{
+    static const char *const lists[] = {"swap,mem", ",", "SWAP", "swap, memory"};
+    uint8_t controls[SBX_CONTROL_COUNT];
+    struct cr_err err = CR_ERR_INIT;
+
+    (void)state;
+    memset(controls, SBX_ENFORCED, sizeof(controls));
+    assert_int_equal(sbx_host_check_gaps(controls, "everything", &err), -EINVAL);
+    assert_string_equal(err.text, "--accept-gap: 'everything' is no control");
+    for (size_t i = 0; i < CR_ARRAY_SIZE(lists); i++)
+        assert_int_equal(sbx_host_check_gaps(controls, lists[i], &err), -EINVAL);
+}
+
+static void slots_follow_cores_and_memory(void **state)
+{
+    static const struct {
+        uint64_t asked;
+        long cores;
+        uint64_t memory;
+        uint32_t slots;
+    } cases[] = {
+        {0, 1, 16 * GIB, 2}, {0, 2, 16 * GIB, 2}, {0, 8, 16 * GIB, 8},
+        {0, 8, 1 * GIB, 4},  {0, 8, GIB / 8, 1},  {0, 500, 999 * GIB, 64},
+        {5, 2, GIB, 5},      {99, 2, GIB, 64},    {0, -1, 16 * GIB, 2},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(cases); i++)
+        assert_int_equal(sbx_host_slots(cases[i].asked, cases[i].cores, cases[i].memory, 64),
+                         cases[i].slots);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_full_host_enforces_everything),
+        cmocka_unit_test(each_missing_piece_is_a_gap_with_a_name),
+        cmocka_unit_test(swap_accounting_is_a_control_of_its_own),
+        cmocka_unit_test(an_unknown_control_cannot_be_accepted),
+        cmocka_unit_test(slots_follow_cores_and_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
