@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/supervisor/child.h"
+
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+
+#define FIRST_FD 3
+#define HIGH_FD 128 /* above every target, so that moving one cannot overwrite another */
+
+/* The path of a binary beside our own. */
+static int find_binary(const char *name, char path[PATH_MAX], struct cr_err *err)
+{
+    ssize_t size = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    char *slash;
+    int n;
+
+    if (size < 0)
+        return cr_err_sys(err, errno, "read /proc/self/exe");
+    path[size] = '\0';
+    slash = strrchr(path, '/');
+    if (!slash)
+        return cr_err_set(err, ENOENT, "find '%s' beside this program", name);
+    n = snprintf(slash + 1, (size_t)(PATH_MAX - (slash + 1 - path)), "%s", name);
+    if (n < 0 || n >= PATH_MAX - (slash + 1 - path))
+        return cr_err_set(err, ENAMETOOLONG, "find '%s' beside this program", name);
+    if (access(path, X_OK) < 0)
+        return cr_err_sys(err, errno, "find '%s'", path);
+    return 0;
+}
+
+static int move_fds(const int *fds, size_t fd_count)
+{
+    int high[SBX_CHILD_FDS_MAX];
+
+    for (size_t i = 0; i < fd_count; i++) {
+        high[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, HIGH_FD);
+        if (fds[i] >= 0 && high[i] < 0)
+            return -errno;
+    }
+    for (size_t i = 0; i < fd_count; i++) {
+        if (high[i] < 0)
+            (void)close(FIRST_FD + (int)i);
+        else if (dup2(high[i], FIRST_FD + (int)i) < 0)
+            return -errno;
+    }
+    return close_range(FIRST_FD + (unsigned int)fd_count, UINT_MAX, 0) < 0 ? -errno : 0;
+}
+
+static int use_null(void)
+{
+    int fd = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
+    int r = 0;
+
+    if (fd < 0 || dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
+        r = -errno;
+    if (fd > STDERR_FILENO)
+        (void)close(fd);
+    return r;
+}
+
+/* In the child. A session of its own keeps the Ctrl-C of a terminal for the supervisor. */
+static _Noreturn void exec_child(const char *path, char *const *argv, const int *fds,
+                                 size_t fd_count)
+{
+    char *const environment[] = {NULL};
+    sigset_t none;
+
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)setsid();
+    if (use_null() == 0 && move_fds(fds, fd_count) == 0)
+        (void)execve(path, argv, environment);
+    cr_log_error("cannot execute path=%s error=%s", path, strerrordesc_np(errno));
+    _exit(127);
+}
+
+int sbx_child_start(struct sbx_child *child, const char *const *argv, const int *fds,
+                    size_t fd_count, struct cr_err *err)
+{
+    char path[PATH_MAX];
+    const char **arguments;
+    size_t count = 0;
+    pid_t pid;
+    int r = find_binary(child->name, path, err);
+
+    if (r < 0)
+        return r;
+    if (fd_count > SBX_CHILD_FDS_MAX)
+        return cr_err_set(err, EINVAL, "too many descriptors for %s", child->name);
+    while (argv[count])
+        count++;
+    arguments = (const char **)calloc(count + 1, sizeof(*arguments));
+    if (!arguments)
+        return cr_err_set(err, ENOMEM, "out of memory for the arguments of %s", child->name);
+    memcpy(arguments, argv, count * sizeof(*arguments));
+    arguments[0] = path;
+    pid = fork();
+    if (pid == 0)
+        exec_child(path, (char *const *)(uintptr_t)arguments, fds, fd_count);
+    r = pid < 0 ? cr_err_sys(err, errno, "fork for %s", child->name) : 0;
+    free((void *)arguments);
+    if (r < 0)
+        return r;
+    child->pid = pid;
+    child->started_ns = cr_clock_mono_ns();
+    return 0;
+}

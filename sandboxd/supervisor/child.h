@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sys/types.h>
+
+struct cr_err;
+
+/* A child process: empty environment, own session, no descriptor but those that it is given. */
+struct sbx_child {
+    const char *name;   /* "sandboxd-native": the binary beside our own. Borrowed, static */
+    pid_t pid;          /* 0: not running */
+    int lifeline_fd;    /* our end; its end is the child's end; -1: none */
+    int64_t started_ns; /* CLOCK_MONOTONIC */
+};
+
+#define SBX_CHILD_FDS_MAX 70U
+
+/*
+ * Starts child->name with `argv` (NULL-terminated; the first is replaced by
+ * the path). `fds` become the descriptors from 3 on; -1 leaves a hole.
+ * Standard input and output are /dev/null, standard error is ours.
+ * Returns 0 or -errno; the child stays as it was on failure.
+ */
+int sbx_child_start(struct sbx_child *child, const char *const *argv, const int *fds,
+                    size_t fd_count, struct cr_err *err);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/err.h"
+#include "common/log.h"
+#include "sandboxd/supervisor/settings.h"
+#include "sandboxd/supervisor/supervisor.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/stat.h>
+
+/*
+ * Whoever starts the service may have secrets in the environment. They are of
+ * no use here, so they must not be found in /proc/PID/environ either, which
+ * shows the bytes below `environ` and not what clearenv() leaves.
+ */
+static void wipe_environment(void)
+{
+    for (char **line = environ; line && *line; line++)
+        explicit_bzero(*line, strlen(*line));
+    (void)clearenv();
+}
+
+static void setup_log(const struct sbx_settings *settings)
+{
+    enum cr_log_level level = CR_LOG_INFO;
+
+    (void)cr_log_level_parse(settings->log_level, &level); /* checked when it was loaded */
+    cr_log_setup("sandboxd", level,
+                 strcmp(settings->log_format, "json") == 0 ? CR_LOG_JSON : CR_LOG_TEXT);
+}
+
+static int run(const struct sbx_settings *settings, struct cr_err *err)
+{
+    if (geteuid() != 0)
+        return cr_err_set(err, EPERM,
+                          "sandboxd must be started as root, because it makes namespaces, control "
+                          "groups and users for the sandboxes; start it with sudo. Callers need no "
+                          "root: --socket-owner=UID names who may call");
+    return sbx_supervisor_run(settings, err);
+}
+
+int main(int argc, char **argv)
+{
+    struct sbx_settings settings = {0};
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    cr_log_setup("sandboxd", CR_LOG_INFO, CR_LOG_TEXT);
+    r = sbx_settings_load(argc, argv, &settings, &err);
+    wipe_environment();
+    (void)umask(077);
+    if (r == 0) {
+        setup_log(&settings);
+        sbx_settings_log(&settings);
+        r = run(&settings, &err);
+    }
+    if (r < 0)
+        cr_log_error("%s", err.text);
+    sbx_settings_done(&settings);
+    return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/supervisor/settings.h"
+
+#include "common/auto.h"
+#include "common/config.h"
+#include "common/err.h"
+#include "common/log.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NUMBER(name, member, least, most, standard, text)                                          \
+    {                                                                                              \
+        .flag = (name), .type = CR_SETTING_UINT, .offset = offsetof(struct sbx_settings, member),  \
+        .min = (least), .max = (most), .fallback = (standard), .help = (text)                      \
+    }
+#define TEXT(name, variable, member, standard, list, text)                                         \
+    {                                                                                              \
+        .flag = (name), .environment = (variable), .type = CR_SETTING_STRING,                      \
+        .offset = offsetof(struct sbx_settings, member), .fallback = (standard),                   \
+        .is_list = (list), .help = (text)                                                          \
+    }
+#define MAXIMUM(name, limit, most)                                                                 \
+    NUMBER("max-" name, maximum[limit], 0, most, NULL,                                             \
+           "The most that a request may ask for; 0: the built-in maximum.")
+
+static const struct cr_setting table[] = {
+    TEXT("socket", "CRISOL_SOCKET", socket, "/run/crisol/sandboxd.sock", false,
+         "Unix socket to serve on; mode 0600."),
+    NUMBER("socket-owner", socket_owner, 0, UINT32_MAX - 1, "0",
+           "User id that owns the socket and may call, besides root."),
+    TEXT("allow-uid", NULL, allow_uids, NULL, true,
+         "Further user id that may call (the mode of the socket must let it in). Repeatable."),
+    TEXT("listen", NULL, listen, NULL, false,
+         "HOST:PORT to serve on by TCP as well; needs --token-file."),
+    TEXT("token-file", NULL, token_file, NULL, false,
+         "File with the token that TCP callers send; readable by its owner only."),
+    NUMBER("front-user", front_user, 1, UINT32_MAX - 1, "64321",
+           "User id of the unprivileged process that talks to callers; no other process should "
+           "have it."),
+    NUMBER("slots", slots, 0, 1024, "0", "Runs at one time; 0: by cores and memory."),
+    NUMBER("uid-base", uid_base, 0, UINT32_MAX, "0",
+           "First host user id of the sandboxes (65,536 for each slot); 0: built in."),
+    NUMBER("queue", queue, 0, 4096, "64", "Runs that may wait for a slot."),
+    NUMBER("grace-ms", grace_ms, 0, 3600000, "30000",
+           "How long runs in flight may go on after SIGTERM."),
+    TEXT("accept-gap", NULL, accept_gaps, NULL, true,
+         "Name of a control that this host lacks and that you accept to be without. Repeatable."),
+    TEXT("log-level", "CRISOL_LOG_LEVEL", log_level, "info", false, "error, warn, info or debug."),
+    TEXT("log-format", "CRISOL_LOG_FORMAT", log_format, "text", false, "text or json."),
+    MAXIMUM("wall-time-ms", SBX_LIMIT_WALL_TIME, 86400000),
+    MAXIMUM("cpu-time-ms", SBX_LIMIT_CPU_TIME, 864000000),
+    MAXIMUM("memory-bytes", SBX_LIMIT_MEMORY, UINT64_C(1) << 44),
+    MAXIMUM("processes", SBX_LIMIT_PROCESSES, 1000000),
+    MAXIMUM("cpu-millicores", SBX_LIMIT_CPU_MILLICORES, 1000000),
+    MAXIMUM("open-files", SBX_LIMIT_OPEN_FILES, 1000000),
+    MAXIMUM("file-size-bytes", SBX_LIMIT_FILE_SIZE, UINT64_C(1) << 44),
+    MAXIMUM("workspace-bytes", SBX_LIMIT_WORKSPACE_BYTES, UINT64_C(1) << 44),
+    MAXIMUM("workspace-inodes", SBX_LIMIT_WORKSPACE_INODES, UINT32_MAX / 2),
+    MAXIMUM("stack-bytes", SBX_LIMIT_STACK, UINT64_C(1) << 40),
+    MAXIMUM("output-bytes", SBX_LIMIT_OUTPUT, UINT64_C(1) << 32),
+};
+
+static bool is_empty(const char *text)
+{
+    return !text || !*text;
+}
+
+int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, struct cr_err *err)
+{
+    enum cr_log_level level;
+    int r = cr_config_load(table, CR_ARRAY_SIZE(table), "sandboxd",
+                           "Runs untrusted programs in throw-away sandboxes and serves them by "
+                           "gRPC (crisol.sandbox.v1).\nMust be started as root.",
+                           argc, argv, settings, err);
+
+    if (r != 0)
+        return r;
+    if (!is_empty(settings->listen) && is_empty(settings->token_file))
+        return cr_err_set(err, EINVAL,
+                          "--listen: TCP callers need a token, on loopback too; write one line of "
+                          "16 or more random characters to a file of mode 0600 and name it with "
+                          "--token-file");
+    if (is_empty(settings->socket) && is_empty(settings->listen))
+        return cr_err_set(err, EINVAL, "--socket: is empty, and there is no --listen either");
+    if (cr_log_level_parse(settings->log_level, &level) < 0)
+        return cr_err_set(err, EINVAL, "--log-level: '%s' is not error, warn, info or debug",
+                          settings->log_level);
+    if (strcmp(settings->log_format, "text") != 0 && strcmp(settings->log_format, "json") != 0)
+        return cr_err_set(err, EINVAL, "--log-format: '%s' is neither text nor json",
+                          settings->log_format);
+    return 0;
+}
+
+void sbx_settings_log(const struct sbx_settings *settings)
+{
+    cr_config_log(table, CR_ARRAY_SIZE(table), settings);
+}
+
+void sbx_settings_done(struct sbx_settings *settings)
+{
+    cr_config_done(table, CR_ARRAY_SIZE(table), settings);
+}
+
+static int add(struct sbx_child_args *args, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static int add(struct sbx_child_args *args, const char *format, ...)
+{
+    va_list values;
+    int n;
+
+    if (args->count == SBX_CHILD_ARGS_MAX)
+        return -ENOMEM;
+    va_start(values, format);
+    n = vasprintf(&args->list[args->count], format, values);
+    va_end(values);
+    if (n < 0) {
+        args->list[args->count] = NULL;
+        return -ENOMEM;
+    }
+    args->count++;
+    return 0;
+}
+
+void sbx_child_args_done(struct sbx_child_args *args)
+{
+    for (size_t i = 0; i < args->count; i++)
+        free(args->list[i]);
+    *args = (struct sbx_child_args){0};
+}
+
+static int add_log(const struct sbx_settings *settings, struct sbx_child_args *args)
+{
+    int r = add(args, "--log-level=%s", settings->log_level);
+
+    return r == 0 ? add(args, "--log-format=%s", settings->log_format) : r;
+}
+
+/* The rows of maxima have the same flags in sandboxd-native. */
+static int add_maxima(const struct sbx_settings *settings, struct sbx_child_args *args)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(table); i++) {
+        const uint64_t *value = (const void *)((const char *)settings + table[i].offset);
+
+        if (strncmp(table[i].flag, "max-", 4) == 0 && *value > 0)
+            r = add(args, "--%s=%" PRIu64, table[i].flag, *value);
+    }
+    return r;
+}
+
+int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_child_args *args)
+{
+    int r = add(args, "sandboxd-native");
+
+    if (r == 0)
+        r = add_log(settings, args);
+    if (r == 0 && settings->slots > 0)
+        r = add(args, "--slots=%" PRIu64, settings->slots);
+    if (r == 0 && settings->uid_base > 0)
+        r = add(args, "--uid-base=%" PRIu64, settings->uid_base);
+    if (r == 0 && !is_empty(settings->accept_gaps))
+        r = add(args, "--accept-gap=%s", settings->accept_gaps);
+    return r == 0 ? add_maxima(settings, args) : r;
+}
+
+int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_count,
+                            struct sbx_child_args *args)
+{
+    int r = add(args, "sandboxd-front");
+
+    if (r == 0)
+        r = add(args, "--user=%" PRIu64, settings->front_user);
+    if (r == 0)
+        r = add_log(settings, args);
+    if (r == 0)
+        r = add(args, "--listen-count=%zu", listen_count);
+    if (r == 0)
+        r = add(args, "--allow-uids=0,%" PRIu64 "%s%s", settings->socket_owner,
+                is_empty(settings->allow_uids) ? "" : ",",
+                is_empty(settings->allow_uids) ? "" : settings->allow_uids);
+    if (r == 0)
+        r = add(args, "--queue=%" PRIu64, settings->queue);
+    if (r == 0)
+        r = add(args, "--grace-ms=%" PRIu64, settings->grace_ms);
+    if (r == 0 && !is_empty(settings->token_file))
+        r = add(args, "--with-token");
+    return r;
+}

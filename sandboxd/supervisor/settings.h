@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "sandboxd/wire/msg.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct cr_err;
+
+/* The settings of the service; see the table in settings.c for what each means. */
+struct sbx_settings {
+    char *socket;
+    uint64_t socket_owner;
+    char *allow_uids;
+    char *listen;
+    char *token_file;
+    uint64_t front_user;
+    uint64_t slots;
+    uint64_t uid_base;
+    uint64_t queue;
+    uint64_t grace_ms;
+    char *accept_gaps;
+    char *log_level;
+    char *log_format;
+    uint64_t maximum[SBX_LIMIT_COUNT]; /* 0: the built-in one */
+};
+
+/* As cr_config_load(), and checks what one row cannot: TCP needs a token. */
+int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, struct cr_err *err);
+void sbx_settings_log(const struct sbx_settings *settings);
+void sbx_settings_done(struct sbx_settings *settings);
+
+#define SBX_CHILD_ARGS_MAX 24U
+
+/* An argv for a child, NULL-terminated; the strings are owned by it. */
+struct sbx_child_args {
+    char *list[SBX_CHILD_ARGS_MAX + 1];
+    size_t count;
+};
+
+/* Returns 0 or -ENOMEM. sbx_child_args_done() is right after both. */
+int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_child_args *args);
+int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_count,
+                            struct sbx_child_args *args);
+void sbx_child_args_done(struct sbx_child_args *args);

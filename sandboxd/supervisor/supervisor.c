@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/supervisor/supervisor.h"
+
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/listen.h"
+#include "common/log.h"
+#include "sandboxd/supervisor/child.h"
+#include "sandboxd/supervisor/restart.h"
+#include "sandboxd/supervisor/settings.h"
+#include "sandboxd/supervisor/token.h"
+#include "sandboxd/wire/lifeline.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define LISTEN_MAX 2
+#define NATIVE_STOP_MS 20000
+#define FRONT_STOP_EXTRA_MS 10000 /* beyond the grace */
+#define KILL_WAIT_MS 10000
+
+enum phase {
+    PHASE_RUNNING,
+    PHASE_DRAINING, /* the front lets runs in flight finish */
+    PHASE_STOPPING, /* the backend cleans up */
+    PHASE_KILLING,  /* somebody did not end in time */
+    PHASE_STOPPED,
+};
+
+struct supervisor {
+    const struct sbx_settings *settings;
+    struct cr_listen listens[LISTEN_MAX];
+    size_t listen_count;
+    int token_fd;
+    int signal_fd;
+    struct sbx_child native;
+    struct sbx_child front;
+    struct sbx_restart restart;
+    enum phase phase;
+    bool was_ready;      /* once: from then on children are restarted */
+    bool has_failed;     /* the exit status */
+    int64_t deadline_ns; /* of the phase, or of a backend without its front; 0: none */
+    int64_t start_at_ns; /* when missing children are started; 0: not waiting */
+};
+
+/* ---- starting ---- */
+
+static int open_listens(struct supervisor *supervisor, struct cr_err *err)
+{
+    const struct sbx_settings *settings = supervisor->settings;
+    char address[256];
+    int r = 0;
+
+    if (settings->socket && *settings->socket) {
+        struct cr_listen *listen = &supervisor->listens[supervisor->listen_count];
+
+        (void)snprintf(address, sizeof(address), "unix:%s", settings->socket);
+        r = cr_listen_open(address, (uid_t)settings->socket_owner, listen, err);
+        if (r < 0)
+            return cr_err_wrap(err, "--socket");
+        supervisor->listen_count++;
+    }
+    if (settings->listen && *settings->listen) {
+        struct cr_listen *listen = &supervisor->listens[supervisor->listen_count];
+
+        r = cr_listen_open(settings->listen, (uid_t)-1, listen, err);
+        if (r < 0)
+            return cr_err_wrap(err, "--listen");
+        supervisor->listen_count++;
+    }
+    return r;
+}
+
+static int open_signals(struct supervisor *supervisor, struct cr_err *err)
+{
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGCHLD);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigaddset(&set, SIGHUP);
+    (void)sigaddset(&set, SIGPIPE);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    (void)sigdelset(&set, SIGPIPE);
+    supervisor->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return supervisor->signal_fd < 0 ? cr_err_sys(err, errno, "watch signals") : 0;
+}
+
+static int open_pair(int fds[2], struct cr_err *err)
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0)
+        return cr_err_sys(err, errno, "make a socket pair");
+    return 0;
+}
+
+/* Starts a child whose descriptors are: wire, lifeline, then `more`. */
+static int start_child(struct sbx_child *child, struct sbx_child_args *args, int wire_fd,
+                       const int *more, size_t more_count, struct cr_err *err)
+{
+    int fds[2 + 1 + LISTEN_MAX];
+    CR_AUTO_CLOSE int ours = -1;
+    CR_AUTO_CLOSE int theirs = -1;
+    int pair[2];
+    int r = open_pair(pair, err);
+
+    if (r < 0)
+        return r;
+    ours = pair[0];
+    theirs = pair[1];
+    fds[0] = wire_fd;
+    fds[1] = theirs;
+    for (size_t i = 0; i < more_count; i++)
+        fds[2 + i] = more[i];
+    r = sbx_child_start(child, (const char *const *)(uintptr_t)args->list, fds, 2 + more_count,
+                        err);
+    if (r == 0)
+        child->lifeline_fd = cr_take_fd(&ours);
+    return r;
+}
+
+static int start_native(struct supervisor *supervisor, int wire_fd, struct cr_err *err)
+{
+    struct sbx_child_args args = {0};
+    int r = sbx_settings_native_args(supervisor->settings, &args);
+
+    r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-native")
+              : start_child(&supervisor->native, &args, wire_fd, NULL, 0, err);
+    sbx_child_args_done(&args);
+    return r;
+}
+
+static int start_front(struct supervisor *supervisor, int wire_fd, struct cr_err *err)
+{
+    struct sbx_child_args args = {0};
+    int more[1 + LISTEN_MAX] = {supervisor->token_fd};
+    int r = sbx_settings_front_args(supervisor->settings, supervisor->listen_count, &args);
+
+    for (size_t i = 0; i < supervisor->listen_count; i++)
+        more[1 + i] = supervisor->listens[i].fd;
+    if (supervisor->token_fd >= 0)
+        (void)lseek(supervisor->token_fd, 0, SEEK_SET); /* an earlier front has read it */
+    r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-front")
+              : start_child(&supervisor->front, &args, wire_fd, more, 1 + supervisor->listen_count,
+                            err);
+    sbx_child_args_done(&args);
+    return r;
+}
+
+/* Starts what is missing: the backend, and the front, which else gets the new wire sent. */
+static int start_children(struct supervisor *supervisor, struct cr_err *err)
+{
+    CR_AUTO_CLOSE int backend_end = -1;
+    CR_AUTO_CLOSE int front_end = -1;
+    int pair[2];
+    int r = open_pair(pair, err);
+
+    if (r < 0)
+        return r;
+    backend_end = pair[0];
+    front_end = pair[1];
+    r = start_native(supervisor, backend_end, err);
+    if (r < 0)
+        return r;
+    if (supervisor->front.pid == 0)
+        return start_front(supervisor, front_end, err);
+    r = sbx_lifeline_send(supervisor->front.lifeline_fd, SBX_LIFELINE_WIRE, 0, front_end);
+    return r < 0 ? cr_err_sys(err, -r, "hand the front its new backend") : 0;
+}
+
+/* ---- stopping ---- */
+
+static void set_deadline(struct supervisor *supervisor, int64_t ms)
+{
+    supervisor->deadline_ns = cr_clock_mono_ns() + ms * CR_NS_PER_MS;
+}
+
+static void kill_child(const struct sbx_child *child, int signal_number)
+{
+    if (child->pid > 0)
+        (void)kill(child->pid, signal_number);
+}
+
+/* The backend kills every run when its lifeline ends, removes what it made, and ends. */
+static void stop_native(struct supervisor *supervisor)
+{
+    supervisor->phase = PHASE_STOPPING;
+    cr_close_fd(&supervisor->native.lifeline_fd);
+    set_deadline(supervisor, NATIVE_STOP_MS);
+}
+
+static void begin_stop(struct supervisor *supervisor)
+{
+    supervisor->phase = PHASE_DRAINING;
+    supervisor->start_at_ns = 0;
+    set_deadline(supervisor, (int64_t)supervisor->settings->grace_ms + FRONT_STOP_EXTRA_MS);
+    kill_child(&supervisor->front, SIGTERM);
+}
+
+/* Without grace, but the backend still gets the time to clean up. */
+static void hurry_stop(struct supervisor *supervisor)
+{
+    kill_child(&supervisor->front, SIGKILL);
+    if (supervisor->phase < PHASE_STOPPING)
+        stop_native(supervisor);
+}
+
+static void on_stop_signal(struct supervisor *supervisor, uint32_t number)
+{
+    if (supervisor->phase == PHASE_RUNNING) {
+        cr_log_info("stopping signal=%s", number == SIGINT ? "SIGINT" : "SIGTERM");
+        begin_stop(supervisor);
+    } else {
+        cr_log_warn("second signal, stopping now");
+        hurry_stop(supervisor);
+    }
+}
+
+/* Moves on when what the phase waits for has happened. */
+static void advance(struct supervisor *supervisor)
+{
+    if (supervisor->phase == PHASE_DRAINING && supervisor->front.pid == 0)
+        stop_native(supervisor);
+    if (supervisor->phase >= PHASE_STOPPING && supervisor->front.pid == 0 &&
+        supervisor->native.pid == 0)
+        supervisor->phase = PHASE_STOPPED;
+}
+
+/* ---- children that end ---- */
+
+static void fail(struct supervisor *supervisor)
+{
+    supervisor->has_failed = true;
+    begin_stop(supervisor);
+}
+
+static void plan_restart(struct supervisor *supervisor, const struct sbx_child *child)
+{
+    int64_t lived_ms = (cr_clock_mono_ns() - child->started_ns) / CR_NS_PER_MS;
+    int delay_ms = sbx_restart_delay_ms(&supervisor->restart, lived_ms);
+
+    if (!supervisor->was_ready) {
+        cr_log_error("%s ended before the service was ready; the lines above say why", child->name);
+        fail(supervisor);
+    } else if (delay_ms < 0) {
+        cr_log_error("%s ends again and again, giving up", child->name);
+        fail(supervisor);
+    } else {
+        cr_log_warn("restarting %s delay_ms=%d", child->name, delay_ms);
+        supervisor->start_at_ns = cr_clock_mono_ns() + delay_ms * CR_NS_PER_MS;
+    }
+}
+
+static void log_child_end(const struct supervisor *supervisor, const struct sbx_child *child,
+                          int status)
+{
+    bool is_clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+
+    if (is_clean && supervisor->phase != PHASE_RUNNING)
+        return;
+    if (WIFSIGNALED(status))
+        cr_log_warn("%s was killed pid=%d signal=%d", child->name, (int)child->pid,
+                    WTERMSIG(status));
+    else
+        cr_log_warn("%s ended pid=%d status=%d", child->name, (int)child->pid, WEXITSTATUS(status));
+}
+
+static void on_child_end(struct supervisor *supervisor, struct sbx_child *child, int status)
+{
+    log_child_end(supervisor, child, status);
+    child->pid = 0;
+    cr_close_fd(&child->lifeline_fd);
+    if (supervisor->phase != PHASE_RUNNING) {
+        bool is_clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+
+        supervisor->has_failed = supervisor->has_failed || !is_clean;
+        return;
+    }
+    if (child == &supervisor->front && supervisor->native.pid > 0) {
+        /* The backend sees the end of the wire, cleans up and ends; then both start anew. */
+        set_deadline(supervisor, NATIVE_STOP_MS);
+        return;
+    }
+    supervisor->deadline_ns = 0;
+    plan_restart(supervisor, child);
+}
+
+static void reap(struct supervisor *supervisor)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == supervisor->native.pid)
+            on_child_end(supervisor, &supervisor->native, status);
+        else if (pid == supervisor->front.pid)
+            on_child_end(supervisor, &supervisor->front, status);
+    }
+}
+
+/* ---- events ---- */
+
+static void read_signals(struct supervisor *supervisor)
+{
+    struct signalfd_siginfo info;
+
+    while (read(supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (info.ssi_signo == SIGCHLD)
+            reap(supervisor);
+        else if (info.ssi_signo != SIGHUP) /* a terminal that closes does not stop a service */
+            on_stop_signal(supervisor, info.ssi_signo);
+    }
+}
+
+static void log_ready(const struct supervisor *supervisor, uint32_t slots)
+{
+    const struct sbx_settings *settings = supervisor->settings;
+    const struct cr_listen *last = &supervisor->listens[supervisor->listen_count - 1];
+
+    if (settings->listen && *settings->listen)
+        cr_log_info("sandboxd ready socket=%s listen=%s port=%u backend=native slots=%u",
+                    settings->socket, settings->listen, last->port, slots);
+    else
+        cr_log_info("sandboxd ready socket=%s backend=native slots=%u", settings->socket, slots);
+}
+
+static void read_front(struct supervisor *supervisor)
+{
+    struct sbx_lifeline_msg msg;
+    int fd = -1;
+    int r = sbx_lifeline_receive(supervisor->front.lifeline_fd, &msg, &fd);
+
+    if (fd >= 0)
+        (void)close(fd); /* the front has nothing to give */
+    if (r == 0 && msg.type == SBX_LIFELINE_READY) {
+        supervisor->was_ready = true;
+        log_ready(supervisor, msg.value);
+    } else if (r != -EAGAIN) {
+        cr_close_fd(&supervisor->front.lifeline_fd); /* SIGCHLD follows, or the front is broken */
+        if (r != -EPIPE)
+            kill_child(&supervisor->front, SIGKILL);
+    }
+}
+
+static void on_deadline(struct supervisor *supervisor)
+{
+    supervisor->deadline_ns = 0;
+    if (supervisor->phase == PHASE_RUNNING) {
+        cr_log_error("sandboxd-native does not end without its front, killing it");
+        kill_child(&supervisor->native, SIGKILL);
+        return;
+    }
+    if (supervisor->phase == PHASE_DRAINING) {
+        cr_log_error("sandboxd-front does not end, killing it");
+        hurry_stop(supervisor);
+        return;
+    }
+    cr_log_error("a child does not end, killing it");
+    supervisor->has_failed = true;
+    supervisor->phase = PHASE_KILLING;
+    kill_child(&supervisor->front, SIGKILL);
+    kill_child(&supervisor->native, SIGKILL);
+    set_deadline(supervisor, KILL_WAIT_MS);
+}
+
+static void start_missing(struct supervisor *supervisor)
+{
+    struct cr_err err = CR_ERR_INIT;
+
+    supervisor->start_at_ns = 0;
+    if (start_children(supervisor, &err) < 0) {
+        cr_log_error("restart: %s", err.text);
+        fail(supervisor);
+    }
+}
+
+static int64_t first_of(int64_t a, int64_t b)
+{
+    if (a == 0 || b == 0)
+        return a + b;
+    return a < b ? a : b;
+}
+
+/* Milliseconds until the next deadline, rounded up; -1: none. */
+static int wait_ms(const struct supervisor *supervisor)
+{
+    int64_t next = first_of(supervisor->deadline_ns, supervisor->start_at_ns);
+    int64_t left_ns = next - cr_clock_mono_ns();
+
+    if (next == 0)
+        return -1;
+    return left_ns <= 0 ? 0 : (int)(left_ns / CR_NS_PER_MS) + 1;
+}
+
+static void run_timers(struct supervisor *supervisor)
+{
+    int64_t now = cr_clock_mono_ns();
+
+    if (supervisor->start_at_ns != 0 && now >= supervisor->start_at_ns)
+        start_missing(supervisor);
+    if (supervisor->deadline_ns != 0 && now >= supervisor->deadline_ns)
+        on_deadline(supervisor);
+}
+
+static void loop(struct supervisor *supervisor)
+{
+    while (supervisor->phase != PHASE_STOPPED) {
+        struct pollfd fds[] = {
+            {.fd = supervisor->signal_fd, .events = POLLIN},
+            {.fd = supervisor->front.lifeline_fd, .events = POLLIN}, /* -1 is ignored */
+        };
+
+        (void)poll(fds, CR_ARRAY_SIZE(fds), wait_ms(supervisor));
+        if (fds[1].revents)
+            read_front(supervisor);
+        if (fds[0].revents)
+            read_signals(supervisor);
+        run_timers(supervisor);
+        advance(supervisor);
+    }
+}
+
+static int start(struct supervisor *supervisor, struct cr_err *err)
+{
+    const struct sbx_settings *settings = supervisor->settings;
+    int r = open_signals(supervisor, err);
+
+    if (r == 0 && settings->token_file && *settings->token_file) {
+        r = sbx_token_open(settings->token_file, err);
+        supervisor->token_fd = r < 0 ? -1 : r;
+        r = r < 0 ? r : 0;
+    }
+    if (r == 0)
+        r = open_listens(supervisor, err);
+    return r == 0 ? start_children(supervisor, err) : r;
+}
+
+int sbx_supervisor_run(const struct sbx_settings *settings, struct cr_err *err)
+{
+    struct supervisor supervisor = {
+        .settings = settings,
+        .listens = {CR_LISTEN_INIT, CR_LISTEN_INIT},
+        .token_fd = -1,
+        .signal_fd = -1,
+        .native = {.name = "sandboxd-native", .lifeline_fd = -1},
+        .front = {.name = "sandboxd-front", .lifeline_fd = -1},
+    };
+    int r = start(&supervisor, err);
+
+    if (r < 0 && supervisor.native.pid > 0) {
+        cr_log_error("cannot start: %s", err->text);
+        fail(&supervisor);
+    }
+    if (r == 0 || supervisor.native.pid > 0)
+        loop(&supervisor);
+    for (size_t i = 0; i < supervisor.listen_count; i++)
+        cr_listen_close(&supervisor.listens[i]);
+    cr_close_fd(&supervisor.token_fd);
+    cr_close_fd(&supervisor.signal_fd);
+    if (r == 0 && supervisor.has_failed)
+        return cr_err_set(err, EIO, "stopped after a failure; the lines above say which");
+    return r;
+}

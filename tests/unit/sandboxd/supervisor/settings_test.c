@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/err.h"
+#include "sandboxd/supervisor/settings.h"
+#include "tests/harness/test.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int load(const char *const *flags, size_t count, struct sbx_settings *settings,
+                struct cr_err *err)
+{
+    char *argv[16] = {(char *)(uintptr_t) "sandboxd"};
+
+    for (size_t i = 0; i < count; i++)
+        argv[1 + i] = (char *)(uintptr_t)flags[i];
+    *settings = (struct sbx_settings){0};
+    return sbx_settings_load((int)count + 1, argv, settings, err);
+}
+
+static bool has_arg(const struct sbx_child_args *args, const char *text)
+{
+    for (size_t i = 0; i < args->count; i++) {
+        if (strcmp(args->list[i], text) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void settings_have_safe_defaults(void **state)
+{
+    struct sbx_child_args args = {0};
+    struct cr_err err = CR_ERR_INIT;
+    struct sbx_settings settings;
+
+    (void)state;
+    assert_int_equal(load(NULL, 0, &settings, &err), 0);
+    assert_string_equal(settings.socket, "/run/crisol/sandboxd.sock");
+    assert_null(settings.listen);
+    assert_int_not_equal(settings.front_user, 0);
+    assert_int_equal(sbx_settings_front_args(&settings, 1, &args), 0);
+    assert_true(has_arg(&args, "--user=64321"));
+    assert_true(has_arg(&args, "--allow-uids=0,0"));
+    assert_false(has_arg(&args, "--with-token"));
+    sbx_child_args_done(&args);
+    sbx_settings_done(&settings);
+}
+
+static void settings_refuse_tcp_without_a_token(void **state)
+{
+    static const char *const flags[] = {"--listen=127.0.0.1:0"};
+    struct cr_err err = CR_ERR_INIT;
+    struct sbx_settings settings;
+
+    (void)state;
+    assert_int_equal(load(flags, 1, &settings, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "--token-file"));
+    sbx_settings_done(&settings);
+}
+
+static void settings_refuse_nonsense_by_name(void **state)
+{
+    static const char *const bad[] = {"--slots=many",     "--front-user=0", "--log-level=loud",
+                                      "--log-format=xml", "--sockets=x",    "--grace-ms=-1"};
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(bad); i++) {
+        struct cr_err err = CR_ERR_INIT;
+        struct sbx_settings settings;
+        char name[32];
+
+        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(bad[i], "="), bad[i]);
+        assert_int_equal(load(&bad[i], 1, &settings, &err), -EINVAL);
+        if (!strstr(err.text, name))
+            fail_msg("'%s' does not name %s", err.text, name);
+        sbx_settings_done(&settings);
+    }
+}
+
+static void settings_reach_the_children(void **state)
+{
+    static const char *const flags[] = {
+        "--slots=3",           "--max-wall-time-ms=5000", "--accept-gap=swap",
+        "--accept-gap=ipc",    "--allow-uid=1000",        "--allow-uid=1001",
+        "--socket-owner=1234", "--token-file=/t",         "--log-level=debug"};
+    struct sbx_child_args native = {0};
+    struct sbx_child_args front = {0};
+    struct cr_err err = CR_ERR_INIT;
+    struct sbx_settings settings;
+
+    (void)state;
+    assert_int_equal(load(flags, CR_ARRAY_SIZE(flags), &settings, &err), 0);
+    assert_int_equal(sbx_settings_native_args(&settings, &native), 0);
+    assert_int_equal(sbx_settings_front_args(&settings, 2, &front), 0);
+    assert_true(has_arg(&native, "--slots=3"));
+    assert_true(has_arg(&native, "--max-wall-time-ms=5000"));
+    assert_true(has_arg(&native, "--accept-gap=swap,ipc"));
+    assert_true(has_arg(&native, "--log-level=debug"));
+    assert_true(has_arg(&front, "--allow-uids=0,1234,1000,1001"));
+    assert_true(has_arg(&front, "--listen-count=2"));
+    assert_true(has_arg(&front, "--with-token"));
+    sbx_child_args_done(&native);
+    sbx_child_args_done(&front);
+    sbx_settings_done(&settings);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings_have_safe_defaults),
+        cmocka_unit_test(settings_refuse_tcp_without_a_token),
+        cmocka_unit_test(settings_refuse_nonsense_by_name),
+        cmocka_unit_test(settings_reach_the_children),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
