@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/front/backend.h"
+
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "sandboxd/front/admission.h"
+#include "sandboxd/runtimes/table.h"
+#include "sandboxd/wire/lifeline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/epoll.h>
+
+#define MAILBOX_CAP 65536U
+#define EVENTS_MAX 64
+
+struct sbx_backend {
+    struct sbx_backend_options options;
+    struct cr_mailbox *mailbox;
+    struct sbx_mail command; /* wakes the thread to look at the two flags */
+    atomic_bool is_command_posted;
+    atomic_bool is_draining;
+    atomic_bool is_stopping;
+    pthread_t thread;
+    bool has_thread;
+
+    pthread_mutex_t lock; /* guards hello and is_up */
+    struct sbx_msg_hello hello;
+    bool is_up;
+
+    /* The stream thread's own. */
+    struct sbx_run_host host;
+    struct sbx_source wire;
+    struct sbx_source control;
+    struct sbx_source mail;
+    struct sbx_admission admission;
+    struct sbx_execution *dead; /* ended in this round; let go after it */
+    int64_t stop_at_ns;
+    bool is_wire_blocked;
+};
+
+/* ---- the wire ---- */
+
+static int watch_source(struct sbx_backend *backend, struct sbx_source *source, uint32_t events,
+                        bool is_new)
+{
+    struct epoll_event event = {.events = events, .data.ptr = source};
+
+    return epoll_ctl(backend->host.epoll_fd, is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, source->fd,
+                     &event) < 0
+               ? -errno
+               : 0;
+}
+
+static int send_message(void *user, const union sbx_msg *msg, const int *fds, size_t fd_count)
+{
+    struct sbx_backend *backend = user;
+    int r;
+
+    if (backend->wire.fd < 0)
+        return -EPIPE;
+    r = sbx_msg_send(backend->wire.fd, msg, fds, fd_count);
+    if (r == -EAGAIN && !backend->is_wire_blocked) {
+        backend->is_wire_blocked = true;
+        (void)watch_source(backend, &backend->wire, EPOLLIN | EPOLLOUT, false);
+    }
+    return r;
+}
+
+static void flush_wire(struct sbx_backend *backend)
+{
+    backend->is_wire_blocked = false;
+    (void)watch_source(backend, &backend->wire, EPOLLIN, false);
+    for (struct sbx_execution *run = backend->admission.runs; run; run = run->next)
+        sbx_run_flush(run);
+}
+
+/* ---- runs ---- */
+
+static void log_end(const struct sbx_execution *execution)
+{
+    const struct sbx_outcome *outcome = &execution->outcome;
+
+    if (outcome->refusal != RPC_OK)
+        cr_log_info("run refused execution=%s caller=%s code=%s reason=%s", execution->id,
+                    execution->caller, rpc_code_name(outcome->refusal),
+                    outcome->refusal_reason ? outcome->refusal_reason : "");
+    else
+        cr_log_info(
+            "run ended execution=%s caller=%s runtime=%s verdict=%s wall_us=%llu "
+            "queue_us=%llu stage=%s errno=%d",
+            execution->id, execution->caller, sbx_request_runtime(&execution->request)->name,
+            sbx_verdict_name(outcome->result.verdict), (unsigned long long)outcome->result.wall_us,
+            (unsigned long long)outcome->queue_us, sbx_stage_name(outcome->result.stage),
+            outcome->result.stage_errno);
+}
+
+/* Its last reference goes after the epoll round, whose events may still name it. */
+static void on_run_ended(void *user, struct sbx_execution *execution)
+{
+    struct sbx_backend *backend = user;
+
+    sbx_admission_ended(&backend->admission, execution);
+    log_end(execution);
+    execution->next = backend->dead;
+    backend->dead = execution;
+}
+
+/* ---- coming and going of the backend ---- */
+
+static void set_up(struct sbx_backend *backend, bool is_up, const struct sbx_msg_hello *hello)
+{
+    bool was_up = backend->is_up;
+
+    (void)pthread_mutex_lock(&backend->lock);
+    backend->is_up = is_up;
+    if (hello)
+        backend->hello = *hello;
+    (void)pthread_mutex_unlock(&backend->lock);
+    if (was_up != is_up && backend->options.on_state)
+        backend->options.on_state(backend->options.user, is_up);
+}
+
+static void lose_wire(struct sbx_backend *backend, const char *why)
+{
+    if (backend->wire.fd < 0)
+        return;
+    cr_log_warn("the backend is lost reason=%s runs=%u", why, backend->admission.run_count);
+    cr_close_fd(&backend->wire.fd);
+    backend->is_wire_blocked = false;
+    set_up(backend, false, NULL);
+    sbx_admission_lose(&backend->admission);
+}
+
+static void take_wire(struct sbx_backend *backend, int fd)
+{
+    lose_wire(backend, "replaced by the supervisor");
+    backend->wire.fd = fd;
+    if (watch_source(backend, &backend->wire, EPOLLIN, true) < 0)
+        lose_wire(backend, "cannot watch it");
+}
+
+/* Both sides must mean the same program by the same index. */
+static bool is_compatible(const struct sbx_msg_hello *hello)
+{
+    size_t count;
+
+    (void)sbx_runtimes(&count);
+    return hello->runtime_count == count && hello->runtime_digest == sbx_runtimes_digest() &&
+           hello->slots > 0;
+}
+
+static int on_hello(struct sbx_backend *backend, const struct sbx_msg_hello *hello)
+{
+    if (backend->is_up)
+        return -EPROTO;
+    if (!is_compatible(hello)) {
+        cr_log_error("the backend was built with another runtime table: install binaries of one "
+                     "build");
+        return -EPROTO;
+    }
+    cr_log_info("backend is up slots=%u cgroup=%u", hello->slots, hello->cgroup_version);
+    set_up(backend, true, hello);
+    backend->admission.slots = hello->slots;
+    return 0;
+}
+
+static int on_message(struct sbx_backend *backend, const union sbx_msg *msg)
+{
+    struct sbx_execution *run;
+
+    if (msg->header.type == SBX_MSG_HELLO)
+        return on_hello(backend, &msg->hello);
+    run = sbx_admission_find(&backend->admission, msg->header.run);
+    return run ? sbx_run_message(run, msg) : -EPROTO;
+}
+
+static void read_wire(struct sbx_backend *backend)
+{
+    while (backend->wire.fd >= 0) {
+        struct cr_err err = CR_ERR_INIT;
+        int fds[SBX_RUN_FDS];
+        size_t fd_count = 0;
+        union sbx_msg msg;
+        int r = sbx_msg_receive(backend->wire.fd, &msg, fds, &fd_count, &err);
+
+        if (r == -EAGAIN)
+            break;
+        for (size_t i = 0; i < fd_count; i++)
+            (void)close(fds[i]); /* a backend sends none */
+        if (r == 0)
+            r = fd_count > 0 ? -EPROTO : on_message(backend, &msg);
+        if (r < 0)
+            lose_wire(backend, r == -EPIPE ? "end of the connection" : "protocol error");
+    }
+}
+
+static void read_control(struct sbx_backend *backend)
+{
+    for (;;) {
+        struct sbx_lifeline_msg msg;
+        int fd = -1;
+        int r = sbx_lifeline_receive(backend->control.fd, &msg, &fd);
+
+        if (r == -EAGAIN)
+            return;
+        if (r == 0 && msg.type == SBX_LIFELINE_WIRE && fd >= 0) {
+            take_wire(backend, fd);
+            continue;
+        }
+        if (fd >= 0)
+            (void)close(fd);
+        cr_log_warn("the supervisor is gone, shutting down");
+        cr_close_fd(&backend->control.fd);
+        if (backend->options.on_orphaned)
+            backend->options.on_orphaned(backend->options.user);
+        return;
+    }
+}
+
+/* ---- mail ---- */
+
+/* Takes over the reference that came with the mail. */
+static void on_kick(struct sbx_backend *backend, struct sbx_execution *execution)
+{
+    uint32_t kicks;
+
+    (void)pthread_mutex_lock(&execution->lock);
+    kicks = execution->kicks;
+    execution->kicks = 0;
+    execution->is_posted = false;
+    (void)pthread_mutex_unlock(&execution->lock);
+    if (kicks & SBX_KICK_SUBMIT) {
+        (void)sbx_execution_ref(execution); /* the thread's own, until it is dead */
+        sbx_admission_submit(&backend->admission, execution);
+    }
+    if ((kicks & SBX_KICK_CANCEL) && execution->state == SBX_RUN_QUEUED)
+        sbx_admission_cancel(&backend->admission, execution);
+    else
+        sbx_run_kicked(execution, kicks);
+    sbx_execution_unref(execution);
+}
+
+static void on_command(struct sbx_backend *backend)
+{
+    atomic_store(&backend->is_command_posted, false);
+    if (atomic_load(&backend->is_draining))
+        sbx_admission_drain(&backend->admission);
+    if (atomic_load(&backend->is_stopping)) {
+        for (struct sbx_execution *run = backend->admission.runs; run; run = run->next)
+            sbx_run_kicked(run, SBX_KICK_CANCEL | SBX_KICK_ABANDON);
+    }
+}
+
+static void read_mail(struct sbx_backend *backend)
+{
+    struct cr_mail *mail = cr_mailbox_take_all(backend->mailbox);
+
+    while (mail) {
+        struct sbx_mail *item = (struct sbx_mail *)mail;
+
+        mail = mail->next; /* before the mail may be posted anew */
+        if (item->execution)
+            on_kick(backend, item->execution);
+        else
+            on_command(backend);
+    }
+}
+
+void sbx_backend_post(struct sbx_backend *backend, struct sbx_execution *execution)
+{
+    /* At most one per live execution, so it may pass the cap. */
+    (void)cr_mailbox_post(backend->mailbox, &execution->mail.mail, true);
+}
+
+static void post_command(struct sbx_backend *backend)
+{
+    if (!atomic_exchange(&backend->is_command_posted, true))
+        (void)cr_mailbox_post(backend->mailbox, &backend->command.mail, true);
+}
+
+/* ---- the thread ---- */
+
+static void bury(struct sbx_backend *backend)
+{
+    while (backend->dead) {
+        struct sbx_execution *execution = backend->dead;
+
+        backend->dead = execution->next;
+        sbx_execution_unref(execution);
+    }
+}
+
+static void dispatch(struct sbx_backend *backend, const struct epoll_event *event)
+{
+    struct sbx_source *source = event->data.ptr;
+
+    if (source->execution) {
+        sbx_run_ready(source->execution, source->kind);
+        return;
+    }
+    if (source->fd < 0)
+        return;
+    switch (source->kind) {
+    case SBX_SOURCE_WIRE:
+        if (event->events & EPOLLOUT)
+            flush_wire(backend);
+        read_wire(backend);
+        break;
+    case SBX_SOURCE_CONTROL:
+        read_control(backend);
+        break;
+    default:
+        read_mail(backend);
+        break;
+    }
+}
+
+/* True when the thread may go: told to stop, and nothing in flight or out of patience. */
+static bool is_done(struct sbx_backend *backend, int *ret_wait_ms)
+{
+    int64_t left_ns;
+
+    *ret_wait_ms = -1;
+    if (!atomic_load(&backend->is_stopping))
+        return false;
+    left_ns = backend->stop_at_ns - cr_clock_mono_ns();
+    if (left_ns <= 0)
+        lose_wire(backend, "no answer at shutdown");
+    *ret_wait_ms = (int)(left_ns / CR_NS_PER_MS) + 1;
+    return !backend->admission.runs;
+}
+
+static void *run_thread(void *user)
+{
+    struct sbx_backend *backend = user;
+    struct epoll_event events[EVENTS_MAX];
+    int wait_ms;
+
+    while (!is_done(backend, &wait_ms)) {
+        int count = epoll_wait(backend->host.epoll_fd, events, EVENTS_MAX, wait_ms);
+
+        for (int i = 0; i < count; i++)
+            dispatch(backend, &events[i]);
+        sbx_admission_fill(&backend->admission);
+        bury(backend);
+    }
+    sbx_admission_drain(&backend->admission);
+    bury(backend);
+    read_mail(backend); /* late kicks give their references back */
+    bury(backend);
+    return NULL;
+}
+
+/* ---- life cycle ---- */
+
+static void free_backend(struct sbx_backend *backend)
+{
+    cr_close_fd(&backend->host.epoll_fd);
+    (void)cr_mailbox_free(backend->mailbox);
+    (void)pthread_mutex_destroy(&backend->lock);
+    free(backend->host.scratch);
+    free(backend);
+}
+
+static int open_backend(struct sbx_backend *backend, struct cr_err *err)
+{
+    int r;
+
+    backend->host.scratch = malloc(SBX_CHUNK_MAX);
+    if (!backend->host.scratch)
+        return cr_err_set(err, ENOMEM, "out of memory for the backend");
+    backend->host.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (backend->host.epoll_fd < 0)
+        return cr_err_sys(err, errno, "create epoll of the backend");
+    r = cr_mailbox_new(MAILBOX_CAP, &backend->mailbox, err);
+    if (r < 0)
+        return r;
+    backend->mail.fd = cr_mailbox_fd(backend->mailbox);
+    r = watch_source(backend, &backend->mail, EPOLLIN, true);
+    if (r == 0 && backend->wire.fd >= 0)
+        r = watch_source(backend, &backend->wire, EPOLLIN, true);
+    if (r == 0 && backend->control.fd >= 0)
+        r = watch_source(backend, &backend->control, EPOLLIN, true);
+    if (r < 0)
+        return cr_err_sys(err, -r, "watch the sockets of the backend");
+    r = pthread_create(&backend->thread, NULL, run_thread, backend);
+    if (r != 0)
+        return cr_err_sys(err, r, "start the stream thread");
+    backend->has_thread = true;
+    return 0;
+}
+
+int sbx_backend_new(const struct sbx_backend_options *options, struct sbx_backend **ret_backend,
+                    struct cr_err *err)
+{
+    struct sbx_backend *backend = calloc(1, sizeof(*backend));
+    int r;
+
+    if (!backend)
+        return cr_err_set(err, ENOMEM, "out of memory for the backend");
+    backend->options = *options;
+    backend->host = (struct sbx_run_host){
+        .user = backend, .epoll_fd = -1, .send = send_message, .ended = on_run_ended};
+    backend->wire = (struct sbx_source){SBX_SOURCE_WIRE, NULL, options->wire_fd};
+    backend->control = (struct sbx_source){SBX_SOURCE_CONTROL, NULL, options->control_fd};
+    backend->mail = (struct sbx_source){SBX_SOURCE_MAILBOX, NULL, -1};
+    sbx_admission_init(&backend->admission, &backend->host, options->queue_length);
+    (void)pthread_mutex_init(&backend->lock, NULL); /* cannot fail with default attributes */
+    r = open_backend(backend, err);
+    if (r < 0) {
+        free_backend(backend);
+        return r;
+    }
+    *ret_backend = backend;
+    return 0;
+}
+
+struct sbx_backend *sbx_backend_free(struct sbx_backend *backend, int deadline_ms)
+{
+    if (!backend)
+        return NULL;
+    backend->stop_at_ns = cr_clock_mono_ns() + deadline_ms * CR_NS_PER_MS;
+    atomic_store(&backend->is_draining, true);
+    atomic_store(&backend->is_stopping, true);
+    post_command(backend);
+    (void)pthread_join(backend->thread, NULL);
+    cr_close_fd(&backend->wire.fd);
+    cr_close_fd(&backend->control.fd);
+    free_backend(backend);
+    return NULL;
+}
+
+void sbx_backend_drain(struct sbx_backend *backend)
+{
+    atomic_store(&backend->is_draining, true);
+    post_command(backend);
+}
+
+bool sbx_backend_hello(struct sbx_backend *backend, struct sbx_msg_hello *ret_hello)
+{
+    bool is_up;
+
+    (void)pthread_mutex_lock(&backend->lock);
+    is_up = backend->is_up;
+    if (is_up)
+        *ret_hello = backend->hello;
+    (void)pthread_mutex_unlock(&backend->lock);
+    return is_up;
+}
+
+size_t sbx_backend_queue_length(const struct sbx_backend *backend)
+{
+    return backend->options.queue_length;
+}
+
+void sbx_backend_report_ready(struct sbx_backend *backend)
+{
+    struct sbx_msg_hello hello;
+
+    if (sbx_backend_hello(backend, &hello) && backend->options.control_fd >= 0)
+        (void)sbx_lifeline_send(backend->options.control_fd, SBX_LIFELINE_READY, hello.slots, -1);
+}

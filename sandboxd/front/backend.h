@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "sandboxd/wire/msg.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cr_err;
+struct sbx_execution;
+
+/*
+ * The front's end of a backend: one thread, one epoll, that owns the wire
+ * socket, the control socket to the supervisor, the pipes of every run, the
+ * slots and the queue.
+ *
+ * The wire may be lost and given anew (the supervisor has restarted the
+ * backend); in between every new run is refused with UNAVAILABLE.
+ */
+struct sbx_backend;
+
+struct sbx_backend_options {
+    int wire_fd;         /* taken on success; -1: the supervisor will send one */
+    int control_fd;      /* taken on success; -1: none (tests) */
+    size_t queue_length; /* runs that may wait; 0: none */
+    void *user;          /* for the callbacks */
+    /* HELLO came, or the wire was lost. On the stream thread. */
+    void (*on_state)(void *user, bool is_up);
+    /* The supervisor is gone. On the stream thread. */
+    void (*on_orphaned)(void *user);
+};
+
+int sbx_backend_new(const struct sbx_backend_options *options, struct sbx_backend **ret_backend,
+                    struct cr_err *err);
+
+/* Stops the thread: every run in flight is cancelled, and lost if the backend does not answer in
+ * `deadline_ms`. NULL is allowed; always returns NULL. */
+struct sbx_backend *sbx_backend_free(struct sbx_backend *backend, int deadline_ms);
+
+/* Any thread: from now on new and waiting runs are refused with UNAVAILABLE; what runs goes on. */
+void sbx_backend_drain(struct sbx_backend *backend);
+
+/* Any thread: what the backend said about itself. False while there is none. */
+bool sbx_backend_hello(struct sbx_backend *backend, struct sbx_msg_hello *ret_hello);
+
+size_t sbx_backend_queue_length(const struct sbx_backend *backend);
+
+/* Any thread: tells the supervisor that the front serves. */
+void sbx_backend_report_ready(struct sbx_backend *backend);
+
+/* For execution.c: the stream thread is to look at its kicks. Takes the reference. */
+void sbx_backend_post(struct sbx_backend *backend, struct sbx_execution *execution);

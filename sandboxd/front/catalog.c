@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/config.h"
+#include "crisol/sandbox/v1/sandbox.pb-c.h"
+#include "rpc/server.h"
+#include "rpc/status.h"
+#include "sandboxd/front/backend.h"
+#include "sandboxd/front/digest.h"
+#include "sandboxd/front/limits.h"
+#include "sandboxd/front/policy.h"
+#include "sandboxd/front/service.h"
+#include "sandboxd/runtimes/table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <sys/utsname.h>
+
+#define HOST_ENTRIES 3
+
+/* What ListRuntimes tells about one runtime. */
+struct runtime_row {
+    Crisol__Sandbox__V1__Runtime message;
+    char digest[SBX_DIGEST_SIZE];
+    char version[SBX_VERSION_TEXT_MAX];
+};
+
+static size_t count_strings(const char *const *list)
+{
+    size_t count = 0;
+
+    while (list[count])
+        count++;
+    return count;
+}
+
+static void fill_runtime(struct runtime_row *row, const struct sbx_runtime *runtime,
+                         Crisol__Sandbox__V1__Limits *limits, Crisol__Sandbox__V1__Backend *backend)
+{
+    Crisol__Sandbox__V1__Runtime *message = &row->message;
+
+    crisol__sandbox__v1__runtime__init(message);
+    message->name = (char *)(uintptr_t)runtime->name; /* protobuf-c knows no const */
+    message->description = (char *)(uintptr_t)runtime->description;
+    message->version = row->version;
+    message->n_argv = count_strings(runtime->argv);
+    message->argv = (char **)(uintptr_t)runtime->argv;
+    if (runtime->entry_file)
+        message->entry_file = (char *)(uintptr_t)runtime->entry_file;
+    message->default_limits = limits;
+    sbx_digest_runtime(runtime, row->digest);
+    message->digest = row->digest;
+    message->n_backends = 1;
+    message->backends = backend;
+    message->has_test_report = runtime->report_file != NULL;
+}
+
+static bool get_hello(struct rpc_call *call, struct sbx_msg_hello *ret_hello)
+{
+    struct sbx_service *service = rpc_call_context(call);
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    if (sbx_backend_hello(service->backend, ret_hello))
+        return true;
+    rpc_status_set(&status, RPC_UNAVAILABLE,
+                   "the sandbox backend is not running; it is being started");
+    status.retry_after_ms = 1000;
+    (void)snprintf(status.reason, sizeof(status.reason), "NO_BACKEND");
+    rpc_call_finish(call, &status, NULL);
+    return false;
+}
+
+void sbx_service_list_runtimes(struct rpc_call *call)
+{
+    struct sbx_service *service = rpc_call_context(call);
+    Crisol__Sandbox__V1__ListRuntimesResponse response =
+        CRISOL__SANDBOX__V1__LIST_RUNTIMES_RESPONSE__INIT;
+    Crisol__Sandbox__V1__Limits limits = CRISOL__SANDBOX__V1__LIMITS__INIT;
+    Crisol__Sandbox__V1__Runtime *list[SBX_RUNTIMES_MAX];
+    struct runtime_row rows[SBX_RUNTIMES_MAX];
+    Crisol__Sandbox__V1__Backend backend;
+    struct sbx_limits defaults;
+    struct sbx_msg_hello hello;
+    size_t count;
+    const struct sbx_runtime *runtimes = sbx_runtimes(&count);
+
+    if (!get_hello(call, &hello))
+        return;
+    backend = (Crisol__Sandbox__V1__Backend)hello.backend;
+    sbx_limits_default(&hello.maximum, &defaults);
+    sbx_limits_write(&defaults, &limits);
+    (void)pthread_mutex_lock(&service->lock);
+    for (size_t i = 0; i < count && i < SBX_RUNTIMES_MAX; i++) {
+        if (!(service->runtimes & (UINT32_C(1) << i)))
+            continue;
+        (void)snprintf(rows[i].version, sizeof(rows[i].version), "%s", service->versions[i]);
+        fill_runtime(&rows[i], &runtimes[i], &limits, &backend);
+        list[response.n_runtimes++] = &rows[i].message;
+    }
+    (void)pthread_mutex_unlock(&service->lock);
+    response.runtimes = list;
+    rpc_call_finish(call, NULL, &response.base);
+}
+
+struct host_facts {
+    struct utsname names;
+    char cgroup[16];
+    Crisol__Sandbox__V1__GetCapabilitiesResponse__HostEntry entries[HOST_ENTRIES];
+    Crisol__Sandbox__V1__GetCapabilitiesResponse__HostEntry *list[HOST_ENTRIES];
+};
+
+static void fill_host(struct host_facts *host, const struct sbx_msg_hello *hello)
+{
+    static const char *const keys[HOST_ENTRIES] = {"architecture", "cgroup_version", "kernel"};
+    char *const values[HOST_ENTRIES] = {host->names.machine, host->cgroup, host->names.release};
+
+    (void)uname(&host->names); /* cannot fail with a valid pointer */
+    (void)snprintf(host->cgroup, sizeof(host->cgroup), "%u", hello->cgroup_version);
+    for (size_t i = 0; i < HOST_ENTRIES; i++) {
+        crisol__sandbox__v1__get_capabilities_response__host_entry__init(&host->entries[i]);
+        host->entries[i].key = (char *)(uintptr_t)keys[i];
+        host->entries[i].value = values[i];
+        host->list[i] = &host->entries[i];
+    }
+}
+
+void sbx_service_get_capabilities(struct rpc_call *call)
+{
+    const struct sbx_service *service = rpc_call_context(call);
+    Crisol__Sandbox__V1__GetCapabilitiesResponse response =
+        CRISOL__SANDBOX__V1__GET_CAPABILITIES_RESPONSE__INIT;
+    Crisol__Sandbox__V1__Limits maximum = CRISOL__SANDBOX__V1__LIMITS__INIT;
+    Crisol__Sandbox__V1__Limits defaults = CRISOL__SANDBOX__V1__LIMITS__INIT;
+    struct sbx_limits default_limits;
+    struct sbx_controls controls;
+    struct sbx_msg_hello hello;
+    struct host_facts host;
+
+    if (!get_hello(call, &hello))
+        return;
+    sbx_limits_default(&hello.maximum, &default_limits);
+    sbx_limits_write(&hello.maximum, &maximum);
+    sbx_limits_write(&default_limits, &defaults);
+    sbx_controls_fill(&controls, &hello, &default_limits);
+    fill_host(&host, &hello);
+    response.version = (char *)(uintptr_t)CR_VERSION;
+    response.backend = (Crisol__Sandbox__V1__Backend)hello.backend;
+    response.n_controls = SBX_CONTROL_COUNT;
+    response.controls = controls.list;
+    response.maximum_limits = &maximum;
+    response.default_limits = &defaults;
+    response.slots = hello.slots;
+    response.queue_length = (uint32_t)sbx_backend_queue_length(service->backend);
+    response.n_host = HOST_ENTRIES;
+    response.host = host.list;
+    rpc_call_finish(call, NULL, &response.base);
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/front/execution.h"
+
+#include "common/auto.h"
+#include "common/err.h"
+#include "sandboxd/front/backend.h"
+#include "sandboxd/front/payload_build.h"
+#include "sandboxd/front/run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/random.h>
+
+/* Collected files together, so that a result fits the 4 MiB that gRPC clients take by default. */
+#define COLLECT_TOTAL_MAX (3U << 20)
+
+_Static_assert((int)SBX_OVERFLOW_KILL ==
+                       (int)CRISOL__SANDBOX__V1__OVERFLOW_POLICY__OVERFLOW_POLICY_KILL - 1 &&
+                   (int)SBX_OVERFLOW_HEAD_TAIL ==
+                       (int)CRISOL__SANDBOX__V1__OVERFLOW_POLICY__OVERFLOW_POLICY_HEAD_TAIL - 1,
+               "the policies count alike");
+
+static void free_execution(struct sbx_execution *execution)
+{
+    for (size_t i = 0; i < SBX_RUN_FDS; i++)
+        cr_close_fd(&execution->child_fds[i]);
+    for (size_t i = 0; i < SBX_SOURCE_COUNT; i++)
+        cr_close_fd(&execution->sources[i].fd);
+    for (size_t i = 0; i < execution->collect_path_count; i++)
+        free(execution->collect_paths[i]);
+    free((void *)execution->collect_paths);
+    sbx_collector_done(&execution->collector);
+    sbx_output_done(&execution->outputs[0]);
+    sbx_output_done(&execution->outputs[1]);
+    (void)pthread_mutex_destroy(&execution->lock);
+    free(execution->stdin_data);
+    free(execution);
+}
+
+struct sbx_execution *sbx_execution_ref(struct sbx_execution *execution)
+{
+    atomic_fetch_add(&execution->refs, 1);
+    return execution;
+}
+
+struct sbx_execution *sbx_execution_unref(struct sbx_execution *execution)
+{
+    if (execution && atomic_fetch_sub(&execution->refs, 1) == 1)
+        free_execution(execution);
+    return NULL;
+}
+
+static int draw_id(char id[SBX_EXECUTION_ID_SIZE], struct cr_err *err)
+{
+    uint8_t bytes[(SBX_EXECUTION_ID_SIZE - 1) / 2];
+
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return cr_err_sys(err, errno, "draw an execution id");
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        (void)snprintf(id + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+static struct sbx_execution *alloc_execution(void)
+{
+    struct sbx_execution *execution = calloc(1, sizeof(*execution));
+
+    if (!execution)
+        return NULL;
+    atomic_init(&execution->refs, 1);
+    execution->mail.execution = execution;
+    (void)pthread_mutex_init(&execution->lock, NULL); /* cannot fail with default attributes */
+    for (size_t i = 0; i < SBX_RUN_FDS; i++)
+        execution->child_fds[i] = -1;
+    for (size_t i = 0; i < SBX_SOURCE_COUNT; i++)
+        execution->sources[i] = (struct sbx_source){(enum sbx_source_kind)i, execution, -1};
+    return execution;
+}
+
+static int copy_stdin(struct sbx_execution *execution,
+                      const Crisol__Sandbox__V1__ExecuteRequest *message)
+{
+    ProtobufCBinaryData input = sbx_request_stdin(message);
+
+    if (input.len == 0)
+        return 0;
+    execution->stdin_data = malloc(input.len);
+    if (!execution->stdin_data)
+        return -ENOMEM;
+    memcpy(execution->stdin_data, input.data, input.len);
+    execution->stdin_size = input.len;
+    return 0;
+}
+
+static int copy_collect(struct sbx_execution *execution,
+                        const Crisol__Sandbox__V1__ExecuteRequest *message)
+{
+    size_t count = message->n_collect;
+    size_t room = COLLECT_TOTAL_MAX;
+
+    execution->wants_report = sbx_request_wants_report(message, &execution->request);
+    if (execution->wants_report)
+        room += SBX_REPORT_BYTES_MAX;
+    if (sbx_collector_init(&execution->collector, count + (execution->wants_report ? 1 : 0), room) <
+        0)
+        return -ENOMEM;
+    if (execution->wants_report)
+        execution->collector.files[count].max_bytes = SBX_REPORT_BYTES_MAX;
+    if (count == 0)
+        return 0;
+    execution->collect_paths = (char **)calloc(count, sizeof(char *));
+    if (!execution->collect_paths)
+        return -ENOMEM;
+    execution->collect_path_count = count;
+    for (size_t i = 0; i < count; i++) {
+        const Crisol__Sandbox__V1__CollectSpec *spec = message->collect[i];
+
+        execution->collector.files[i].max_bytes = sbx_collect_max_bytes(spec);
+        execution->collector.files[i].is_required = spec->required;
+        execution->collect_paths[i] = strdup(spec->path);
+        if (!execution->collect_paths[i])
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+int sbx_execution_new(const Crisol__Sandbox__V1__ExecuteRequest *message,
+                      const struct sbx_request *request, const char *caller,
+                      const struct sbx_waker *waker, struct sbx_execution **ret_execution,
+                      struct cr_err *err)
+{
+    struct sbx_execution *execution = alloc_execution();
+    int r;
+
+    if (!execution)
+        return cr_err_set(err, ENOMEM, "out of memory for an execution");
+    execution->waker = *waker;
+    execution->request = *request;
+    (void)snprintf(execution->request_id, sizeof(execution->request_id), "%s", message->request_id);
+    (void)snprintf(execution->caller, sizeof(execution->caller), "%s", caller);
+    for (size_t i = 0; i < 2; i++)
+        sbx_output_init(&execution->outputs[i], (enum sbx_overflow)(request->on_overflow - 1),
+                        request->limits.value[SBX_LIMIT_OUTPUT], request->as_text);
+    r = draw_id(execution->id, err);
+    if (r == 0 && (copy_stdin(execution, message) < 0 || copy_collect(execution, message) < 0))
+        r = cr_err_set(err, ENOMEM, "out of memory for an execution");
+    if (r == 0)
+        r = sbx_payload_build(message, request, &execution->child_fds[0], err);
+    if (r < 0) {
+        free_execution(execution);
+        return r;
+    }
+    *ret_execution = execution;
+    return 0;
+}
+
+static void kick(struct sbx_execution *execution, uint32_t kicks)
+{
+    bool must_post;
+
+    (void)pthread_mutex_lock(&execution->lock);
+    execution->kicks |= kicks;
+    must_post = !execution->is_posted && !execution->is_ended;
+    execution->is_posted = execution->is_posted || must_post;
+    (void)pthread_mutex_unlock(&execution->lock);
+    if (must_post)
+        sbx_backend_post(execution->backend, sbx_execution_ref(execution));
+}
+
+void sbx_execution_submit(struct sbx_execution *execution, struct sbx_backend *backend)
+{
+    execution->backend = backend;
+    kick(execution, SBX_KICK_SUBMIT);
+}
+
+void sbx_execution_cancel(struct sbx_execution *execution, bool is_abandoned)
+{
+    kick(execution, SBX_KICK_CANCEL | (is_abandoned ? SBX_KICK_ABANDON : 0));
+}
+
+/* The stream to take from next: the one that was not taken last, when it has something. */
+static uint32_t next_stream(const struct sbx_execution *execution)
+{
+    uint32_t other = execution->last_stream == 1 ? 2 : 1;
+
+    if (sbx_output_has_piece(&execution->outputs[other - 1]))
+        return other;
+    return sbx_output_has_piece(&execution->outputs[2 - other]) ? 3 - other : 0;
+}
+
+static struct sbx_event take_output(struct sbx_execution *execution, uint32_t stream,
+                                    struct cr_buf *chunk)
+{
+    struct sbx_piece piece = sbx_output_take(&execution->outputs[stream - 1], chunk);
+    struct sbx_event event = {.stream = stream, .offset = piece.offset, .dropped = piece.dropped};
+
+    execution->last_stream = stream;
+    if (piece.type == SBX_PIECE_DATA)
+        event.type = SBX_EVENT_DATA;
+    else if (piece.type == SBX_PIECE_TRUNCATED)
+        event.type = SBX_EVENT_TRUNCATED;
+    return event;
+}
+
+struct sbx_event sbx_execution_take(struct sbx_execution *execution, struct cr_buf *chunk)
+{
+    struct sbx_event event = {.type = SBX_EVENT_NONE};
+    bool has_room = false;
+    uint32_t stream;
+
+    (void)pthread_mutex_lock(&execution->lock);
+    stream = next_stream(execution);
+    if (execution->is_started && !execution->is_started_taken) {
+        execution->is_started_taken = true;
+        event.type = SBX_EVENT_STARTED;
+    } else if (stream) {
+        event = take_output(execution, stream, chunk);
+        has_room = sbx_output_wants_more(&execution->outputs[stream - 1]);
+    } else if (execution->is_ended && !execution->is_ended_taken) {
+        execution->is_ended_taken = true;
+        event.type = SBX_EVENT_ENDED;
+    }
+    (void)pthread_mutex_unlock(&execution->lock);
+    if (has_room)
+        kick(execution, SBX_KICK_ROOM);
+    return event;
+}
+
+bool sbx_execution_has_event(struct sbx_execution *execution)
+{
+    bool has_event;
+
+    (void)pthread_mutex_lock(&execution->lock);
+    has_event = (execution->is_started && !execution->is_started_taken) ||
+                next_stream(execution) != 0 || (execution->is_ended && !execution->is_ended_taken);
+    (void)pthread_mutex_unlock(&execution->lock);
+    return has_event;
+}
+
+const char *sbx_execution_id(const struct sbx_execution *execution)
+{
+    return execution->id;
+}
+
+const char *sbx_execution_request_id(const struct sbx_execution *execution)
+{
+    return execution->request_id;
+}
+
+const char *sbx_execution_caller(const struct sbx_execution *execution)
+{
+    return execution->caller;
+}
+
+const struct sbx_request *sbx_execution_request(const struct sbx_execution *execution)
+{
+    return &execution->request;
+}
+
+uint64_t sbx_execution_queue_us(struct sbx_execution *execution)
+{
+    uint64_t queue_us;
+
+    (void)pthread_mutex_lock(&execution->lock);
+    queue_us = execution->queue_us;
+    (void)pthread_mutex_unlock(&execution->lock);
+    return queue_us;
+}
+
+const struct sbx_outcome *sbx_execution_outcome(const struct sbx_execution *execution)
+{
+    return &execution->outcome;
+}
+
+const struct sbx_output *sbx_execution_output(const struct sbx_execution *execution,
+                                              uint32_t stream)
+{
+    return &execution->outputs[stream - 1];
+}
+
+const struct sbx_collected *sbx_execution_files(const struct sbx_execution *execution,
+                                                size_t *ret_count, char *const **ret_paths)
+{
+    *ret_count = execution->collect_path_count;
+    *ret_paths = execution->collect_paths;
+    return execution->collector.files;
+}
+
+const struct sbx_collected *sbx_execution_report(const struct sbx_execution *execution)
+{
+    return execution->wants_report ? &execution->collector.files[execution->collect_path_count]
+                                   : NULL;
+}

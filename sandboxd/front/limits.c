@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/front/limits.h"
+
+#include "common/auto.h"
+#include "rpc/status.h"
+#include "sandboxd/runtimes/table.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * The floor of each limit: below it a sandbox cannot even start, and the
+ * caller would see a failure of the sandbox in place of a bad field.
+ */
+static const struct {
+    size_t offset;
+    bool is_64_bit;
+    uint64_t minimum;
+} fields[] = {
+
+#define FIELD_32(name, minimum)                                                                    \
+    {                                                                                              \
+        offsetof(Crisol__Sandbox__V1__Limits, name), false, minimum                                \
+    }
+#define FIELD_64(name, minimum)                                                                    \
+    {                                                                                              \
+        offsetof(Crisol__Sandbox__V1__Limits, name), true, minimum                                 \
+    }
+    [SBX_LIMIT_WALL_TIME] = FIELD_32(wall_time_ms, 1),
+    [SBX_LIMIT_CPU_TIME] = FIELD_32(cpu_time_ms, 1),
+    [SBX_LIMIT_MEMORY] = FIELD_64(memory_bytes, UINT64_C(4) << 20),
+    [SBX_LIMIT_PROCESSES] = FIELD_32(processes, 1),
+    [SBX_LIMIT_CPU_MILLICORES] = FIELD_32(cpu_millicores, 10), /* the kernel's quota: 1 ms of 100 */
+    [SBX_LIMIT_OPEN_FILES] = FIELD_32(open_files, 16),
+    [SBX_LIMIT_FILE_SIZE] = FIELD_64(file_size_bytes, 4096),
+    [SBX_LIMIT_WORKSPACE_BYTES] = FIELD_64(workspace_bytes, UINT64_C(64) << 10),
+    [SBX_LIMIT_WORKSPACE_INODES] = FIELD_32(workspace_inodes, 64),
+    [SBX_LIMIT_STACK] = FIELD_64(stack_bytes, UINT64_C(128) << 10),
+    [SBX_LIMIT_OUTPUT] = FIELD_64(output_bytes, 1),
+#undef FIELD_32
+#undef FIELD_64
+};
+_Static_assert(CR_ARRAY_SIZE(fields) == SBX_LIMIT_COUNT, "one row per limit");
+
+static uint64_t get_field(const Crisol__Sandbox__V1__Limits *message, size_t index)
+{
+    const char *slot = (const char *)message + fields[index].offset;
+    uint32_t narrow;
+    uint64_t wide;
+
+    if (fields[index].is_64_bit) {
+        memcpy(&wide, slot, sizeof(wide));
+        return wide;
+    }
+    memcpy(&narrow, slot, sizeof(narrow));
+    return narrow;
+}
+
+static void set_field(Crisol__Sandbox__V1__Limits *message, size_t index, uint64_t value)
+{
+    char *slot = (char *)message + fields[index].offset;
+    uint32_t narrow = value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+
+    if (fields[index].is_64_bit)
+        memcpy(slot, &value, sizeof(value));
+    else
+        memcpy(slot, &narrow, sizeof(narrow));
+}
+
+void sbx_limits_default(const struct sbx_limits *maximum, struct sbx_limits *ret_limits)
+{
+    for (size_t i = 0; i < SBX_LIMIT_COUNT; i++) {
+        uint64_t value = sbx_default_limits.value[i];
+
+        ret_limits->value[i] = value > maximum->value[i] ? maximum->value[i] : value;
+    }
+}
+
+static void check(size_t index, uint64_t value, uint64_t maximum, struct rpc_status *status)
+{
+    char field[64];
+
+    (void)snprintf(field, sizeof(field), "limits.%s", sbx_limit_name((uint32_t)index));
+    if (value > maximum)
+        rpc_status_add_violation(status, field, "%" PRIu64 " is more than the maximum of %" PRIu64,
+                                 value, maximum);
+    else if (value < fields[index].minimum)
+        rpc_status_add_violation(status, field, "%" PRIu64 " is less than the minimum of %" PRIu64,
+                                 value, fields[index].minimum);
+}
+
+void sbx_limits_read(const Crisol__Sandbox__V1__Limits *message, const struct sbx_limits *maximum,
+                     struct sbx_limits *ret_limits, uint32_t *ret_requested,
+                     struct rpc_status *status)
+{
+    sbx_limits_default(maximum, ret_limits);
+    *ret_requested = 0;
+    for (size_t i = 0; message && i < SBX_LIMIT_COUNT; i++) {
+        uint64_t value = get_field(message, i);
+
+        if (value == 0)
+            continue;
+        *ret_requested |= UINT32_C(1) << i;
+        ret_limits->value[i] = value;
+        check(i, value, maximum->value[i], status);
+    }
+    /* The default of the CPU limit is the wall limit of the same request. */
+    if (!(*ret_requested & (UINT32_C(1) << SBX_LIMIT_CPU_TIME))) {
+        uint64_t wall_ms = ret_limits->value[SBX_LIMIT_WALL_TIME];
+        uint64_t cpu_max_ms = maximum->value[SBX_LIMIT_CPU_TIME];
+
+        ret_limits->value[SBX_LIMIT_CPU_TIME] = wall_ms < cpu_max_ms ? wall_ms : cpu_max_ms;
+    }
+}
+
+void sbx_limits_write(const struct sbx_limits *limits, Crisol__Sandbox__V1__Limits *message)
+{
+    for (size_t i = 0; i < SBX_LIMIT_COUNT; i++)
+        set_field(message, i, limits->value[i]);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "crisol/sandbox/v1/sandbox.pb-c.h"
+#include "sandboxd/wire/msg.h"
+
+#include <stdint.h>
+
+struct rpc_status;
+
+/*
+ * Limits between the contract (crisol.sandbox.v1.Limits, 0 = default) and the
+ * wire (struct sbx_limits, never 0).
+ */
+
+/*
+ * Reads the limits of a request. `message` may be NULL: everything is a
+ * default. A default never exceeds `maximum`. Bit i of *ret_requested is set
+ * when limit i came from the request. Adds a violation for each limit that is
+ * out of range; the results are filled in all the same.
+ */
+void sbx_limits_read(const Crisol__Sandbox__V1__Limits *message, const struct sbx_limits *maximum,
+                     struct sbx_limits *ret_limits, uint32_t *ret_requested,
+                     struct rpc_status *status);
+
+/* What a request gets that asks for nothing. */
+void sbx_limits_default(const struct sbx_limits *maximum, struct sbx_limits *ret_limits);
+
+/* Fills in the fields of an initialised message. */
+void sbx_limits_write(const struct sbx_limits *limits, Crisol__Sandbox__V1__Limits *message);

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "common/privilege.h"
+#include "proto/descriptor_set.h"
+#include "rpc/listener.h"
+#include "rpc/server.h"
+#include "sandboxd/front/auth.h"
+#include "sandboxd/front/backend.h"
+#include "sandboxd/front/probe.h"
+#include "sandboxd/front/service.h"
+#include "sandboxd/front/settings.h"
+#include "sandboxd/runtimes/table.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+
+#define SERVICE_NAME "crisol.sandbox.v1.SandboxService"
+#define PROBE_DEADLINE_MS 15000
+#define PROBE_AGAIN_MS 1000
+#define STOP_DEADLINE_MS 5000
+
+/* Everything that lives from start to stop. */
+struct front {
+    struct sbx_front_settings settings;
+    struct sbx_auth auth;
+    struct sbx_backend *backend;
+    struct sbx_service service;
+    struct rpc_server *server;
+    struct rpc_listener *listener;
+    int signal_fd;
+    int event_fd;
+    atomic_bool is_up;       /* the backend said HELLO */
+    atomic_bool is_orphaned; /* the supervisor is gone */
+    atomic_uint generation;  /* of the backend; counts every coming and going */
+};
+
+/* ---- start ---- */
+
+/* Before anything else: no line of gRPC, protobuf or our own parsing runs with privilege. */
+static int drop_privileges(int argc, char **argv, struct cr_err *err)
+{
+    uint32_t uid;
+
+    if (sbx_front_settings_user(argc, argv, &uid) < 0)
+        return cr_err_set(err, EINVAL, "sandboxd-front is started by sandboxd, with --user=UID");
+    return cr_privilege_drop(uid, uid, err);
+}
+
+static int setup_log(const struct sbx_front_settings *settings, struct cr_err *err)
+{
+    enum cr_log_level level;
+
+    if (cr_log_level_parse(settings->log_level, &level) < 0)
+        return cr_err_set(err, EINVAL, "--log-level: '%s' is no level", settings->log_level);
+    cr_log_setup("sandboxd-front", level,
+                 strcmp(settings->log_format, "json") == 0 ? CR_LOG_JSON : CR_LOG_TEXT);
+    return 0;
+}
+
+/* A run has up to nine descriptors here and a connection four: the soft limit of 1,024 is soon
+ * reached. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int open_signals(struct front *front, struct cr_err *err)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigset_t set;
+
+    (void)sigaction(SIGPIPE, &ignore, NULL); /* a program that closes its stdin must not kill us */
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL); /* before any thread, so that all inherit it */
+    front->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    front->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (front->signal_fd < 0 || front->event_fd < 0)
+        return cr_err_sys(err, errno, "watch signals");
+    return 0;
+}
+
+static int load_auth(struct front *front, struct cr_err *err)
+{
+    if (sbx_auth_parse_uids(&front->auth, front->settings.allow_uids) < 0)
+        return cr_err_set(err, EINVAL, "--allow-uids: '%s' is not a list of user ids",
+                          front->settings.allow_uids);
+    if (!front->settings.with_token)
+        return 0;
+    if (sbx_auth_read_token(&front->auth, SBX_FRONT_FD_TOKEN) < 0)
+        return cr_err_set(err, EINVAL,
+                          "the token must be one line of %u to %u printable characters",
+                          SBX_TOKEN_MIN, SBX_TOKEN_MAX);
+    (void)close(SBX_FRONT_FD_TOKEN);
+    return 0;
+}
+
+static void ring(struct front *front)
+{
+    const uint64_t one = 1;
+
+    (void)!write(front->event_fd, &one, sizeof(one));
+}
+
+static void on_state(void *user, bool is_up)
+{
+    struct front *front = user;
+
+    atomic_store(&front->is_up, is_up);
+    atomic_fetch_add(&front->generation, 1);
+    ring(front);
+}
+
+static void on_orphaned(void *user)
+{
+    struct front *front = user;
+
+    atomic_store(&front->is_orphaned, true);
+    ring(front);
+}
+
+static int start_backend(struct front *front, struct cr_err *err)
+{
+    struct sbx_backend_options options = {
+        .wire_fd = SBX_FRONT_FD_WIRE,
+        .control_fd = SBX_FRONT_FD_CONTROL,
+        .queue_length = front->settings.queue,
+        .user = front,
+        .on_state = on_state,
+        .on_orphaned = on_orphaned,
+    };
+
+    if (fcntl(SBX_FRONT_FD_WIRE, F_SETFD, FD_CLOEXEC) < 0 ||
+        fcntl(SBX_FRONT_FD_CONTROL, F_SETFD, FD_CLOEXEC) < 0)
+        return cr_err_sys(err, errno, "use descriptors 3 and 4");
+    return sbx_backend_new(&options, &front->backend, err);
+}
+
+static int start_server(struct front *front, struct cr_err *err)
+{
+    static const struct rpc_method *const tables[] = {sbx_service_methods};
+    struct rpc_server_options options = {
+        .context = &front->service,
+        .authorize = sbx_service_authorize,
+        .descriptor_set = crisol_descriptor_set,
+        .descriptor_set_size = (size_t)(crisol_descriptor_set_end - crisol_descriptor_set),
+    };
+    struct rpc_listener_options listener_options = {
+        .allowed_uids = front->auth.uids,
+        .allowed_uid_count = front->auth.uid_count,
+    };
+    int r = rpc_server_new(tables, CR_ARRAY_SIZE(tables), &options, &front->server, err);
+
+    if (r == 0)
+        r = rpc_server_start(front->server, err);
+    if (r == 0)
+        r = rpc_listener_new(front->server, &listener_options, &front->listener, err);
+    for (uint64_t i = 0; r == 0 && i < front->settings.listen_count; i++)
+        r = rpc_listener_take_fd(front->listener, SBX_FRONT_FD_LISTEN + (int)i, err);
+    if (r == 0)
+        r = rpc_listener_start(front->listener, err);
+    return r;
+}
+
+/* ---- readiness ---- */
+
+static void set_serving(struct front *front, bool is_serving)
+{
+    rpc_server_set_serving(front->server, "", is_serving);
+    rpc_server_set_serving(front->server, SERVICE_NAME, is_serving);
+}
+
+/* Asks each runtime for its version, in a sandbox like everything else. */
+static void learn_versions(struct front *front)
+{
+    size_t count;
+    const struct sbx_runtime *runtimes = sbx_runtimes(&count);
+
+    for (uint32_t i = 0; i < count && i < SBX_RUNTIMES_MAX; i++) {
+        const char *const argv[] = {runtimes[i].version_path, "--version", NULL};
+        struct sbx_probe probe;
+
+        if ((front->service.runtimes & (UINT32_C(1) << i)) &&
+            sbx_probe_run(front->backend, i, argv, PROBE_DEADLINE_MS, &probe) == 0 && probe.is_ok)
+            sbx_service_set_version(&front->service, i, probe.output);
+    }
+}
+
+/* Serving is what one real sandbox has shown, not what was set up. Returns false to try again. */
+static bool prove_backend(struct front *front)
+{
+    static const char *const argv[] = {"/usr/bin/true", NULL};
+    unsigned int generation = atomic_load(&front->generation);
+    struct sbx_probe probe = {0};
+    int r = sbx_probe_run(front->backend, 0, argv, PROBE_DEADLINE_MS, &probe);
+
+    if (r < 0 || !probe.is_ok) {
+        const char *reason = strerrordesc_np(r < 0 ? -r : probe.stage_errno);
+
+        cr_log_error("the first run failed, not serving verdict=%s step=%s error=%s",
+                     r < 0 ? "" : probe.verdict, r < 0 ? "" : probe.stage, reason ? reason : "");
+        return false;
+    }
+    learn_versions(front);
+    if (generation != atomic_load(&front->generation))
+        return false;
+    set_serving(front, true);
+    sbx_backend_report_ready(front->backend);
+    cr_log_info("serving");
+    return true;
+}
+
+/* Until a signal, or until the supervisor is gone. */
+static void serve(struct front *front)
+{
+    struct pollfd fds[] = {
+        {.fd = front->signal_fd, .events = POLLIN},
+        {.fd = front->event_fd, .events = POLLIN},
+    };
+    unsigned int proven = UINT32_MAX; /* generation that has been proven */
+    uint64_t count;
+
+    while (!atomic_load(&front->is_orphaned)) {
+        unsigned int generation = atomic_load(&front->generation);
+        bool must_prove = atomic_load(&front->is_up) && generation != proven;
+
+        if (generation != proven)
+            set_serving(front, false);
+        if (must_prove && prove_backend(front)) {
+            proven = generation;
+            continue;
+        }
+        (void)poll(fds, CR_ARRAY_SIZE(fds), must_prove ? PROBE_AGAIN_MS : -1);
+        if (fds[1].revents)
+            (void)!read(front->event_fd, &count, sizeof(count));
+        if (fds[0].revents)
+            return;
+    }
+}
+
+/* ---- stop ---- */
+
+static void stop(struct front *front)
+{
+    bool is_orphaned = atomic_load(&front->is_orphaned);
+
+    cr_log_info("draining runs=%u grace_ms=%llu", rpc_server_live_calls(front->server),
+                (unsigned long long)(is_orphaned ? 0 : front->settings.grace_ms));
+    rpc_listener_stop(front->listener);
+    sbx_backend_drain(front->backend);
+    if (!rpc_server_drain(front->server, is_orphaned ? 0 : (int)front->settings.grace_ms))
+        cr_log_warn("the grace has passed; what was left was cancelled");
+}
+
+static void release(struct front *front)
+{
+    (void)sbx_backend_free(front->backend, STOP_DEADLINE_MS);
+    (void)rpc_listener_free(front->listener);
+    (void)rpc_server_free(front->server);
+    rpc_fini();
+    sbx_service_done(&front->service);
+    explicit_bzero(&front->auth, sizeof(front->auth));
+    sbx_front_settings_done(&front->settings);
+}
+
+static int start(struct front *front, struct cr_err *err)
+{
+    int r = open_signals(front, err);
+
+    if (r == 0)
+        r = load_auth(front, err);
+    if (r == 0)
+        r = start_backend(front, err);
+    if (r < 0)
+        return r;
+    rpc_init();
+    sbx_service_init(&front->service, front->backend, &front->auth);
+    return start_server(front, err);
+}
+
+int main(int argc, char **argv)
+{
+    static struct front front = {.signal_fd = -1, .event_fd = -1};
+    struct cr_err err = CR_ERR_INIT;
+    int r = drop_privileges(argc, argv, &err);
+
+    cr_log_setup("sandboxd-front", CR_LOG_INFO, CR_LOG_TEXT);
+    if (r == 0)
+        r = sbx_front_settings_load(argc, argv, &front.settings, &err);
+    if (r == 1)
+        return EXIT_SUCCESS;
+    if (r == 0)
+        r = setup_log(&front.settings, &err);
+    raise_file_limit();
+    if (r == 0)
+        r = start(&front, &err);
+    if (r < 0) {
+        cr_log_error("cannot start: %s", err.text);
+        return EXIT_FAILURE;
+    }
+    serve(&front);
+    stop(&front);
+    release(&front);
+    return EXIT_SUCCESS;
+}

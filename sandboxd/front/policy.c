@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/front/policy.h"
+
+#include "common/buf.h"
+#include "sandboxd/front/limits.h"
+#include "sandboxd/front/request.h"
+#include "sandboxd/runtimes/table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define TEXT_MAX (16U << 10)
+
+/* Controls without a number of their own. */
+static const char *const fixed_details[SBX_CONTROL_COUNT] = {
+    [SBX_CONTROL_NETWORK] = "own empty network namespace, only lo",
+    [SBX_CONTROL_SWAP] = "counted together with memory",
+    [SBX_CONTROL_NO_NEW_PRIVS] = "set before the program starts",
+    [SBX_CONTROL_CAPABILITIES] = "all five sets are empty",
+    [SBX_CONTROL_USER] = "1000:1000, mapped to host ids of no other user",
+    [SBX_CONTROL_ROOTFS] = "read-only, the host's /usr",
+    [SBX_CONTROL_SECCOMP] = "allow-list; unknown calls get ENOSYS",
+    [SBX_CONTROL_PROC] = "own pid namespace; nothing beyond the own processes",
+    [SBX_CONTROL_DEV] = "null zero full random urandom",
+    [SBX_CONTROL_IPC] = "own namespace",
+};
+
+static void describe(uint32_t control, const struct sbx_limits *limits, char *text)
+{
+    const uint64_t *value = limits->value;
+    const size_t size = SBX_CONTROL_DETAIL_MAX;
+
+    switch (control) {
+    case SBX_CONTROL_MEMORY:
+        (void)snprintf(text, size, "%" PRIu64 " bytes; one kill for memory ends the run",
+                       value[SBX_LIMIT_MEMORY]);
+        break;
+    case SBX_CONTROL_CPU:
+        (void)snprintf(text, size, "%" PRIu64 " thousandths of one core",
+                       value[SBX_LIMIT_CPU_MILLICORES]);
+        break;
+    case SBX_CONTROL_PIDS:
+        (void)snprintf(text, size, "%" PRIu64 " processes and threads", value[SBX_LIMIT_PROCESSES]);
+        break;
+    case SBX_CONTROL_WALL_TIME:
+        (void)snprintf(text, size, "%" PRIu64 " ms, then everything is killed",
+                       value[SBX_LIMIT_WALL_TIME]);
+        break;
+    case SBX_CONTROL_CPU_TIME:
+        (void)snprintf(text, size, "%" PRIu64 " ms of all processes together",
+                       value[SBX_LIMIT_CPU_TIME]);
+        break;
+    case SBX_CONTROL_TMPFS:
+        (void)snprintf(text, size,
+                       "%" PRIu64 " bytes and %" PRIu64 " inodes for /workspace, /tmp, /dev/shm",
+                       value[SBX_LIMIT_WORKSPACE_BYTES], value[SBX_LIMIT_WORKSPACE_INODES]);
+        break;
+    case SBX_CONTROL_OUTPUT:
+        (void)snprintf(text, size, "%" PRIu64 " bytes per stream", value[SBX_LIMIT_OUTPUT]);
+        break;
+    case SBX_CONTROL_RLIMITS:
+        (void)snprintf(
+            text, size, "open files %" PRIu64 ", file size %" PRIu64 ", stack %" PRIu64 ", core 0",
+            value[SBX_LIMIT_OPEN_FILES], value[SBX_LIMIT_FILE_SIZE], value[SBX_LIMIT_STACK]);
+        break;
+    default:
+        (void)snprintf(text, size, "%s", fixed_details[control] ? fixed_details[control] : "");
+        break;
+    }
+}
+
+void sbx_controls_fill(struct sbx_controls *controls, const struct sbx_msg_hello *hello,
+                       const struct sbx_limits *limits)
+{
+    for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++) {
+        Crisol__Sandbox__V1__Control *control = &controls->items[i];
+
+        crisol__sandbox__v1__control__init(control);
+        control->name = (char *)(uintptr_t)sbx_control_name(i); /* protobuf-c knows no const */
+        control->enforcement = (Crisol__Sandbox__V1__Enforcement)hello->controls[i];
+        control->detail = controls->details[i];
+        if (hello->controls[i] == SBX_GAP)
+            (void)snprintf(controls->details[i], SBX_CONTROL_DETAIL_MAX,
+                           "missing on this host; accepted by the operator");
+        else
+            describe(i, limits, controls->details[i]);
+        controls->list[i] = control;
+    }
+}
+
+/* The digest is over a text of our own, so that it does not depend on how a message is packed. */
+static void fill_digest(struct sbx_policy *policy, const struct sbx_request *request,
+                        const struct sbx_msg_hello *hello)
+{
+    CR_AUTO_BUF struct cr_buf text;
+    int r;
+
+    cr_buf_init(&text, TEXT_MAX);
+    r = cr_buf_printf(&text, "backend %" PRIu32 "\nruntime %s %s\n", hello->backend,
+                      policy->message.runtime, policy->runtime_digest);
+    for (uint32_t i = 0; r == 0 && i < SBX_LIMIT_COUNT; i++)
+        r = cr_buf_printf(&text, "limit %s %" PRIu64 "\n", sbx_limit_name(i),
+                          request->limits.value[i]);
+    for (size_t i = 0; r == 0 && i < SBX_CONTROL_COUNT; i++)
+        r = cr_buf_printf(&text, "control %s %d %s\n", policy->controls.items[i].name,
+                          (int)policy->controls.items[i].enforcement, policy->controls.details[i]);
+    if (r == 0)
+        sbx_digest(text.data, text.size, policy->digest);
+}
+
+void sbx_policy_fill(struct sbx_policy *policy, const struct sbx_request *request,
+                     const struct sbx_msg_hello *hello)
+{
+    const struct sbx_runtime *runtime = sbx_request_runtime(request);
+    Crisol__Sandbox__V1__EffectivePolicy *message = &policy->message;
+
+    *policy = (struct sbx_policy){0};
+    crisol__sandbox__v1__effective_policy__init(message);
+    crisol__sandbox__v1__limits__init(&policy->limits);
+    sbx_limits_write(&request->limits, &policy->limits);
+    message->limits = &policy->limits;
+    for (uint32_t i = 0; i < SBX_LIMIT_COUNT; i++) {
+        if (request->requested & (UINT32_C(1) << i))
+            policy->requested[message->n_requested++] = (char *)(uintptr_t)sbx_limit_name(i);
+    }
+    message->requested = policy->requested;
+    sbx_controls_fill(&policy->controls, hello, &request->limits);
+    message->n_controls = SBX_CONTROL_COUNT;
+    message->controls = policy->controls.list;
+    message->backend = (Crisol__Sandbox__V1__Backend)hello->backend;
+    message->runtime = (char *)(uintptr_t)runtime->name;
+    sbx_digest_runtime(runtime, policy->runtime_digest);
+    message->runtime_digest = policy->runtime_digest;
+    fill_digest(policy, request, hello);
+    message->digest = policy->digest;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "crisol/sandbox/v1/sandbox.pb-c.h"
+#include "sandboxd/front/digest.h"
+#include "sandboxd/wire/msg.h"
+
+struct sbx_request;
+
+#define SBX_CONTROL_DETAIL_MAX 128
+
+/* The controls of the table as messages. The lists point into this struct: it must not be moved. */
+struct sbx_controls {
+    Crisol__Sandbox__V1__Control *list[SBX_CONTROL_COUNT];
+    Crisol__Sandbox__V1__Control items[SBX_CONTROL_COUNT];
+    char details[SBX_CONTROL_COUNT][SBX_CONTROL_DETAIL_MAX];
+};
+
+/* What was in force for one run, as a message. Must not be moved either. */
+struct sbx_policy {
+    Crisol__Sandbox__V1__EffectivePolicy message;
+    Crisol__Sandbox__V1__Limits limits;
+    struct sbx_controls controls;
+    char *requested[SBX_LIMIT_COUNT];
+    char digest[SBX_DIGEST_SIZE];
+    char runtime_digest[SBX_DIGEST_SIZE];
+};
+
+/* Every control, with the values of `limits` in the details. */
+void sbx_controls_fill(struct sbx_controls *controls, const struct sbx_msg_hello *hello,
+                       const struct sbx_limits *limits);
+
+/* Pure but for the digest. Needs no release. */
+void sbx_policy_fill(struct sbx_policy *policy, const struct sbx_request *request,
+                     const struct sbx_msg_hello *hello);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "rpc/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sbx_backend;
+
+#define SBX_PROBE_OUTPUT_MAX 64U
+
+/* How a run of our own ended. */
+struct sbx_probe {
+    bool is_ok; /* verdict OK */
+    const char *verdict;
+    const char *stage;
+    int stage_errno;
+    enum rpc_code refusal;             /* RPC_OK unless it was refused */
+    char output[SBX_PROBE_OUTPUT_MAX]; /* first line of standard output */
+};
+
+/*
+ * Runs one command through the backend, like any caller would, and waits for
+ * its end. `argv` is NULL-terminated, its first item absolute. Blocks for at
+ * most `deadline_ms`, then cancels. Returns 0, -ETIMEDOUT or another -errno.
+ */
+int sbx_probe_run(struct sbx_backend *backend, uint32_t runtime, const char *const *argv,
+                  int deadline_ms, struct sbx_probe *ret_probe);

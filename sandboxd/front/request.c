@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/front/request.h"
+
+#include "common/auto.h"
+#include "rpc/status.h"
+#include "sandboxd/front/env.h"
+#include "sandboxd/front/limits.h"
+#include "sandboxd/front/paths.h"
+#include "sandboxd/runtimes/table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What the checks share. */
+struct checker {
+    const Crisol__Sandbox__V1__ExecuteRequest *message;
+    const struct sbx_request_rules *rules;
+    const struct sbx_runtime *runtime;
+    struct sbx_request *request;
+    struct rpc_status *status;
+};
+
+const struct sbx_runtime *sbx_request_runtime(const struct sbx_request *request)
+{
+    size_t count;
+
+    return &sbx_runtimes(&count)[request->runtime];
+}
+
+static bool is_set(const char *text)
+{
+    return text && *text;
+}
+
+static bool is_request_id_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+}
+
+static void check_request_id(struct checker *check)
+{
+    const char *id = check->message->request_id;
+    size_t length = strlen(id);
+
+    if (length > SBX_REQUEST_ID_MAX) {
+        rpc_status_add_violation(check->status, "request_id",
+                                 "%zu characters are more than the maximum of %u", length,
+                                 SBX_REQUEST_ID_MAX);
+        return;
+    }
+    for (size_t i = 0; i < length; i++) {
+        if (!is_request_id_character(id[i])) {
+            rpc_status_add_violation(check->status, "request_id",
+                                     "only letters, digits, '.', '_' and '-' are allowed");
+            return;
+        }
+    }
+}
+
+/* Names of the runtimes of this host, for a person. */
+static void list_runtimes(const struct sbx_request_rules *rules, char *text, size_t size)
+{
+    size_t count;
+    const struct sbx_runtime *runtimes = sbx_runtimes(&count);
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        int n;
+
+        if (!(rules->runtimes & (UINT32_C(1) << i)))
+            continue;
+        n = snprintf(text + used, size - used, "%s%s", used ? ", " : "", runtimes[i].name);
+        if (n < 0 || (size_t)n >= size - used)
+            return;
+        used += (size_t)n;
+    }
+}
+
+/* Everything else depends on the runtime, so an unknown one ends the check. */
+static int check_runtime(struct checker *check)
+{
+    const char *name = check->message->runtime;
+    char known[256];
+    int index;
+
+    list_runtimes(check->rules, known, sizeof(known));
+    if (!is_set(name)) {
+        rpc_status_add_violation(check->status, "runtime", "is required: one of %s", known);
+        return -EINVAL;
+    }
+    index = strlen(name) <= SBX_REQUEST_ID_MAX ? sbx_runtime_find(name) : -ENOENT;
+    if (index < 0 || !(check->rules->runtimes & (UINT32_C(1) << index))) {
+        rpc_status_set(check->status, RPC_NOT_FOUND,
+                       "runtime: '%.64s' is not known here; this host has %s", name, known);
+        return -EINVAL;
+    }
+    check->request->runtime = (uint32_t)index;
+    check->runtime = sbx_request_runtime(check->request);
+    return 0;
+}
+
+/* Controls that do not exist here are refused by name, never ignored. */
+static int check_unimplemented(struct checker *check)
+{
+    Crisol__Sandbox__V1__Backend backend = check->message->backend;
+
+    if (check->message->network) {
+        rpc_status_set(check->status, RPC_UNIMPLEMENTED,
+                       "network: network rules are not implemented; leave the field out, and the "
+                       "program runs without a network");
+        return -EINVAL;
+    }
+    if (backend == CRISOL__SANDBOX__V1__BACKEND__BACKEND_UNSPECIFIED ||
+        backend == check->rules->backend)
+        return 0;
+    if (backend == CRISOL__SANDBOX__V1__BACKEND__BACKEND_DOCKER ||
+        backend == CRISOL__SANDBOX__V1__BACKEND__BACKEND_NATIVE) {
+        rpc_status_set(check->status, RPC_UNIMPLEMENTED,
+                       "backend: %s is not offered by this service; GetCapabilities names the "
+                       "backend in use",
+                       backend == CRISOL__SANDBOX__V1__BACKEND__BACKEND_DOCKER ? "BACKEND_DOCKER"
+                                                                               : "BACKEND_NATIVE");
+        return -EINVAL;
+    }
+    rpc_status_add_violation(check->status, "backend", "%d is not a backend", (int)backend);
+    return 0;
+}
+
+static void check_code(struct checker *check)
+{
+    const Crisol__Sandbox__V1__ExecuteRequest *message = check->message;
+    bool has_code = is_set(message->code);
+    bool has_command = message->n_command > 0;
+
+    if (has_code && has_command) {
+        rpc_status_add_violation(check->status, "command", "set code or command, not both");
+    } else if (has_code && !check->runtime->entry_file) {
+        rpc_status_add_violation(check->status, "code", "runtime '%s' takes files, not code",
+                                 check->runtime->name);
+    } else if (!has_code && !has_command && message->n_files == 0 && check->runtime->needs_files) {
+        rpc_status_add_violation(check->status, check->runtime->entry_file ? "code" : "files",
+                                 "is required: runtime '%s' needs code, a command, or files",
+                                 check->runtime->name);
+    }
+}
+
+/* Adds the bytes that the kernel counts for one string of argv or the environment. */
+static void check_string(struct checker *check, const char *field, size_t bytes, size_t *total)
+{
+    *total += bytes + 1;
+    if (bytes + 1 > SBX_ARG_BYTES_MAX)
+        rpc_status_add_violation(check->status, field, "%zu bytes are more than the maximum of %u",
+                                 bytes, SBX_ARG_BYTES_MAX - 1);
+}
+
+static void check_strings(struct checker *check, const char *name, char *const *items, size_t count,
+                          size_t *total)
+{
+    char field[32];
+
+    if (count > SBX_ARGS_MAX) {
+        rpc_status_add_violation(check->status, name, "%zu items are more than the maximum of %u",
+                                 count, SBX_ARGS_MAX);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        (void)snprintf(field, sizeof(field), "%s[%zu]", name, i);
+        check_string(check, field, strlen(items[i]), total);
+    }
+}
+
+static void check_argv(struct checker *check, size_t *total)
+{
+    const Crisol__Sandbox__V1__ExecuteRequest *message = check->message;
+
+    check_strings(check, "args", message->args, message->n_args, total);
+    check_strings(check, "command", message->command, message->n_command, total);
+    if (message->n_command == 0)
+        return;
+    if (message->command[0][0] != '/')
+        rpc_status_add_violation(check->status, "command[0]",
+                                 "must be an absolute path, e.g. /usr/bin/env");
+    if (message->n_args > 0)
+        rpc_status_add_violation(check->status, "args",
+                                 "belongs to the runtime's own argv; with command, put the "
+                                 "arguments there");
+}
+
+static void check_env(struct checker *check, size_t *total)
+{
+    const Crisol__Sandbox__V1__ExecuteRequest *message = check->message;
+    char field[96];
+
+    if (message->n_env > SBX_ENV_MAX) {
+        rpc_status_add_violation(check->status, "env",
+                                 "%zu variables are more than the maximum of %u", message->n_env,
+                                 SBX_ENV_MAX);
+        return;
+    }
+    for (size_t i = 0; i < message->n_env; i++) {
+        const char *name = message->env[i]->key;
+        const char *refusal = sbx_env_refusal(name);
+
+        (void)snprintf(field, sizeof(field), "env[\"%.64s\"]", name);
+        if (!sbx_env_name_is_valid(name))
+            rpc_status_add_violation(check->status, field,
+                                     "is not a name: use [A-Za-z_][A-Za-z0-9_]*");
+        else if (refusal)
+            rpc_status_add_violation(check->status, field, "%s", refusal);
+        check_string(check, field, strlen(name) + 1 + strlen(message->env[i]->value), total);
+        for (size_t j = 0; j < i; j++) {
+            if (strcmp(message->env[j]->key, name) == 0)
+                rpc_status_add_violation(check->status, field, "is given twice");
+        }
+    }
+}
+
+static void check_one_file(struct checker *check, size_t index, uint64_t *total)
+{
+    const Crisol__Sandbox__V1__InputFile *file = check->message->files[index];
+    const char *problem = sbx_path_problem(file->path);
+    char field[32];
+
+    (void)snprintf(field, sizeof(field), "files[%zu].path", index);
+    if (problem)
+        rpc_status_add_violation(check->status, field, "%s", problem);
+    else if (is_set(check->message->code) && check->runtime->entry_file &&
+             sbx_paths_clash(file->path, check->runtime->entry_file))
+        rpc_status_add_violation(check->status, field, "clashes with '%s', where code is written",
+                                 check->runtime->entry_file);
+    if (is_set(file->text) && file->data.len > 0) {
+        (void)snprintf(field, sizeof(field), "files[%zu].data", index);
+        rpc_status_add_violation(check->status, field, "set text or data, not both");
+    }
+    if (file->mode & ~UINT32_C(0777)) {
+        (void)snprintf(field, sizeof(field), "files[%zu].mode", index);
+        rpc_status_add_violation(check->status, field,
+                                 "0%" PRIo32 " has bits outside 0777; set-id bits are refused",
+                                 file->mode);
+    }
+    *total += sbx_file_content(file).len;
+}
+
+static void check_files(struct checker *check)
+{
+    const Crisol__Sandbox__V1__ExecuteRequest *message = check->message;
+    uint64_t room = check->request->limits.value[SBX_LIMIT_WORKSPACE_BYTES];
+    uint64_t inodes = check->request->limits.value[SBX_LIMIT_WORKSPACE_INODES];
+    uint64_t total = strlen(message->code);
+    const char *paths[SBX_FILES_MAX];
+
+    if (message->n_files > SBX_FILES_MAX) {
+        rpc_status_add_violation(check->status, "files",
+                                 "%zu files are more than the maximum of %u", message->n_files,
+                                 SBX_FILES_MAX);
+        return;
+    }
+    for (size_t i = 0; i < message->n_files; i++) {
+        paths[i] = message->files[i]->path;
+        check_one_file(check, i, &total);
+    }
+    sbx_paths_check_clashes(paths, message->n_files, check->status);
+    if (total > room)
+        rpc_status_add_violation(check->status, "files",
+                                 "%" PRIu64 " bytes do not fit limits.workspace_bytes of %" PRIu64,
+                                 total, room);
+    if (sbx_paths_inodes(paths, message->n_files) >= inodes)
+        rpc_status_add_violation(check->status, "files",
+                                 "%zu files and their folders do not fit limits.workspace_inodes "
+                                 "of %" PRIu64,
+                                 message->n_files, inodes);
+}
+
+static void check_stdin(struct checker *check)
+{
+    if (is_set(check->message->stdin_text) && check->message->stdin_data.len > 0)
+        rpc_status_add_violation(check->status, "stdin_data",
+                                 "set stdin_text or stdin_data, not both");
+}
+
+static void check_output(struct checker *check)
+{
+    const Crisol__Sandbox__V1__OutputOptions *output = check->message->output;
+    Crisol__Sandbox__V1__OverflowPolicy policy =
+        output ? output->on_overflow
+               : CRISOL__SANDBOX__V1__OVERFLOW_POLICY__OVERFLOW_POLICY_UNSPECIFIED;
+
+    if (policy == CRISOL__SANDBOX__V1__OVERFLOW_POLICY__OVERFLOW_POLICY_UNSPECIFIED)
+        policy = CRISOL__SANDBOX__V1__OVERFLOW_POLICY__OVERFLOW_POLICY_KILL;
+    if ((int)policy < CRISOL__SANDBOX__V1__OVERFLOW_POLICY__OVERFLOW_POLICY_KILL ||
+        policy > CRISOL__SANDBOX__V1__OVERFLOW_POLICY__OVERFLOW_POLICY_HEAD_TAIL)
+        rpc_status_add_violation(check->status, "output.on_overflow",
+                                 "%d is not a policy: KILL, TRUNCATE or HEAD_TAIL", (int)policy);
+    check->request->on_overflow = policy;
+    check->request->as_text = check->message->output_text || (output && output->as_text);
+}
+
+static void check_collect(struct checker *check)
+{
+    const Crisol__Sandbox__V1__ExecuteRequest *message = check->message;
+    char field[40];
+
+    if (message->n_collect > SBX_COLLECT_MAX) {
+        rpc_status_add_violation(check->status, "collect",
+                                 "%zu files are more than the maximum of %u", message->n_collect,
+                                 SBX_COLLECT_MAX);
+        return;
+    }
+    for (size_t i = 0; i < message->n_collect; i++) {
+        const Crisol__Sandbox__V1__CollectSpec *spec = message->collect[i];
+        const char *problem = sbx_path_problem(spec->path);
+
+        (void)snprintf(field, sizeof(field), "collect[%zu].path", i);
+        if (problem)
+            rpc_status_add_violation(check->status, field, "%s", problem);
+        (void)snprintf(field, sizeof(field), "collect[%zu].max_bytes", i);
+        if (spec->max_bytes > SBX_COLLECT_BYTES_MAX)
+            rpc_status_add_violation(check->status, field,
+                                     "%" PRIu32 " is more than the maximum of %u", spec->max_bytes,
+                                     SBX_COLLECT_BYTES_MAX);
+    }
+}
+
+int sbx_request_check(const Crisol__Sandbox__V1__ExecuteRequest *message,
+                      const struct sbx_request_rules *rules, struct sbx_request *ret_request,
+                      struct rpc_status *status)
+{
+    struct sbx_request request = {0};
+    struct checker check = {
+        .message = message, .rules = rules, .request = &request, .status = status};
+    size_t total = 0;
+
+    check_request_id(&check);
+    if (check_runtime(&check) < 0 || check_unimplemented(&check) < 0)
+        return -EINVAL;
+    sbx_limits_read(message->limits, &rules->maximum, &request.limits, &request.requested, status);
+    check_code(&check);
+    check_argv(&check, &total);
+    check_env(&check, &total);
+    if (total > SBX_ARGV_BYTES_MAX)
+        rpc_status_add_violation(status, message->n_command > 0 ? "command" : "args",
+                                 "%zu bytes of arguments and environment are more than the maximum "
+                                 "of %u",
+                                 total, SBX_ARGV_BYTES_MAX);
+    check_files(&check);
+    check_stdin(&check);
+    check_output(&check);
+    check_collect(&check);
+    if (status->code != RPC_OK)
+        return -EINVAL;
+    *ret_request = request;
+    return 0;
+}
+
+bool sbx_request_wants_report(const Crisol__Sandbox__V1__ExecuteRequest *message,
+                              const struct sbx_request *request)
+{
+    return sbx_request_runtime(request)->report_file && message->n_command == 0;
+}
+
+uint32_t sbx_collect_max_bytes(const Crisol__Sandbox__V1__CollectSpec *spec)
+{
+    return spec->max_bytes ? spec->max_bytes : SBX_COLLECT_BYTES_MAX;
+}
+
+static ProtobufCBinaryData choose(char *text, ProtobufCBinaryData data)
+{
+    if (!is_set(text))
+        return data;
+    return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)text};
+}
+
+ProtobufCBinaryData sbx_request_stdin(const Crisol__Sandbox__V1__ExecuteRequest *message)
+{
+    return choose(message->stdin_text, message->stdin_data);
+}
+
+ProtobufCBinaryData sbx_file_content(const Crisol__Sandbox__V1__InputFile *file)
+{
+    return choose(file->text, file->data);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "crisol/sandbox/v1/sandbox.pb-c.h"
+#include "sandboxd/wire/msg.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rpc_status;
+struct sbx_runtime;
+
+#define SBX_REQUEST_ID_MAX 64U
+#define SBX_ARGS_MAX 1024U
+#define SBX_ARG_BYTES_MAX (128U << 10) /* MAX_ARG_STRLEN of the kernel, the NUL included */
+#define SBX_ARGV_BYTES_MAX (1U << 20)  /* of argv and environment together */
+#define SBX_FILES_MAX 1024U
+#define SBX_ENV_MAX 256U
+#define SBX_COLLECT_MAX 64U
+#define SBX_COLLECT_BYTES_MAX (1U << 20)
+
+/* Who may ask for what; the same for every request of one backend connection. */
+struct sbx_request_rules {
+    struct sbx_limits maximum; /* of the operator, from HELLO */
+    uint32_t runtimes;         /* bit i: runtime i is offered on this host */
+    Crisol__Sandbox__V1__Backend backend;
+};
+
+/*
+ * The decisions taken while a request was checked. What is only passed on
+ * (argv, files, environment) stays in the message.
+ */
+struct sbx_request {
+    uint32_t runtime; /* index into the runtime table */
+    struct sbx_limits limits;
+    uint32_t requested;                              /* bit per limit that came from the request */
+    Crisol__Sandbox__V1__OverflowPolicy on_overflow; /* never UNSPECIFIED */
+    bool as_text;
+};
+
+/*
+ * Checks every rule that sandbox.proto documents. Pure. On failure returns
+ * -EINVAL and fills in `status`: INVALID_ARGUMENT with all violations,
+ * NOT_FOUND for a runtime that is not known, UNIMPLEMENTED for a control that
+ * does not exist here.
+ */
+int sbx_request_check(const Crisol__Sandbox__V1__ExecuteRequest *message,
+                      const struct sbx_request_rules *rules, struct sbx_request *ret_request,
+                      struct rpc_status *status);
+
+/* The row of the runtime table. Borrowed, static. */
+const struct sbx_runtime *sbx_request_runtime(const struct sbx_request *request);
+
+/* True when the program's report is to be collected: the runtime has one and runs its own argv. */
+bool sbx_request_wants_report(const Crisol__Sandbox__V1__ExecuteRequest *message,
+                              const struct sbx_request *request);
+
+/* Largest size of a collected file, the default applied. */
+uint32_t sbx_collect_max_bytes(const Crisol__Sandbox__V1__CollectSpec *spec);
+
+/* Standard input of the request, from either field. Borrowed. */
+ProtobufCBinaryData sbx_request_stdin(const Crisol__Sandbox__V1__ExecuteRequest *message);
+
+/* Content of a file, from either field. Borrowed. */
+ProtobufCBinaryData sbx_file_content(const Crisol__Sandbox__V1__InputFile *file);

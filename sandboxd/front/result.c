@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/front/result.h"
+
+#include "sandboxd/front/policy.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The numbers of the wire are those of the contract; a change of one side must not compile. */
+_Static_assert((int)SBX_VERDICT_OK == (int)CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_OK &&
+                   (int)SBX_VERDICT_DISK_LIMIT ==
+                       (int)CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_DISK_LIMIT &&
+                   (int)SBX_VERDICT_SANDBOX_LOST ==
+                       (int)CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_SANDBOX_LOST &&
+                   (int)SBX_KILLED_BY_SECCOMP ==
+                       (int)CRISOL__SANDBOX__V1__KILLED_BY__KILLED_BY_SECCOMP &&
+                   (int)SBX_GAP == (int)CRISOL__SANDBOX__V1__ENFORCEMENT__ENFORCEMENT_GAP,
+               "wire and contract count alike");
+
+static uint32_t narrow(uint64_t value)
+{
+    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
+static void fill_hit(Crisol__Sandbox__V1__LimitHit *message, const struct sbx_limit_hit *hit)
+{
+    crisol__sandbox__v1__limit_hit__init(message);
+    message->limit = (char *)(uintptr_t)sbx_limit_name(hit->limit); /* protobuf-c knows no const */
+    message->value = hit->value;
+    message->observed = hit->observed;
+    message->killed_by = (Crisol__Sandbox__V1__KilledBy)hit->killed_by;
+}
+
+static void fill_hits(struct sbx_result *result, const struct sbx_msg_result *wire)
+{
+    if (wire->has_hit) {
+        fill_hit(&result->hit, &wire->hit);
+        result->message.limit_hit = &result->hit;
+    }
+    for (size_t i = 0; i < wire->other_hit_count && i < SBX_OTHER_HITS_MAX; i++) {
+        fill_hit(&result->others[i], &wire->other_hits[i]);
+        result->other_list[i] = &result->others[i];
+        result->message.n_other_limit_hits++;
+    }
+    result->message.other_limit_hits = result->other_list;
+}
+
+static const char *memory_source(const struct sbx_msg_result *wire)
+{
+    if (wire->memory_peak_bytes == 0)
+        return "";
+    return wire->cgroup_version == 2 ? "memory.peak" : "memory.memsw.max_usage_in_bytes";
+}
+
+static void fill_usage(struct sbx_result *result, const struct sbx_msg_result *wire)
+{
+    Crisol__Sandbox__V1__Usage *usage = &result->usage;
+
+    crisol__sandbox__v1__usage__init(usage);
+    usage->wall_us = wire->wall_us;
+    usage->cpu_user_us = wire->cpu_user_us;
+    usage->cpu_system_us = wire->cpu_system_us;
+    usage->cpu_total_us = wire->cpu_total_us;
+    usage->cpu_throttled_us = wire->cpu_throttled_us;
+    usage->memory_peak_bytes = wire->memory_peak_bytes;
+    usage->memory_source = (char *)(uintptr_t)memory_source(wire);
+    usage->oom_kills = wire->oom_kills;
+    usage->processes_peak = wire->processes_peak;
+    usage->process_limit_hits = wire->process_limit_hits;
+    usage->workspace_bytes = wire->workspace_bytes;
+    usage->workspace_inodes = wire->workspace_inodes;
+    usage->killed_leftovers = wire->killed_leftovers;
+    result->message.usage = usage;
+}
+
+static void fill_timing(struct sbx_result *result, const struct sbx_outcome *outcome)
+{
+    Crisol__Sandbox__V1__Timing *timing = &result->timing;
+
+    crisol__sandbox__v1__timing__init(timing);
+    timing->queue_us = narrow(outcome->queue_us);
+    timing->prepare_us = narrow(outcome->result.prepare_us);
+    timing->run_us = outcome->result.wall_us;
+    timing->kill_us = narrow(outcome->result.kill_us);
+    timing->collect_us = narrow(outcome->result.collect_us);
+    result->message.timing = timing;
+}
+
+static void fill_streams(struct sbx_result *result, const struct sbx_execution *execution)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct sbx_output *output = sbx_execution_output(execution, i + 1);
+        Crisol__Sandbox__V1__StreamInfo *info = &result->streams[i];
+
+        crisol__sandbox__v1__stream_info__init(info);
+        info->total_bytes = output->total;
+        info->delivered_bytes = output->taken;
+        info->is_truncated = output->dropped > 0;
+    }
+    result->message.stdout_info = &result->streams[0];
+    result->message.stderr_info = &result->streams[1];
+}
+
+static int fill_files(struct sbx_result *result, const struct sbx_execution *execution)
+{
+    char *const *paths;
+    size_t count;
+    const struct sbx_collected *files = sbx_execution_files(execution, &count, &paths);
+
+    if (count == 0)
+        return 0;
+    result->files = calloc(count, sizeof(*result->files));
+    result->file_list =
+        (Crisol__Sandbox__V1__CollectedFile **)calloc(count, sizeof(*result->file_list));
+    if (!result->files || !result->file_list)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        Crisol__Sandbox__V1__CollectedFile *file = &result->files[i];
+
+        crisol__sandbox__v1__collected_file__init(file);
+        file->path = paths[i];
+        file->status = (Crisol__Sandbox__V1__CollectStatus)files[i].status;
+        if (file->status == CRISOL__SANDBOX__V1__COLLECT_STATUS__COLLECT_STATUS_OK) {
+            file->data.data = files[i].data.data;
+            file->data.len = files[i].data.size;
+        }
+        result->file_list[i] = file;
+    }
+    result->message.n_files = count;
+    result->message.files = result->file_list;
+    return 0;
+}
+
+static void fill_report(struct sbx_result *result, const struct sbx_execution *execution)
+{
+    const struct sbx_collected *file = sbx_execution_report(execution);
+
+    if (!file)
+        return;
+    switch ((Crisol__Sandbox__V1__CollectStatus)file->status) {
+    case CRISOL__SANDBOX__V1__COLLECT_STATUS__COLLECT_STATUS_OK:
+        sbx_report_parse(&result->report, cr_buf_str(&file->data), file->data.size, NULL);
+        break;
+    case CRISOL__SANDBOX__V1__COLLECT_STATUS__COLLECT_STATUS_TOO_LARGE:
+        sbx_report_parse(&result->report, NULL, 0, "the report is too large");
+        break;
+    case CRISOL__SANDBOX__V1__COLLECT_STATUS__COLLECT_STATUS_NOT_REGULAR:
+        sbx_report_parse(&result->report, NULL, 0, "the report is no regular file");
+        break;
+    default:
+        sbx_report_parse(&result->report, NULL, 0, "the test run left no report");
+        break;
+    }
+    result->message.test_report = &result->report.message;
+}
+
+static const char *first_missing(const struct sbx_execution *execution)
+{
+    char *const *paths;
+    size_t count;
+    const struct sbx_collected *files = sbx_execution_files(execution, &count, &paths);
+
+    for (size_t i = 0; i < count; i++) {
+        if (files[i].is_required &&
+            files[i].status != (uint32_t)CRISOL__SANDBOX__V1__COLLECT_STATUS__COLLECT_STATUS_OK)
+            return paths[i];
+    }
+    return NULL;
+}
+
+/* A step name and an errno say what failed; where on the host stays in the log. */
+static void fill_exec_error(struct sbx_result *result, const struct sbx_msg_result *wire)
+{
+    const char *reason = strerrordesc_np(wire->stage_errno);
+
+    if (wire->verdict != SBX_VERDICT_EXEC_FAILED)
+        return;
+    (void)snprintf(result->exec_error, sizeof(result->exec_error), "execve: %s",
+                   reason ? reason : "unknown error");
+    result->message.exec_error = result->exec_error;
+}
+
+static void fill_verdict(struct sbx_result *result, const struct sbx_execution *execution)
+{
+    const struct sbx_msg_result *wire = &sbx_execution_outcome(execution)->result;
+    struct sbx_verdict_facts facts = {
+        .wire = wire,
+        .limits = &sbx_execution_request(execution)->limits,
+        .outputs = {sbx_execution_output(execution, 1), sbx_execution_output(execution, 2)},
+        .missing_file = first_missing(execution),
+        .report = result->message.test_report,
+    };
+
+    crisol__sandbox__v1__verdict__init(&result->verdict);
+    result->verdict.code = (Crisol__Sandbox__V1__VerdictCode)wire->verdict;
+    result->verdict.retryable =
+        wire->verdict == SBX_VERDICT_SANDBOX_ERROR || wire->verdict == SBX_VERDICT_SANDBOX_LOST;
+    result->verdict.confidence = CRISOL__SANDBOX__V1__CONFIDENCE__CONFIDENCE_MEASURED;
+    sbx_verdict_message(&facts, result->verdict_message, sizeof(result->verdict_message));
+    result->verdict.message = result->verdict_message;
+    sbx_verdict_summary(&facts, result->summary, sizeof(result->summary));
+    result->message.summary = result->summary;
+    result->message.verdict = &result->verdict;
+}
+
+int sbx_result_fill(struct sbx_result *result, const struct sbx_execution *execution,
+                    struct sbx_policy *policy)
+{
+    const struct sbx_outcome *outcome = sbx_execution_outcome(execution);
+
+    *result = (struct sbx_result){0};
+    crisol__sandbox__v1__execute_result__init(&result->message);
+    result->message.execution_id = (char *)(uintptr_t)sbx_execution_id(execution);
+    result->message.request_id = (char *)(uintptr_t)sbx_execution_request_id(execution);
+    result->message.exit_code = outcome->result.exit_code;
+    result->message.signal = outcome->result.signal;
+    result->message.policy = &policy->message;
+    fill_hits(result, &outcome->result);
+    fill_usage(result, &outcome->result);
+    fill_timing(result, outcome);
+    fill_streams(result, execution);
+    fill_report(result, execution);
+    fill_exec_error(result, &outcome->result);
+    fill_verdict(result, execution);
+    return fill_files(result, execution);
+}
+
+void sbx_result_done(struct sbx_result *result)
+{
+    sbx_report_done(&result->report);
+    free((void *)result->file_list);
+    free(result->files);
+    result->file_list = NULL;
+    result->files = NULL;
+}

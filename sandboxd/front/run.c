@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/front/run.h"
+
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/epoll.h>
+
+#define BIT(state) (UINT32_C(1) << (state))
+
+static const struct {
+    const char *name;
+    uint32_t next; /* states reachable from this one */
+} states[] = {
+    [SBX_RUN_NEW] = {"new", BIT(SBX_RUN_QUEUED) | BIT(SBX_RUN_STARTING) | BIT(SBX_RUN_ENDED)},
+    [SBX_RUN_QUEUED] = {"queued", BIT(SBX_RUN_STARTING) | BIT(SBX_RUN_ENDED)},
+    [SBX_RUN_STARTING] = {"starting",
+                          BIT(SBX_RUN_RUNNING) | BIT(SBX_RUN_DRAINING) | BIT(SBX_RUN_ENDED)},
+    [SBX_RUN_RUNNING] = {"running", BIT(SBX_RUN_DRAINING) | BIT(SBX_RUN_ENDED)},
+    [SBX_RUN_DRAINING] = {"draining", BIT(SBX_RUN_DRAINED) | BIT(SBX_RUN_ENDED)},
+    [SBX_RUN_DRAINED] = {"drained", BIT(SBX_RUN_ENDED)},
+    [SBX_RUN_ENDED] = {"ended", 0},
+};
+
+_Static_assert(CR_ARRAY_SIZE(states) == SBX_RUN_STATE_COUNT, "one row per state");
+
+int sbx_run_state_check(enum sbx_run_state from, enum sbx_run_state to)
+{
+    return states[from].next & BIT(to) ? 0 : -EPROTO;
+}
+
+static int move_to(struct sbx_execution *execution, enum sbx_run_state state)
+{
+    if (sbx_run_state_check(execution->state, state) < 0) {
+        cr_log_error("illegal move of a run execution=%s from=%s to=%s", execution->id,
+                     states[execution->state].name, states[state].name);
+        return -EPROTO;
+    }
+    execution->state = state;
+    return 0;
+}
+
+static void wake(const struct sbx_execution *execution)
+{
+    execution->waker.wake(execution->waker.user);
+}
+
+/* Lets epoll report the pipe once; a failure shows as a pipe that is never read, so it ends here.
+ */
+static void arm(struct sbx_execution *execution, enum sbx_source_kind kind)
+{
+    struct sbx_source *source = &execution->sources[kind];
+    struct epoll_event event = {
+        .events = (kind == SBX_SOURCE_STDIN ? EPOLLOUT : EPOLLIN) | EPOLLONESHOT,
+        .data.ptr = source,
+    };
+
+    if (source->fd < 0)
+        return;
+    if (epoll_ctl(execution->host->epoll_fd, EPOLL_CTL_MOD, source->fd, &event) < 0)
+        cr_log_error("watch a pipe execution=%s error=%s", execution->id, strerrordesc_np(errno));
+}
+
+/* Adds the pipe to epoll, not yet armed. */
+static int watch(struct sbx_execution *execution, enum sbx_source_kind kind)
+{
+    struct sbx_source *source = &execution->sources[kind];
+    struct epoll_event event = {.events = EPOLLONESHOT, .data.ptr = source};
+
+    return epoll_ctl(execution->host->epoll_fd, EPOLL_CTL_ADD, source->fd, &event) < 0 ? -errno : 0;
+}
+
+static void close_sources(struct sbx_execution *execution)
+{
+    for (size_t i = 0; i < SBX_SOURCE_COUNT; i++)
+        cr_close_fd(&execution->sources[i].fd); /* leaves epoll by itself: nobody else holds it */
+}
+
+static void close_child_fds(struct sbx_execution *execution)
+{
+    for (size_t i = 0; i < SBX_RUN_FDS; i++)
+        cr_close_fd(&execution->child_fds[i]);
+}
+
+static void end(struct sbx_execution *execution)
+{
+    (void)move_to(execution, SBX_RUN_ENDED);
+    close_child_fds(execution);
+    close_sources(execution);
+    (void)pthread_mutex_lock(&execution->lock);
+    sbx_output_end(&execution->outputs[0]);
+    sbx_output_end(&execution->outputs[1]);
+    execution->outcome.queue_us = execution->queue_us;
+    execution->is_ended = true;
+    (void)pthread_mutex_unlock(&execution->lock);
+    wake(execution);
+    if (execution->waker.release)
+        execution->waker.release(execution->waker.user);
+    execution->host->ended(execution->host->user, execution);
+}
+
+void sbx_run_abort(struct sbx_execution *execution, enum sbx_verdict verdict, enum sbx_stage stage,
+                   int error)
+{
+    struct sbx_msg_result *result = &execution->outcome.result;
+
+    result->verdict = verdict;
+    result->stage = stage;
+    result->stage_errno = error;
+    end(execution);
+}
+
+void sbx_run_refuse(struct sbx_execution *execution, enum rpc_code code, const char *text,
+                    const char *reason, int32_t retry_after_ms)
+{
+    execution->outcome.refusal = code;
+    execution->outcome.refusal_text = text;
+    execution->outcome.refusal_reason = reason;
+    execution->outcome.retry_after_ms = retry_after_ms;
+    end(execution);
+}
+
+static void fill_message(const struct sbx_execution *execution, uint32_t owed, union sbx_msg *msg)
+{
+    switch (owed) {
+    case SBX_OWED_RUN:
+        sbx_msg_init(msg, SBX_MSG_RUN, execution->run);
+        msg->run.runtime = execution->request.runtime;
+        msg->run.limits = execution->request.limits;
+        break;
+    case SBX_OWED_CANCEL:
+        sbx_msg_init(msg, SBX_MSG_CANCEL, execution->run);
+        break;
+    case SBX_OWED_OUTPUT_LIMIT:
+        sbx_msg_init(msg, SBX_MSG_OUTPUT_LIMIT, execution->run);
+        msg->output_limit.stream = execution->overflow_stream;
+        msg->output_limit.observed = execution->overflow_observed;
+        break;
+    default:
+        sbx_msg_init(msg, SBX_MSG_DRAINED, execution->run);
+        msg->drained.overflow_stream = execution->overflow_stream;
+        msg->drained.observed = execution->overflow_observed;
+        msg->drained.collect_failed = sbx_collector_has_failed(&execution->collector);
+        break;
+    }
+}
+
+void sbx_run_flush(struct sbx_execution *execution)
+{
+    static const uint32_t order[] = {SBX_OWED_RUN, SBX_OWED_CANCEL, SBX_OWED_OUTPUT_LIMIT,
+                                     SBX_OWED_DRAINED};
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(order); i++) {
+        bool is_run = order[i] == SBX_OWED_RUN;
+        union sbx_msg msg;
+        int r;
+
+        if (!(execution->owed & order[i]))
+            continue;
+        fill_message(execution, order[i], &msg);
+        r = execution->host->send(execution->host->user, &msg, is_run ? execution->child_fds : NULL,
+                                  is_run ? SBX_RUN_FDS : 0);
+        if (r == -EAGAIN)
+            return;
+        /* Any other failure is the end of the wire, which epoll reports. */
+        execution->owed &= ~order[i];
+        if (is_run)
+            close_child_fds(execution);
+    }
+}
+
+static void owe(struct sbx_execution *execution, uint32_t message)
+{
+    execution->owed |= message;
+    sbx_run_flush(execution);
+}
+
+/* One pipe; `ours` becomes non-blocking, the program's end stays as a program expects it. */
+static int open_pipe(int *ours, int *theirs, bool is_input)
+{
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    *ours = ends[is_input ? 1 : 0];
+    *theirs = ends[is_input ? 0 : 1];
+    return fcntl(*ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static int open_pipes(struct sbx_execution *execution)
+{
+    for (size_t i = 0; i < SBX_SOURCE_COUNT; i++) {
+        int r = open_pipe(&execution->sources[i].fd, &execution->child_fds[i + 1],
+                          i == SBX_SOURCE_STDIN);
+
+        if (r == 0)
+            r = watch(execution, (enum sbx_source_kind)i);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+void sbx_run_start(struct sbx_execution *execution, uint64_t run)
+{
+    int64_t waited_ns = cr_clock_mono_ns() - execution->submitted_ns;
+    int r;
+
+    execution->run = run;
+    (void)pthread_mutex_lock(&execution->lock);
+    execution->queue_us = (uint64_t)(waited_ns / CR_NS_PER_US);
+    (void)pthread_mutex_unlock(&execution->lock);
+    (void)move_to(execution, SBX_RUN_STARTING);
+    r = open_pipes(execution);
+    if (r < 0) {
+        cr_log_error("open the pipes of a run execution=%s error=%s", execution->id,
+                     strerrordesc_np(-r));
+        sbx_run_abort(execution, SBX_VERDICT_SANDBOX_ERROR, SBX_STAGE_NONE, -r);
+        return;
+    }
+    if (execution->stdin_size == 0)
+        cr_close_fd(&execution->sources[SBX_SOURCE_STDIN].fd);
+    owe(execution, SBX_OWED_RUN);
+}
+
+static void write_stdin(struct sbx_execution *execution)
+{
+    struct sbx_source *source = &execution->sources[SBX_SOURCE_STDIN];
+
+    while (source->fd >= 0 && execution->stdin_at < execution->stdin_size) {
+        ssize_t n = write(source->fd, execution->stdin_data + execution->stdin_at,
+                          execution->stdin_size - execution->stdin_at);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN) {
+            arm(execution, SBX_SOURCE_STDIN);
+            return;
+        }
+        if (n < 0)
+            break; /* EPIPE: the program does not read it */
+        execution->stdin_at += (size_t)n;
+    }
+    cr_close_fd(&source->fd);
+    free(execution->stdin_data);
+    execution->stdin_data = NULL;
+    execution->stdin_size = 0;
+    execution->stdin_at = 0;
+}
+
+static bool is_final(const struct sbx_execution *execution)
+{
+    return execution->state >= SBX_RUN_DRAINING;
+}
+
+static void note_overflow(struct sbx_execution *execution, uint32_t stream, uint64_t observed)
+{
+    if (execution->overflow_stream)
+        return;
+    execution->overflow_stream = stream;
+    execution->overflow_observed = observed;
+    if (execution->state == SBX_RUN_RUNNING)
+        owe(execution, SBX_OWED_OUTPUT_LIMIT);
+}
+
+/* Takes what one read() of an output pipe gave; 0 bytes are its end. Returns true to go on. */
+static bool feed_output(struct sbx_execution *execution, enum sbx_source_kind kind, size_t size)
+{
+    uint32_t stream = kind == SBX_SOURCE_STDOUT ? 1 : 2;
+    struct sbx_output *output = &execution->outputs[stream - 1];
+    bool is_over = false;
+    bool wants_more;
+    uint64_t total;
+
+    (void)pthread_mutex_lock(&execution->lock);
+    if (size > 0)
+        is_over = sbx_output_feed(output, execution->host->scratch, size);
+    else
+        sbx_output_end(output);
+    wants_more = sbx_output_wants_more(output);
+    total = output->total;
+    (void)pthread_mutex_unlock(&execution->lock);
+    if (is_over)
+        note_overflow(execution, stream, total);
+    return wants_more;
+}
+
+/*
+ * Reads a pipe: once while the program runs, so that one loud run cannot hold
+ * up the others, and to its end when everything in the box is dead, which is
+ * at most what a pipe holds.
+ */
+static void read_pipe(struct sbx_execution *execution, enum sbx_source_kind kind)
+{
+    struct sbx_source *source = &execution->sources[kind];
+    bool wants_more = true;
+
+    while (source->fd >= 0) {
+        ssize_t n = read(source->fd, execution->host->scratch, SBX_CHUNK_MAX);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            break;
+        if (n < 0)
+            n = 0;
+        if (kind == SBX_SOURCE_COLLECT)
+            sbx_collector_feed(&execution->collector, execution->host->scratch, (size_t)n);
+        else
+            wants_more = feed_output(execution, kind, (size_t)n);
+        if (n == 0)
+            cr_close_fd(&source->fd);
+        if (!is_final(execution))
+            break;
+    }
+    if (source->fd >= 0 && (wants_more || is_final(execution)))
+        arm(execution, kind);
+}
+
+static void check_drained(struct sbx_execution *execution)
+{
+    if (execution->state != SBX_RUN_DRAINING || execution->sources[SBX_SOURCE_STDOUT].fd >= 0 ||
+        execution->sources[SBX_SOURCE_STDERR].fd >= 0 ||
+        execution->sources[SBX_SOURCE_COLLECT].fd >= 0)
+        return;
+    (void)move_to(execution, SBX_RUN_DRAINED);
+    owe(execution, SBX_OWED_DRAINED);
+}
+
+void sbx_run_ready(struct sbx_execution *execution, enum sbx_source_kind kind)
+{
+    if (execution->state == SBX_RUN_ENDED)
+        return; /* a late event of the same epoll round */
+    if (kind == SBX_SOURCE_STDIN) {
+        write_stdin(execution);
+        return;
+    }
+    read_pipe(execution, kind);
+    if (kind != SBX_SOURCE_COLLECT)
+        wake(execution);
+    check_drained(execution);
+}
+
+static int on_started(struct sbx_execution *execution)
+{
+    if (move_to(execution, SBX_RUN_RUNNING) < 0)
+        return -EPROTO;
+    execution->outcome.was_started = true;
+    (void)pthread_mutex_lock(&execution->lock);
+    execution->is_started = true;
+    (void)pthread_mutex_unlock(&execution->lock);
+    for (size_t i = 0; i < SBX_SOURCE_COUNT; i++)
+        arm(execution, (enum sbx_source_kind)i);
+    wake(execution);
+    return 0;
+}
+
+static int on_exited(struct sbx_execution *execution)
+{
+    if (move_to(execution, SBX_RUN_DRAINING) < 0)
+        return -EPROTO;
+    cr_close_fd(&execution->sources[SBX_SOURCE_STDIN].fd);
+    read_pipe(execution, SBX_SOURCE_STDOUT);
+    read_pipe(execution, SBX_SOURCE_STDERR);
+    read_pipe(execution, SBX_SOURCE_COLLECT);
+    wake(execution);
+    check_drained(execution);
+    return 0;
+}
+
+/* Without STARTED (refused, set-up failed) or after DRAINED; in between it would lose output. */
+static int on_result(struct sbx_execution *execution, const struct sbx_msg_result *result)
+{
+    if (execution->state != SBX_RUN_STARTING && !is_final(execution))
+        return -EPROTO;
+    execution->outcome.result = *result;
+    end(execution);
+    return 0;
+}
+
+int sbx_run_message(struct sbx_execution *execution, const union sbx_msg *msg)
+{
+    switch (msg->header.type) {
+    case SBX_MSG_STARTED:
+        return on_started(execution);
+    case SBX_MSG_EXITED:
+        return on_exited(execution);
+    case SBX_MSG_RESULT:
+        return on_result(execution, &msg->result);
+    default:
+        return -EPROTO;
+    }
+}
+
+static void abandon(struct sbx_execution *execution)
+{
+    (void)pthread_mutex_lock(&execution->lock);
+    sbx_output_discard(&execution->outputs[0]);
+    sbx_output_discard(&execution->outputs[1]);
+    (void)pthread_mutex_unlock(&execution->lock);
+}
+
+/* Reads on where the call has made room. */
+static void resume(struct sbx_execution *execution)
+{
+    bool wants_more[2];
+
+    (void)pthread_mutex_lock(&execution->lock);
+    wants_more[0] = sbx_output_wants_more(&execution->outputs[0]);
+    wants_more[1] = sbx_output_wants_more(&execution->outputs[1]);
+    (void)pthread_mutex_unlock(&execution->lock);
+    if (wants_more[0])
+        arm(execution, SBX_SOURCE_STDOUT);
+    if (wants_more[1])
+        arm(execution, SBX_SOURCE_STDERR);
+}
+
+void sbx_run_kicked(struct sbx_execution *execution, uint32_t kicks)
+{
+    if (execution->state < SBX_RUN_STARTING || execution->state == SBX_RUN_ENDED)
+        return;
+    if (kicks & SBX_KICK_ABANDON)
+        abandon(execution);
+    if ((kicks & SBX_KICK_CANCEL) && !execution->is_cancel_sent && !is_final(execution)) {
+        execution->is_cancel_sent = true;
+        owe(execution, SBX_OWED_CANCEL);
+    }
+    if (execution->state == SBX_RUN_RUNNING && (kicks & (SBX_KICK_ROOM | SBX_KICK_ABANDON)))
+        resume(execution);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/front/service.h"
+
+#include "crisol/sandbox/v1/sandbox.pb-c.h"
+#include "rpc/server.h"
+#include "rpc/status.h"
+#include "sandboxd/front/call.h"
+#include "sandboxd/front/execution.h"
+#include "sandboxd/runtimes/table.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HEALTH_PREFIX "/grpc.health.v1.Health/"
+
+void sbx_service_init(struct sbx_service *service, struct sbx_backend *backend,
+                      const struct sbx_auth *auth)
+{
+    size_t count;
+    const struct sbx_runtime *runtimes = sbx_runtimes(&count);
+
+    *service = (struct sbx_service){.backend = backend, .auth = *auth};
+    (void)pthread_mutex_init(&service->lock, NULL); /* cannot fail with default attributes */
+    for (size_t i = 0; i < count && i < SBX_RUNTIMES_MAX; i++) {
+        if (access(runtimes[i].version_path, X_OK) == 0)
+            service->runtimes |= UINT32_C(1) << i;
+    }
+}
+
+void sbx_service_done(struct sbx_service *service)
+{
+    (void)pthread_mutex_destroy(&service->lock);
+    explicit_bzero(&service->auth, sizeof(service->auth));
+}
+
+void sbx_service_set_version(struct sbx_service *service, uint32_t runtime, const char *version)
+{
+    (void)pthread_mutex_lock(&service->lock);
+    (void)snprintf(service->versions[runtime], SBX_VERSION_TEXT_MAX, "%s", version);
+    (void)pthread_mutex_unlock(&service->lock);
+}
+
+void sbx_service_add(struct sbx_service *service, struct sbx_live *entry)
+{
+    (void)pthread_mutex_lock(&service->lock);
+    entry->next = service->live;
+    service->live = entry;
+    (void)pthread_mutex_unlock(&service->lock);
+}
+
+void sbx_service_remove(struct sbx_service *service, struct sbx_live *entry)
+{
+    struct sbx_live **slot = &service->live;
+
+    (void)pthread_mutex_lock(&service->lock);
+    while (*slot && *slot != entry)
+        slot = &(*slot)->next;
+    if (*slot)
+        *slot = entry->next;
+    (void)pthread_mutex_unlock(&service->lock);
+}
+
+static bool is_meant(const struct sbx_execution *execution, const char *caller,
+                     const char *execution_id, const char *request_id)
+{
+    if (strcmp(sbx_execution_caller(execution), caller) != 0)
+        return false;
+    if (*execution_id)
+        return strcmp(sbx_execution_id(execution), execution_id) == 0;
+    return *request_id && strcmp(sbx_execution_request_id(execution), request_id) == 0;
+}
+
+bool sbx_service_cancel(struct sbx_service *service, const char *caller, const char *execution_id,
+                        const char *request_id)
+{
+    bool found = false;
+
+    (void)pthread_mutex_lock(&service->lock);
+    for (struct sbx_live *entry = service->live; entry; entry = entry->next) {
+        if (is_meant(entry->execution, caller, execution_id, request_id)) {
+            sbx_execution_cancel(entry->execution, false);
+            found = true;
+        }
+    }
+    (void)pthread_mutex_unlock(&service->lock);
+    return found;
+}
+
+bool sbx_service_authorize(void *context, const struct rpc_call *call, struct rpc_status *status)
+{
+    const struct sbx_service *service = context;
+    const char *authorization = NULL;
+    size_t size = 0;
+
+    if (strncmp(rpc_call_path(call), HEALTH_PREFIX, sizeof(HEALTH_PREFIX) - 1) == 0)
+        return true;
+    (void)rpc_call_metadata(call, "authorization", &authorization, &size);
+    return sbx_auth_decide(&service->auth, rpc_call_peer(call), authorization, size, status);
+}
+
+/* ---- the other methods ---- */
+
+static void on_cancel_request(struct rpc_call *call, const ProtobufCMessage *base)
+{
+    const Crisol__Sandbox__V1__CancelRequest *message =
+        (const Crisol__Sandbox__V1__CancelRequest *)(const void *)base;
+    Crisol__Sandbox__V1__CancelResponse response = CRISOL__SANDBOX__V1__CANCEL_RESPONSE__INIT;
+    struct rpc_status status = RPC_STATUS_INIT;
+    char caller[64];
+
+    if (!*message->execution_id == !*message->request_id)
+        rpc_status_add_violation(&status, "execution_id",
+                                 "set exactly one of execution_id and request_id");
+    if (status.code != RPC_OK) {
+        rpc_call_finish(call, &status, NULL);
+        return;
+    }
+    sbx_auth_caller(rpc_call_peer(call), caller);
+    response.found = sbx_service_cancel(rpc_call_context(call), caller, message->execution_id,
+                                        message->request_id);
+    rpc_call_finish(call, NULL, &response.base);
+}
+
+static void on_list_runtimes(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    (void)message;
+    sbx_service_list_runtimes(call);
+}
+
+static void on_get_capabilities(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    (void)message;
+    sbx_service_get_capabilities(call);
+}
+
+static void on_start_unimplemented(struct rpc_call *call)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    rpc_status_set(&status, RPC_UNIMPLEMENTED, "%s is not implemented by this version of sandboxd",
+                   rpc_call_path(call) + 1);
+    rpc_call_finish(call, &status, NULL);
+}
+
+static void on_message_unimplemented(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    (void)message;
+    on_start_unimplemented(call);
+}
+
+#define PATH(name) "/crisol.sandbox.v1.SandboxService/" name
+#define TYPE(name) &crisol__sandbox__v1__##name##__descriptor
+#define UNIMPLEMENTED(kind_, name, type)                                                           \
+    {                                                                                              \
+        .path = PATH(name), .kind = (kind_), .request = TYPE(type##_request),                      \
+        .response = TYPE(type##_response), .on_start = on_start_unimplemented,                     \
+        .on_message = on_message_unimplemented                                                     \
+    }
+
+const struct rpc_method sbx_service_methods[] = {
+    {.path = PATH("Execute"),
+     .kind = RPC_SERVER_STREAM,
+     .request = TYPE(execute_request),
+     .response = TYPE(execute_response),
+     .on_message = sbx_call_execute,
+     .on_writable = sbx_call_pump,
+     .on_wake = sbx_call_pump,
+     .on_cancel = sbx_call_cancel,
+     .on_free = sbx_call_free},
+    /* RunRequest is ExecuteRequest field for field (a test compares them), so one type reads both.
+     */
+    {.path = PATH("Run"),
+     .kind = RPC_UNARY,
+     .request = TYPE(execute_request),
+     .response = TYPE(run_response),
+     .on_message = sbx_call_run,
+     .on_wake = sbx_call_pump,
+     .on_cancel = sbx_call_cancel,
+     .on_free = sbx_call_free},
+    {.path = PATH("Cancel"),
+     .kind = RPC_UNARY,
+     .request = TYPE(cancel_request),
+     .response = TYPE(cancel_response),
+     .on_message = on_cancel_request},
+    {.path = PATH("ListRuntimes"),
+     .kind = RPC_UNARY,
+     .request = TYPE(list_runtimes_request),
+     .response = TYPE(list_runtimes_response),
+     .on_message = on_list_runtimes},
+    {.path = PATH("GetCapabilities"),
+     .kind = RPC_UNARY,
+     .request = TYPE(get_capabilities_request),
+     .response = TYPE(get_capabilities_response),
+     .on_message = on_get_capabilities},
+    UNIMPLEMENTED(RPC_BIDI, "ExecuteInteractive", execute_interactive),
+    UNIMPLEMENTED(RPC_SERVER_STREAM, "Attach", attach),
+    UNIMPLEMENTED(RPC_BIDI, "RunBatch", run_batch),
+    UNIMPLEMENTED(RPC_BIDI, "WriteArtifact", write_artifact),
+    UNIMPLEMENTED(RPC_UNARY, "CreateSandbox", create_sandbox),
+    UNIMPLEMENTED(RPC_SERVER_STREAM, "ExecuteInSandbox", execute_in_sandbox),
+    UNIMPLEMENTED(RPC_BIDI, "WriteFiles", write_files),
+    UNIMPLEMENTED(RPC_SERVER_STREAM, "ReadFiles", read_files),
+    UNIMPLEMENTED(RPC_UNARY, "ListSandboxes", list_sandboxes),
+    UNIMPLEMENTED(RPC_UNARY, "DeleteSandbox", delete_sandbox),
+    {.path = NULL},
+};

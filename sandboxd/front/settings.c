@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/front/settings.h"
+
+#include "common/auto.h"
+#include "common/config.h"
+#include "common/err.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(member) offsetof(struct sbx_front_settings, member)
+
+/* Written by the supervisor, not by a person; sandboxd --help has the settings of the service. */
+static const struct cr_setting table[] = {
+    {.flag = "user",
+     .type = CR_SETTING_UINT,
+     .offset = AT(user),
+     .max = UINT32_MAX - 1,
+     .fallback = "0",
+     .help = "User and group id to become."},
+    {.flag = "listen-count",
+     .type = CR_SETTING_UINT,
+     .offset = AT(listen_count),
+     .max = 64,
+     .fallback = "0",
+     .help = "Number of listening sockets, from descriptor 6 on."},
+    {.flag = "allow-uids",
+     .type = CR_SETTING_STRING,
+     .offset = AT(allow_uids),
+     .fallback = "0",
+     .help = "User ids that may call over a unix socket, with commas."},
+    {.flag = "with-token",
+     .type = CR_SETTING_BOOL,
+     .offset = AT(with_token),
+     .help = "The token for TCP callers is on descriptor 5."},
+    {.flag = "queue",
+     .type = CR_SETTING_UINT,
+     .offset = AT(queue),
+     .max = 4096,
+     .fallback = "64",
+     .help = "Runs that may wait for a slot."},
+    {.flag = "grace-ms",
+     .type = CR_SETTING_UINT,
+     .offset = AT(grace_ms),
+     .max = 3600000,
+     .fallback = "30000",
+     .help = "How long runs in flight may go on after SIGTERM."},
+    {.flag = "log-level",
+     .type = CR_SETTING_STRING,
+     .offset = AT(log_level),
+     .fallback = "info",
+     .help = "error, warn, info or debug."},
+    {.flag = "log-format",
+     .type = CR_SETTING_STRING,
+     .offset = AT(log_format),
+     .fallback = "text",
+     .help = "text or json."},
+};
+
+int sbx_front_settings_user(int argc, char *const *argv, uint32_t *ret_uid)
+{
+    static const char flag[] = "--user=";
+
+    for (int i = 1; i < argc; i++) {
+        const char *digits = argv[i] + sizeof(flag) - 1;
+        unsigned long value;
+        char *end;
+
+        if (strncmp(argv[i], flag, sizeof(flag) - 1) != 0)
+            continue;
+        value = strtoul(digits, &end, 10);
+        if (*digits < '0' || *digits > '9' || *end != '\0' || value >= UINT32_MAX)
+            return -EINVAL;
+        *ret_uid = (uint32_t)value;
+        return 0;
+    }
+    return -EINVAL;
+}
+
+int sbx_front_settings_load(int argc, char **argv, struct sbx_front_settings *settings,
+                            struct cr_err *err)
+{
+    return cr_config_load(table, CR_ARRAY_SIZE(table), "sandboxd-front",
+                          "The unprivileged gRPC side of sandboxd; started by sandboxd.", argc,
+                          argv, settings, err);
+}
+
+void sbx_front_settings_done(struct sbx_front_settings *settings)
+{
+    cr_config_done(table, CR_ARRAY_SIZE(table), settings);
+}

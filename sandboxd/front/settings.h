@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct cr_err;
+
+/* Descriptors that the supervisor hands over. */
+#define SBX_FRONT_FD_WIRE 3
+#define SBX_FRONT_FD_CONTROL 4
+#define SBX_FRONT_FD_TOKEN 5 /* only with --with-token */
+#define SBX_FRONT_FD_LISTEN 6
+
+struct sbx_front_settings {
+    uint64_t user;
+    uint64_t listen_count;
+    char *allow_uids;
+    _Bool with_token;
+    uint64_t queue;
+    uint64_t grace_ms;
+    char *log_level;
+    char *log_format;
+};
+
+/* The argument of --user alone: it is needed before anything else may run. Returns 0 or -EINVAL. */
+int sbx_front_settings_user(int argc, char *const *argv, uint32_t *ret_uid);
+
+/* As cr_config_load(). */
+int sbx_front_settings_load(int argc, char **argv, struct sbx_front_settings *settings,
+                            struct cr_err *err);
+void sbx_front_settings_done(struct sbx_front_settings *settings);

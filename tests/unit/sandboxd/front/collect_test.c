@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "sandboxd/front/collect.h"
+#include "tests/harness/test.h"
+
+#include <string.h>
+
+enum {
+    OK = 1,
+    NOT_FOUND = 2,
+    NOT_REGULAR = 3,
+    TOO_LARGE = 4,
+    UNREADABLE = 5
+};
+
+static size_t put(uint8_t *at, uint32_t status, const char *content)
+{
+    struct sbx_collect_header head = {status, (uint32_t)strlen(content)};
+
+    memcpy(at, &head, sizeof(head));
+    memcpy(at + sizeof(head), content, head.size);
+    return sizeof(head) + head.size;
+}
+
+static void init(struct sbx_collector *collector, size_t count, size_t room)
+{
+    assert_int_equal(sbx_collector_init(collector, count, room), 0);
+    for (size_t i = 0; i < count; i++)
+        collector->files[i].max_bytes = 100;
+}
+
+static void collector_reads_files_at_any_cut(void **state)
+{
+    uint8_t stream[256];
+    size_t size = put(stream, OK, "hello");
+
+    (void)state;
+    size += put(stream + size, NOT_FOUND, "");
+    size += put(stream + size, OK, "");
+    size += put(stream + size, OK, "world!");
+    for (size_t step = 1; step <= size; step++) {
+        struct sbx_collector collector;
+
+        init(&collector, 4, 1000);
+        for (size_t at = 0; at < size; at += step)
+            sbx_collector_feed(&collector, stream + at, size - at < step ? size - at : step);
+        assert_int_equal(collector.files[0].status, OK);
+        assert_string_equal(cr_buf_str(&collector.files[0].data), "hello");
+        assert_int_equal(collector.files[1].status, NOT_FOUND);
+        assert_int_equal(collector.files[2].status, OK);
+        assert_int_equal(collector.files[2].data.size, 0);
+        assert_string_equal(cr_buf_str(&collector.files[3].data), "world!");
+        sbx_collector_done(&collector);
+    }
+}
+
+static void collector_that_is_cut_leaves_the_rest_unreadable(void **state)
+{
+    uint8_t stream[64];
+    size_t size = put(stream, OK, "hello");
+    struct sbx_collector collector;
+
+    (void)state;
+    init(&collector, 2, 1000);
+    collector.files[0].is_required = true;
+    sbx_collector_feed(&collector, stream, size - 1);
+    assert_int_equal(collector.files[0].status, UNREADABLE);
+    assert_int_equal(collector.files[1].status, UNREADABLE);
+    assert_true(sbx_collector_has_failed(&collector));
+    sbx_collector_done(&collector);
+}
+
+static void collector_ends_at_a_lie(void **state)
+{
+    static const struct sbx_collect_header lies[] = {
+        {OK, 101}, {NOT_FOUND, 1}, {0, 0}, {6, 0}, {UINT32_MAX, UINT32_MAX}};
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(lies); i++) {
+        uint8_t stream[256] = {0};
+        struct sbx_collector collector;
+
+        init(&collector, 2, 1000);
+        memcpy(stream, &lies[i], sizeof(lies[i]));
+        sbx_collector_feed(&collector, stream, sizeof(stream));
+        assert_true(collector.is_broken);
+        assert_int_not_equal(collector.files[0].status, OK);
+        assert_int_not_equal(collector.files[1].status, OK);
+        sbx_collector_done(&collector);
+    }
+}
+
+static void collector_keeps_within_the_room_of_all_files(void **state)
+{
+    uint8_t stream[256];
+    size_t size = put(stream, OK, "12345");
+    struct sbx_collector collector;
+
+    (void)state;
+    size += put(stream + size, OK, "123456");
+    size += put(stream + size, OK, "12");
+    init(&collector, 3, 8);
+    sbx_collector_feed(&collector, stream, size);
+    assert_int_equal(collector.files[0].status, OK);
+    assert_int_equal(collector.files[1].status, TOO_LARGE);
+    assert_int_equal(collector.files[1].data.size, 0);
+    assert_int_equal(collector.files[2].status, OK);
+    assert_false(sbx_collector_has_failed(&collector));
+    sbx_collector_done(&collector);
+}
+
+static void collector_without_files_ignores_everything(void **state)
+{
+    struct sbx_collector collector;
+
+    (void)state;
+    init(&collector, 0, 8);
+    sbx_collector_feed(&collector, "noise", 5);
+    assert_false(sbx_collector_has_failed(&collector));
+    sbx_collector_done(&collector);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(collector_reads_files_at_any_cut),
+        cmocka_unit_test(collector_that_is_cut_leaves_the_rest_unreadable),
+        cmocka_unit_test(collector_ends_at_a_lie),
+        cmocka_unit_test(collector_keeps_within_the_room_of_all_files),
+        cmocka_unit_test(collector_without_files_ignores_everything),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
