@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/clock.h"
+#include "common/log.h"
 #include "orchestrator/http/connection.h"
 #include "orchestrator/http/exchange.h"
 #include "orchestrator/http/private.h"
@@ -142,6 +143,8 @@ enum MHD_Result agt_answer_queue(struct agt_exchange *exchange)
 
     if (!response)
         return MHD_NO;
+    cr_log_debug("http answer path=%s status=%d",
+                 exchange->route ? exchange->route->path : "unknown", exchange->http_status);
     if (add_headers(response, common_headers, CR_ARRAY_SIZE(common_headers)) &&
         add_own_headers(response, exchange))
         result = MHD_queue_response(exchange->mhd, (unsigned)exchange->http_status, response);

@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -30,6 +32,20 @@ static void unlink_connection(struct agt_http *http, struct agt_connection *conn
         connection->next->prev = connection->prev;
 }
 
+/* A peer that lost its power sends no end; without this its run would go on to its own end. */
+static void keep_alive(int fd)
+{
+    const int on = 1;
+    const int idle_s = 30;
+    const int interval_s = 10;
+    const int probes = 3;
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
 static struct agt_connection *open_connection(struct agt_http *http, struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info =
@@ -44,6 +60,7 @@ static struct agt_connection *open_connection(struct agt_http *http, struct MHD_
     }
     connection->http = http;
     connection->fd = info->connect_fd;
+    keep_alive(connection->fd);
     connection->is_surplus =
         atomic_fetch_add(&http->connection_count, 1) >= http->options.max_connections;
     if (epoll_ctl(http->epoll_fd, EPOLL_CTL_ADD, connection->fd, &event) < 0)

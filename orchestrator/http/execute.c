@@ -52,10 +52,12 @@ static void keep_output(struct execution *execution, const Crisol__Sandbox__V1__
     bool is_stderr = output->stream == CRISOL__SANDBOX__V1__OUTPUT_STREAM__OUTPUT_STREAM_STDERR;
     struct cr_buf *buf = is_stderr ? &execution->stderr_data : &execution->stdout_data;
     size_t room = buf->cap - buf->size;
-    size_t size = output->data.len < room ? output->data.len : room;
+    size_t size = output->data.len;
 
-    if (size < output->data.len)
+    if (size > room) {
+        size = room;
         execution->is_cut = true;
+    }
     if (size > 0 && cr_buf_add(buf, output->data.data, size) < 0)
         execution->error = -ENOMEM;
 }

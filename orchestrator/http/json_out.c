@@ -153,7 +153,7 @@ void agt_json_base64(struct agt_json *json, const char *key, const void *data, s
     add_str(json, "\"");
     for (size_t i = 0; i < size; i += 3) {
         uint32_t group = (uint32_t)bytes[i] << 16;
-        char quad[4];
+        char quad[4] = {'=', '=', '=', '='};
 
         if (i + 1 < size)
             group |= (uint32_t)bytes[i + 1] << 8;
@@ -161,8 +161,10 @@ void agt_json_base64(struct agt_json *json, const char *key, const void *data, s
             group |= bytes[i + 2];
         quad[0] = alphabet[group >> 18];
         quad[1] = alphabet[group >> 12 & 63];
-        quad[2] = i + 1 < size ? alphabet[group >> 6 & 63] : '=';
-        quad[3] = i + 2 < size ? alphabet[group & 63] : '=';
+        if (i + 1 < size)
+            quad[2] = alphabet[group >> 6 & 63];
+        if (i + 2 < size)
+            quad[3] = alphabet[group & 63];
         add_bytes(json, quad, sizeof(quad));
     }
     add_str(json, "\"");

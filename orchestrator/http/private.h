@@ -50,8 +50,8 @@ struct agt_http {
     int64_t next_tick_ns;
 };
 
-/* The body of the loop thread; `http` is a struct agt_http *. */
-void *agt_http_loop(void *http);
+/* The body of the loop thread; `user` is a struct agt_http *. */
+void *agt_http_loop(void *user);
 
 /* Any thread: makes the loop look at its flags. */
 void agt_http_wake(struct agt_http *http);

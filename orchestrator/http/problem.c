@@ -36,6 +36,8 @@ int agt_problem_retry_after_s(const struct agt_problem *problem)
 
     if (problem->http_status != 429 && problem->http_status != 503)
         return 0;
+    if (problem->status.code == RPC_FAILED_PRECONDITION)
+        return 0; /* A missing key does not come by waiting. */
     if (retry_after_ms <= 0)
         return problem->http_status == 429 ? 1 : 5;
     return retry_after_ms / 1000 + (retry_after_ms % 1000 != 0);

@@ -27,7 +27,7 @@ void agt_problem_set(struct agt_problem *problem, int http_status, enum rpc_code
  */
 void agt_problem_from_status(struct agt_problem *problem, const struct rpc_status *status);
 
-/* Seconds for Retry-After; 0: none. 429 and 503 always have one. */
+/* Seconds for Retry-After; 0: none. 429 has one, and 503 unless a person must act first. */
 int agt_problem_retry_after_s(const struct agt_problem *problem);
 
 /* Appends the JSON body. Returns 0, or as cr_buf_add(). */

@@ -82,7 +82,7 @@ static void codes_become_http_statuses(void **state)
         int http_status;
         int retry_after_s;
     } cases[] = {
-        {RPC_INVALID_ARGUMENT, 422, 0},   {RPC_FAILED_PRECONDITION, 503, 5},
+        {RPC_INVALID_ARGUMENT, 422, 0},   {RPC_FAILED_PRECONDITION, 503, 0},
         {RPC_UNAVAILABLE, 503, 5},        {RPC_CANCELLED, 503, 5},
         {RPC_RESOURCE_EXHAUSTED, 429, 1}, {RPC_DEADLINE_EXCEEDED, 504, 0},
         {RPC_INTERNAL, 500, 0},           {RPC_NOT_FOUND, 404, 0},
