@@ -368,7 +368,7 @@ static bool skip_preface(struct rpc_h2 *h2, const uint8_t **at, size_t *left)
 
     if (size > *left)
         size = *left;
-    if (memcmp(*at, PREFACE + h2->preface_size, size) != 0)
+    if (memcmp(*at, &PREFACE[h2->preface_size], size) != 0)
         return false;
     h2->preface_size += (uint32_t)size;
     *at += size;

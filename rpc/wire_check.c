@@ -17,6 +17,9 @@
 #define LENGTH_BYTES_MAX 5U
 #define VARINT_BYTES_MAX 10U
 
+/* Fields of one type that are looked after; ours have fewer. */
+#define FIELDS_MAX 256U
+
 enum wire_type {
     WIRE_VARINT = 0,
     WIRE_FIXED64 = 1,
@@ -36,6 +39,7 @@ struct level {
     const uint8_t *tag_at;                 /* start of the current field */
     const ProtobufCFieldDescriptor *field; /* current field; NULL: none, or unknown */
     unsigned depth;
+    uint64_t seen[FIELDS_MAX / 64]; /* messages that are no list: index into descriptor->fields */
 };
 
 static bool read_varint(struct level *level, size_t max_bytes, uint64_t *ret_value)
@@ -203,6 +207,24 @@ static int check_packed(const struct level *level, const uint8_t *data, size_t s
     return 0;
 }
 
+/*
+ * protobuf-c merges a message that comes twice, but fails when it has an unset
+ * oneof (1.4.1, merge_messages), and copies lists anew each time. No encoder
+ * writes that, so it is refused.
+ */
+static bool is_repetition(struct level *level)
+{
+    size_t index = (size_t)(level->field - level->descriptor->fields);
+    uint64_t bit = UINT64_C(1) << (index % 64);
+    bool is_seen;
+
+    if (level->field->label == PROTOBUF_C_LABEL_REPEATED || index >= FIELDS_MAX)
+        return false;
+    is_seen = level->seen[index / 64] & bit;
+    level->seen[index / 64] |= bit;
+    return is_seen;
+}
+
 static int check_message(struct level *level, struct rpc_status *ret_status);
 
 /* A length-delimited value of a known field; level->at stands behind it on success. */
@@ -231,6 +253,8 @@ static int check_length_value(struct level *level, struct rpc_status *ret_status
                                .depth = level->depth + 1};
         if (inner.depth > MAX_DEPTH)
             return fail(level, ret_status, "is nested too deep; at most 32 levels are allowed");
+        if (is_repetition(level))
+            return fail(level, ret_status, "is given twice");
         return check_message(&inner, ret_status);
     default:
         return check_packed(level, data, size, ret_status);

@@ -29,6 +29,7 @@ static const struct {
     {"unpacked numbers of a packed field", WIRE("\xa8\x01\x01\xa8\x01\x02"), NULL, NULL},
     {"unknown field", WIRE("\xc0\x3e\x01"), NULL, NULL},
     {"unknown bytes", WIRE("\xc2\x3e\x02\xff\x00"), NULL, NULL},
+    {"number twice", WIRE("\x08\x01\x08\x02"), NULL, NULL},
     {"map entry", WIRE("\xca\x02\x06\x0a\x01k\x12\x01v"), NULL, NULL},
 
     {"NUL in text", WIRE("\x72\x03x\0y"), "a_string", "NUL"},
@@ -61,6 +62,8 @@ static const struct {
     {"field number 0", WIRE("\x00\x01"), "", "tag"},
     {"group", WIRE("\x0b\x0c"), "an_int32", "groups"},
     {"wire type 7", WIRE("\x0f"), "an_int32", "wire type"},
+    {"message twice", WIRE("\x8a\x01\x00\x8a\x01\x02\x08\x01"), "child", "given twice"},
+    {"message of a oneof twice", WIRE("\xb2\x03\x00\xb2\x03\x00"), "chosen_child", "given twice"},
     {"unknown field cut", WIRE("\xc2\x3e\x05x"), "", "unknown field"},
 };
 
