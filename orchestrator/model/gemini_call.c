@@ -288,7 +288,7 @@ static void on_end(void *user, const struct agt_http_result *result)
         .now_s = cr_clock_real_ms() / 1000,
     };
 
-    call->attempts++;
+    call->attempts += result->is_started;
     end_stream(call, result, &error);
     attempt.stream_error = call->stream_error;
     agt_gemini_judge(&attempt, &verdict);

@@ -59,6 +59,7 @@ struct agt_http_result {
     enum agt_http_end end;
     struct agt_http_head head;
     uint64_t received;  /* bytes of body */
+    bool is_started;    /* false: it ended before its turn came */
     bool is_reused;     /* on a connection that had been used before */
     const char *detail; /* libcurl's words, for the log only: may name host paths */
 };

@@ -71,6 +71,7 @@ static void finish(struct agt_http *http, struct agt_http_request *request, enum
     } else {
         long connects = 0;
 
+        result.is_started = true;
         list_remove(&http->running, request);
         if (request->phase == AGT_HTTP_CONNECTING)
             http->connecting--;
