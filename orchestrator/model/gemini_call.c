@@ -54,7 +54,7 @@ static void redact(const struct agt_gemini *gemini, char *data, size_t size)
     size_t length = gemini->key ? strlen(gemini->key) : 0;
     char *found;
 
-    if (length < MIN_SECRET)
+    if (length < MIN_SECRET || size < length)
         return;
     while ((found = memmem(data, size, gemini->key, length))) {
         memset(found, '*', length);

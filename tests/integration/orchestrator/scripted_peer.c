@@ -106,7 +106,8 @@ static size_t serve(struct peer *peer, int fd, size_t at)
 
         if (!request)
             break;
-        peer->requests[peer->request_count++] = request;
+        peer->requests[peer->request_count] = request;
+        peer->request_count++;
         at++;
         send_line(peer, fd, line);
         if (line->after == PEER_KEEP)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,9 +38,8 @@ struct peer {
     pthread_t thread;
     int held[PEER_REQUESTS_MAX];
     size_t held_count;
-    /* Read by the test after peer_stop(). */
-    char *requests[PEER_REQUESTS_MAX]; /* head and body */
-    size_t request_count;
+    char *requests[PEER_REQUESTS_MAX]; /* head and body; the first `request_count` may be read */
+    atomic_size_t request_count;
 };
 
 /* Serves on a free port of 127.0.0.1. What comes after the last line is closed unread. */
