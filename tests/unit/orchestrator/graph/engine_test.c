@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/err.h"
-#include "common/log.h"
 #include "orchestrator/graph/engine.h"
-#include "tests/harness/doubles.h"
+#include "tests/harness/engine_fixture.h"
 #include "tests/harness/run_reader.h"
 #include "tests/harness/test.h"
 
@@ -14,47 +12,10 @@
 #define CAUSE(name) CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_##name
 #define RUNS 1000
 
-struct fixture {
-    struct agt_model *model;
-    struct agt_sandbox *sandbox;
-    struct agt_engine *engine;
-    uint32_t executions; /* the sandbox double's thread */
-};
-
-static void set_up(struct fixture *fixture, double_model_script model,
-                   double_sandbox_script sandbox)
-{
-    struct agt_engine_options options = {.retry_base_ms = 1};
-
-    *fixture = (struct fixture){.executions = 0};
-    fixture->model = double_model_new(model, fixture);
-    fixture->sandbox = double_sandbox_new(sandbox, fixture);
-    options.model = fixture->model;
-    options.sandbox = fixture->sandbox;
-    assert_int_equal(agt_engine_new(&options, &fixture->engine, NULL), 0);
-}
-
-static void tear_down(struct fixture *fixture)
-{
-    assert_null(agt_engine_free(fixture->engine));
-    fixture->model->ops->free(fixture->model);
-    fixture->sandbox->ops->free(fixture->sandbox);
-}
-
-static struct agt_run *start(struct fixture *fixture, int32_t max_iterations)
-{
-    struct agt_run_spec spec = {.task = "add two numbers", .max_iterations = max_iterations};
-    struct rpc_status status = RPC_STATUS_INIT;
-    struct agt_run *run = NULL;
-
-    assert_int_equal(agt_engine_start(fixture->engine, &spec, &run, &status), 0);
-    return run;
-}
-
 static void fail_once(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
                       struct double_execution *ret_execution)
 {
-    struct fixture *fixture = user;
+    struct engine_fixture *fixture = user;
 
     double_pass(NULL, request, ret_execution);
     if (fixture->executions++ == 0) {
@@ -68,7 +29,7 @@ static void fail_once(void *user, const Crisol__Sandbox__V1__ExecuteRequest *req
 static void fail_always(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
                         struct double_execution *ret_execution)
 {
-    struct fixture *fixture = user;
+    struct engine_fixture *fixture = user;
 
     (void)request;
     ret_execution->exit_code = 1;
@@ -86,31 +47,29 @@ static void run_that_passes_at_once_has_every_event_in_order(void **state)
         EVENT(SANDBOX_RESULT), EVENT(EDGE_TAKEN),   EVENT(NODE_STARTED),    EVENT(EVALUATION),
         EVENT(EDGE_TAKEN),     EVENT(NODE_STARTED), EVENT(RESULT),
     };
-    int fds = test_count_fds();
-    struct fixture fixture;
+    struct engine_fixture fixture;
     struct run_reader reader;
 
     (void)state;
-    set_up(&fixture, NULL, NULL);
-    run_reader_read(&reader, start(&fixture, 0));
+    engine_fixture_start(&fixture, NULL, NULL, NULL);
+    run_reader_read(&reader, engine_fixture_run(&fixture, 0));
 
     assert_int_equal(reader.count, sizeof(expected) / sizeof(expected[0]));
     for (size_t i = 0; i < reader.count; i++)
         assert_int_equal(reader.events[i]->event_case, expected[i]);
     assert_int_equal(reader.result->status, STATUS(SUCCESS));
     run_reader_done(&reader);
-    tear_down(&fixture);
-    assert_int_equal(test_count_fds(), fds);
+    engine_fixture_stop(&fixture);
 }
 
 static void success_carries_files_output_and_level(void **state)
 {
-    struct fixture fixture;
+    struct engine_fixture fixture;
     struct run_reader reader;
 
     (void)state;
-    set_up(&fixture, NULL, NULL);
-    run_reader_read(&reader, start(&fixture, 0));
+    engine_fixture_start(&fixture, NULL, NULL, NULL);
+    run_reader_read(&reader, engine_fixture_run(&fixture, 0));
 
     assert_int_equal(reader.result->iterations, 1);
     assert_string_equal(reader.result->plan, "1. Behaviours: add(a, b) returns the sum.");
@@ -126,18 +85,18 @@ static void success_carries_files_output_and_level(void **state)
     assert_int_equal(reader.result->usage->total_tokens, 60);
     assert_string_equal(reader.result->model_requested, "double-1");
     run_reader_done(&reader);
-    tear_down(&fixture);
+    engine_fixture_stop(&fixture);
 }
 
 static void failed_attempt_is_fed_back_and_repaired(void **state)
 {
     const Crisol__Agent__V1__RunEvent *evaluation;
-    struct fixture fixture;
+    struct engine_fixture fixture;
     struct run_reader reader;
 
     (void)state;
-    set_up(&fixture, NULL, fail_once);
-    run_reader_read(&reader, start(&fixture, 0));
+    engine_fixture_start(&fixture, NULL, fail_once, NULL);
+    run_reader_read(&reader, engine_fixture_run(&fixture, 0));
 
     assert_int_equal(reader.result->status, STATUS(SUCCESS));
     assert_int_equal(reader.result->iterations, 2);
@@ -150,7 +109,7 @@ static void failed_attempt_is_fed_back_and_repaired(void **state)
     assert_non_null(strstr(evaluation->evaluation->feedback, "E       assert 2 == 1"));
     assert_int_equal(run_reader_find(&reader, EVENT(EVALUATION), 1)->iteration, 2);
     run_reader_done(&reader);
-    tear_down(&fixture);
+    engine_fixture_stop(&fixture);
 }
 
 static void check_repair_prompt(void *user, const struct agt_model_request *request,
@@ -174,16 +133,16 @@ static void check_repair_prompt(void *user, const struct agt_model_request *requ
 
 static void prompts_carry_the_marks_that_others_rely_on(void **state)
 {
-    struct fixture fixture;
+    struct engine_fixture fixture;
     struct run_reader reader;
 
     (void)state;
-    set_up(&fixture, check_repair_prompt, fail_once);
-    run_reader_read(&reader, start(&fixture, 0));
+    engine_fixture_start(&fixture, check_repair_prompt, fail_once, NULL);
+    run_reader_read(&reader, engine_fixture_run(&fixture, 0));
 
     assert_int_equal(reader.result->status, STATUS(SUCCESS));
     run_reader_done(&reader);
-    tear_down(&fixture);
+    engine_fixture_stop(&fixture);
 }
 
 static void run_that_never_passes_stops_at_max_iterations(void **state)
@@ -192,11 +151,11 @@ static void run_that_never_passes_stops_at_max_iterations(void **state)
 
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        struct fixture fixture;
+        struct engine_fixture fixture;
         struct run_reader reader;
 
-        set_up(&fixture, NULL, fail_always);
-        run_reader_read(&reader, start(&fixture, limits[i]));
+        engine_fixture_start(&fixture, NULL, fail_always, NULL);
+        run_reader_read(&reader, engine_fixture_run(&fixture, limits[i]));
 
         assert_int_equal(reader.result->status, STATUS(FAILED));
         assert_int_equal(reader.result->cause, CAUSE(MAX_ITERATIONS));
@@ -205,25 +164,25 @@ static void run_that_never_passes_stops_at_max_iterations(void **state)
         assert_int_equal(reader.result->verification->level,
                          CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_OFF);
         run_reader_done(&reader);
-        tear_down(&fixture);
+        engine_fixture_stop(&fixture);
         assert_int_equal(fixture.executions, (uint32_t)limits[i]);
     }
 }
 
 static void failed_run_returns_its_best_attempt(void **state)
 {
-    struct fixture fixture;
+    struct engine_fixture fixture;
     struct run_reader reader;
 
     (void)state;
-    set_up(&fixture, NULL, fail_always);
-    run_reader_read(&reader, start(&fixture, 3));
+    engine_fixture_start(&fixture, NULL, fail_always, NULL);
+    run_reader_read(&reader, engine_fixture_run(&fixture, 3));
 
     assert_int_equal(reader.result->execution_result->detail->test_report->passed, 5);
     assert_false(reader.result->execution_result->success);
     assert_non_null(strstr(reader.result->final_response, "attempt 2, where 5 of 6 tests passed"));
     run_reader_done(&reader);
-    tear_down(&fixture);
+    engine_fixture_stop(&fixture);
 }
 
 static void answer_by_another_model(void *user, const struct agt_model_request *request,
@@ -235,12 +194,12 @@ static void answer_by_another_model(void *user, const struct agt_model_request *
 
 static void other_model_than_asked_for_is_a_warning(void **state)
 {
-    struct fixture fixture;
+    struct engine_fixture fixture;
     struct run_reader reader;
 
     (void)state;
-    set_up(&fixture, answer_by_another_model, NULL);
-    run_reader_read(&reader, start(&fixture, 0));
+    engine_fixture_start(&fixture, answer_by_another_model, NULL, NULL);
+    run_reader_read(&reader, engine_fixture_run(&fixture, 0));
 
     assert_int_equal(reader.result->n_models_served, 1);
     assert_string_equal(reader.result->models_served[0], "other-2");
@@ -248,7 +207,7 @@ static void other_model_than_asked_for_is_a_warning(void **state)
     assert_string_equal(reader.result->warnings[0],
                         "Model 'double-1' was asked for, but 'other-2' answered.");
     run_reader_done(&reader);
-    tear_down(&fixture);
+    engine_fixture_stop(&fixture);
 }
 
 static void answer_in_pieces(void *user, const struct agt_model_request *request,
@@ -261,14 +220,14 @@ static void answer_in_pieces(void *user, const struct agt_model_request *request
 
 static void deltas_give_the_whole_answer(void **state)
 {
-    struct fixture fixture;
+    struct engine_fixture fixture;
     struct run_reader reader;
     char text[4096] = "";
     size_t size = 0;
 
     (void)state;
-    set_up(&fixture, answer_in_pieces, NULL);
-    run_reader_read(&reader, start(&fixture, 0));
+    engine_fixture_start(&fixture, answer_in_pieces, NULL, NULL);
+    run_reader_read(&reader, engine_fixture_run(&fixture, 0));
 
     for (size_t i = 0; i < reader.count; i++) {
         const Crisol__Agent__V1__RunEvent *event = reader.events[i];
@@ -283,19 +242,19 @@ static void deltas_give_the_whole_answer(void **state)
     assert_string_equal(text, double_good_files);
     assert_int_equal(run_reader_count(&reader, EVENT(MODEL_RETRY)), 2);
     run_reader_done(&reader);
-    tear_down(&fixture);
+    engine_fixture_stop(&fixture);
 }
 
 static void thousand_runs_at_once_all_end(void **state)
 {
     struct agt_run **runs = calloc(RUNS, sizeof(struct agt_run *));
-    struct fixture fixture;
+    struct engine_fixture fixture;
 
     (void)state;
     assert_non_null(runs);
-    set_up(&fixture, NULL, NULL);
+    engine_fixture_start(&fixture, NULL, NULL, NULL);
     for (size_t i = 0; i < RUNS; i++)
-        runs[i] = start(&fixture, 0);
+        runs[i] = engine_fixture_run(&fixture, 0);
 
     for (size_t i = 0; i < RUNS; i++) {
         struct run_reader reader;
@@ -305,20 +264,20 @@ static void thousand_runs_at_once_all_end(void **state)
         run_reader_done(&reader);
     }
     assert_true(agt_engine_drain(fixture.engine, 5000));
-    tear_down(&fixture);
+    engine_fixture_stop(&fixture);
     free(runs);
 }
 
 static void run_outlives_its_engine(void **state)
 {
-    struct fixture fixture;
+    struct engine_fixture fixture;
     struct agt_run *run;
 
     (void)state;
-    set_up(&fixture, NULL, NULL);
-    run = start(&fixture, 0);
+    engine_fixture_start(&fixture, NULL, NULL, NULL);
+    run = engine_fixture_run(&fixture, 0);
     assert_true(agt_engine_drain(fixture.engine, 5000));
-    tear_down(&fixture);
+    engine_fixture_stop(&fixture);
 
     agt_run_cancel(run);
     assert_int_equal(strlen(agt_run_id(run)), 32);
@@ -340,6 +299,5 @@ int main(void)
         cmocka_unit_test(run_outlives_its_engine),
     };
 
-    cr_log_setup("engine_test", CR_LOG_ERROR, CR_LOG_TEXT);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
