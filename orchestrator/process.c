@@ -3,9 +3,10 @@
 
 #include "common/err.h"
 #include "common/log.h"
+#include "common/privilege.h"
 
-#include <grp.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,34 +30,19 @@ int agt_process_block_signals(sigset_t *ret_signals, struct cr_err *err)
     return 0;
 }
 
-static int become(uint32_t uid, struct cr_err *err)
-{
-    if (setgroups(0, NULL) < 0)
-        return cr_err_sys(err, errno, "give up the supplementary groups");
-    if (setresgid(uid, uid, uid) < 0)
-        return cr_err_sys(err, errno, "become group %u", uid);
-    if (setresuid(uid, uid, uid) < 0)
-        return cr_err_sys(err, errno, "become user %u", uid);
-    /* A process that can come back has not dropped anything. */
-    if (setresuid(0, 0, 0) == 0)
-        return cr_err_set(err, EPERM, "user %u could become root again", uid);
-    return 0;
-}
-
 int agt_process_confine(uint32_t uid, struct cr_err *err)
 {
     const struct rlimit no_core = {0, 0};
 
-    if (uid != 0 && geteuid() == 0) {
-        int r = become(uid, err);
+    bool is_drop = uid != 0 && geteuid() == 0;
+    int r;
 
-        if (r < 0)
-            return r;
-    }
+    /* Without the setting it is still root, or whoever, but without any capability. */
+    r = cr_privilege_drop(is_drop ? uid : getuid(), is_drop ? uid : getgid(), err);
+    if (r < 0)
+        return cr_err_wrap(err, "give up privileges");
     if (geteuid() == 0)
         cr_log_warn("running as root, which nothing here needs; --user=UID drops it");
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return cr_err_sys(err, errno, "set no_new_privs");
     /* After setresuid(2), which sets it anew. The key is in this memory. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return cr_err_sys(err, errno, "become undumpable");

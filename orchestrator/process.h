@@ -12,9 +12,10 @@ struct cr_err;
 int agt_process_block_signals(sigset_t *ret_signals, struct cr_err *err);
 
 /*
- * Becomes `uid` for good when started as root (0: stays who it is), and in any
- * case gives up what could be got by exec (no_new_privs), core dumps, and
- * being read through /proc by others of the same uid.
+ * Becomes `uid`, and the group of the same number, for good when started as
+ * root (0: stays who it is), and in any case gives up every capability, what
+ * could be got by exec (no_new_privs), core dumps, and being read through
+ * /proc by others of the same uid.
  */
 int agt_process_confine(uint32_t uid, struct cr_err *err);
 

@@ -60,7 +60,7 @@ static void gemini_free(struct agt_model *model)
 
     if (!gemini)
         return;
-    (void)agt_http_free(gemini->http);
+    (void)agt_http_client_free(gemini->http);
     free(gemini->base_url);
     free(gemini->host);
     free(gemini->default_model);
@@ -149,7 +149,7 @@ static int open_all(struct agt_gemini *gemini, const struct agt_gemini_options *
     /* Over TLS, HTTP/2 lets a hundred streams share a connection. */
     if (strncmp(gemini->base_url, "https:", 6) == 0)
         http.max_host_connections = MAX_HOST_CONNECTIONS;
-    return agt_http_new(&http, &gemini->http, err);
+    return agt_http_client_new(&http, &gemini->http, err);
 }
 
 int agt_gemini_new(const struct agt_gemini_options *options, struct agt_model **ret_model,

@@ -328,7 +328,7 @@ static int send_attempt(struct agt_model_call *call, int64_t start_ns, struct cr
     if (call->is_cancelled)
         r = cr_err_set(err, ECANCELED, "the call was cancelled");
     else
-        r = agt_http_start(gemini->http, &spec, &call->request, err);
+        r = agt_http_client_start(gemini->http, &spec, &call->request, err);
     (void)pthread_mutex_unlock(&call->lock);
     return r;
 }

@@ -160,8 +160,8 @@ static void release(struct agt_http *http)
     curl_global_cleanup();
 }
 
-int agt_http_new(const struct agt_http_options *options, struct agt_http **ret_http,
-                 struct cr_err *err)
+int agt_http_client_new(const struct agt_http_options *options, struct agt_http **ret_http,
+                        struct cr_err *err)
 {
     struct agt_http *http = calloc(1, sizeof(*http));
     int r;
@@ -186,7 +186,7 @@ int agt_http_new(const struct agt_http_options *options, struct agt_http **ret_h
     return 0;
 }
 
-struct agt_http *agt_http_free(struct agt_http *http)
+struct agt_http *agt_http_client_free(struct agt_http *http)
 {
     if (!http)
         return NULL;
@@ -237,8 +237,8 @@ static int post_start(struct agt_http *http, struct agt_http_request *request, s
     return r;
 }
 
-int agt_http_start(struct agt_http *http, const struct agt_http_spec *spec,
-                   struct agt_http_request **ret_request, struct cr_err *err)
+int agt_http_client_start(struct agt_http *http, const struct agt_http_spec *spec,
+                          struct agt_http_request **ret_request, struct cr_err *err)
 {
     struct agt_http_request *request = request_new(http, spec, ret_request ? 2 : 1);
     int r;

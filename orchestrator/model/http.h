@@ -85,7 +85,7 @@ struct agt_http_spec {
     /* Both on the loop thread. on_data is called inside libcurl and must only look and keep. */
     enum agt_http_take (*on_data)(void *user, const struct agt_http_head *head, const void *data,
                                   size_t size);
-    /* Exactly once per started request, last; never inside agt_http_start() or _cancel(). */
+    /* Exactly once per started request, last; never inside agt_http_client_start() or _cancel(). */
     void (*on_end)(void *user, const struct agt_http_result *result);
     void *user;
 };
@@ -98,19 +98,19 @@ struct agt_http_spec {
 int agt_http_check_url(const char *url, char **ret_host, struct cr_err *err);
 
 /* Starts the loop thread. */
-int agt_http_new(const struct agt_http_options *options, struct agt_http **ret_http,
-                 struct cr_err *err);
+int agt_http_client_new(const struct agt_http_options *options, struct agt_http **ret_http,
+                        struct cr_err *err);
 
 /* Cancels what is running, waits for every on_end. NULL is allowed; returns NULL. Not from the
  * loop thread. */
-struct agt_http *agt_http_free(struct agt_http *http);
+struct agt_http *agt_http_client_free(struct agt_http *http);
 
 /*
  * Any thread. On success *ret_request (may be NULL) is a reference.
  * Returns 0, -EAGAIN at max_live, -ESHUTDOWN while closing, -ENOMEM; then on_end is not called.
  */
-int agt_http_start(struct agt_http *http, const struct agt_http_spec *spec,
-                   struct agt_http_request **ret_request, struct cr_err *err);
+int agt_http_client_start(struct agt_http *http, const struct agt_http_spec *spec,
+                          struct agt_http_request **ret_request, struct cr_err *err);
 
 /* Any thread. Safe to repeat and after the end. */
 void agt_http_cancel(struct agt_http_request *request);
