@@ -143,6 +143,11 @@ static int make_payload(const struct native_spec *spec)
     struct cr_err err = CR_ERR_INIT;
     int fd;
 
+    if (spec->payload) {
+        fd = sbx_payload_seal(spec->payload, &err);
+        assert_true(fd >= 0);
+        return fd;
+    }
     cr_buf_init(&buf, SBX_PAYLOAD_MAX);
     assert_int_equal(sbx_payload_begin(&buf), 0);
     add_args(&buf, spec);
@@ -181,7 +186,7 @@ void native_client_send(const struct native_client *client, struct native_run *r
         fds[2 + i] = pipe_fds[1];
         cr_buf_init(&run->out[i], OUTPUT_CAP);
     }
-    if (!spec->collect) {
+    if (!spec->collect && !spec->has_collect) {
         (void)close(fds[4]);
         fds[4] = open("/dev/null", O_WRONLY | O_CLOEXEC);
     }

@@ -46,6 +46,8 @@ struct native_spec {
     const char *file_name;   /* one input file */
     const char *file_text;
     const char *collect;              /* a file to collect */
+    const struct cr_buf *payload;     /* instead of all of the above: one that is finished */
+    bool has_collect;                 /* `payload` has COLLECT records */
     uint64_t limits[SBX_LIMIT_COUNT]; /* 0: the default */
 };
 

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "tests/escape/probes.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include <linux/capability.h>
+#include <linux/keyctl.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#define BAD ((void *)1)
+
+/* A probe that is one system call. */
+#define CALL(name, ...)                                                                            \
+    static long name(void)                                                                         \
+    {                                                                                              \
+        return syscall(__VA_ARGS__);                                                               \
+    }
+
+CALL(unshare_user, SYS_unshare, CLONE_NEWUSER)
+CALL(unshare_mount, SYS_unshare, CLONE_NEWNS)
+CALL(unshare_net, SYS_unshare, CLONE_NEWNET)
+CALL(clone_user, SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0)
+CALL(clone3_null, SYS_clone3, NULL, 0)
+CALL(setns_bad, SYS_setns, -1, 0)
+CALL(mount_bad, SYS_mount, BAD, BAD, BAD, 0, BAD)
+CALL(umount_proc, SYS_umount2, "/proc", MNT_DETACH)
+CALL(pivot, SYS_pivot_root, BAD, BAD)
+CALL(chroot_root, SYS_chroot, "/")
+CALL(open_tree_bad, SYS_open_tree, -1, BAD, 1)
+CALL(fsopen_bad, SYS_fsopen, BAD, 0)
+CALL(fspick_bad, SYS_fspick, -1, BAD, 0)
+CALL(move_mount_bad, SYS_move_mount, -1, BAD, -1, BAD, 0)
+CALL(mount_setattr_bad, SYS_mount_setattr, -1, BAD, 0, NULL, 0)
+CALL(statmount_bad, 457, NULL, NULL, 0, 0)
+CALL(listmount_bad, 458, NULL, NULL, 0, 0)
+CALL(future_call, 1000)
+CALL(ambient_raise, SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_RAW, 0, 0)
+CALL(set_mm, SYS_prctl, PR_SET_MM, 1, 0, 0, 0)
+CALL(second_filter, SYS_seccomp, 1, 0, NULL)
+CALL(setuid_root, SYS_setuid, 0)
+CALL(setgid_root, SYS_setgid, 0)
+CALL(setgroups_root, SYS_setgroups, 1, (gid_t[]){0})
+CALL(ptrace_init, SYS_ptrace, PTRACE_SEIZE, 1, 0, 0)
+CALL(pidfd_getfd_bad, SYS_pidfd_getfd, -1, 0, 0)
+CALL(kcmp_self, SYS_kcmp, getpid(), getpid(), 0, 0, 0)
+CALL(kill_init, SYS_kill, 1, SIGKILL)
+CALL(bpf_bad, SYS_bpf, 5, BAD, 48)
+CALL(perf_bad, SYS_perf_event_open, NULL, 0, -1, -1, 0)
+CALL(userfaultfd_user, SYS_userfaultfd, 1)
+CALL(io_uring, SYS_io_uring_setup, 1, NULL)
+CALL(io_uring_work, SYS_io_uring_enter, -1, 0, 0, 0, NULL, 0)
+CALL(keyctl_session, SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_USER_KEYRING, 0)
+CALL(add_key_bad, SYS_add_key, NULL, NULL, NULL, 0, 0)
+CALL(request_key_bad, SYS_request_key, NULL, NULL, NULL, 0)
+CALL(tiocsti, SYS_ioctl, 0, TIOCSTI, "x")
+CALL(tiocsti_high, SYS_ioctl, 0, (1UL << 32) | TIOCSTI, "x")
+CALL(tioclinux, SYS_ioctl, 0, TIOCLINUX, BAD)
+CALL(read_implies_exec, SYS_personality, READ_IMPLIES_EXEC)
+CALL(no_randomize, SYS_personality, ADDR_NO_RANDOMIZE)
+CALL(kexec, SYS_kexec_load, 0, 0, NULL, 0)
+CALL(kexec_file, SYS_kexec_file_load, -1, -1, 0, NULL, 0)
+CALL(module_init, SYS_init_module, NULL, 0, NULL)
+CALL(module_init_file, SYS_finit_module, -1, NULL, 0)
+CALL(module_delete, SYS_delete_module, BAD, 0)
+CALL(reboot_bad, SYS_reboot, 1, 2, 3, NULL)
+CALL(swapon_bad, SYS_swapon, BAD, 0)
+CALL(acct_bad, SYS_acct, BAD)
+CALL(quota_bad, SYS_quotactl, -1, BAD, 0, NULL)
+CALL(set_time, SYS_settimeofday, BAD, NULL)
+CALL(set_clock, SYS_clock_settime, 0, NULL)
+CALL(adjust_clock, SYS_adjtimex, NULL)
+CALL(hostname, SYS_sethostname, "x", 1)
+CALL(hangup, SYS_vhangup)
+CALL(kernel_log, SYS_syslog, 3, NULL, 0)
+CALL(handle_open, SYS_open_by_handle_at, -1, NULL, 0)
+CALL(handle_name, SYS_name_to_handle_at, -1, BAD, NULL, NULL, 0)
+CALL(fanotify, SYS_fanotify_init, 0, 0)
+CALL(secret_memory, SYS_memfd_secret, 0)
+CALL(numa_move, SYS_move_pages, 1, 0, NULL, NULL, NULL, 0)
+CALL(numa_bind, SYS_mbind, NULL, 0, 0, NULL, 0, 0)
+CALL(sysv_shm, SYS_shmget, 1, 4096, 0600)
+CALL(sysv_msg, SYS_msgget, 1, 0600)
+CALL(aio, SYS_io_setup, 1, NULL)
+CALL(message_queue, SYS_mq_open, BAD, 0, 0, NULL)
+CALL(nice_up, SYS_setpriority, PRIO_PROCESS, 0, -20)
+CALL(lock_memory, SYS_mlockall, 3)
+
+static long capability_set(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {{.permitted = 1U << CAP_SYS_ADMIN}, {0}};
+
+    return syscall(SYS_capset, &header, data);
+}
+
+static long vm_read(void)
+{
+    char byte = 0;
+    const struct iovec local = {.iov_base = &byte, .iov_len = 1};
+    const struct iovec remote = {.iov_base = &byte, .iov_len = 1};
+
+    return syscall(SYS_process_vm_readv, getpid(), &local, 1, &remote, 1, 0);
+}
+
+static long vm_write(void)
+{
+    char byte = 0;
+    const struct iovec local = {.iov_base = &byte, .iov_len = 1};
+    const struct iovec remote = {.iov_base = &byte, .iov_len = 1};
+
+    return syscall(SYS_process_vm_writev, getpid(), &local, 1, &remote, 1, 0);
+}
+
+static long real_time(void)
+{
+    const struct sched_param param = {.sched_priority = 1};
+
+    return sched_setscheduler(0, SCHED_FIFO, &param);
+}
+
+static long raise_limit(int resource)
+{
+    struct rlimit limit;
+
+    if (getrlimit((__rlimit_resource_t)resource, &limit) < 0)
+        return 0;
+    limit.rlim_max++;
+    return setrlimit((__rlimit_resource_t)resource, &limit);
+}
+
+static long raise_open_files(void)
+{
+    return raise_limit(RLIMIT_NOFILE);
+}
+
+static long raise_core(void)
+{
+    return raise_limit(RLIMIT_CORE);
+}
+
+static long open_socket(int family, int type, int protocol)
+{
+    return socket(family, type, protocol);
+}
+
+#define SOCKET(name, family, type, protocol)                                                       \
+    static long name(void)                                                                         \
+    {                                                                                              \
+        return open_socket(family, type, protocol);                                                \
+    }
+
+SOCKET(socket_alg, AF_ALG, SOCK_SEQPACKET, 0)
+SOCKET(socket_packet, AF_PACKET, SOCK_RAW, 0)
+SOCKET(socket_netlink, AF_NETLINK, SOCK_RAW, 0)
+SOCKET(socket_vsock, AF_VSOCK, SOCK_STREAM, 0)
+SOCKET(socket_key, AF_KEY, SOCK_RAW, 2)
+SOCKET(socket_can, AF_CAN, SOCK_RAW, 1)
+SOCKET(socket_tipc, AF_TIPC, SOCK_STREAM, 0)
+SOCKET(socket_bluetooth, AF_BLUETOOTH, SOCK_RAW, 0)
+SOCKET(socket_xdp, 44, SOCK_RAW, 0)
+SOCKET(socket_raw, AF_INET, SOCK_RAW, IPPROTO_ICMP)
+SOCKET(socket_sctp, AF_INET, SOCK_STREAM, IPPROTO_SCTP)
+SOCKET(socket_mptcp, AF_INET6, SOCK_STREAM, 262)
+SOCKET(socket_honest, AF_INET, SOCK_STREAM, 0)
+
+#ifdef __x86_64__
+static long call_i386(void)
+{
+    int result;
+
+    __asm__ volatile("int $0x80" : "=a"(result) : "a"(20) : "memory"); /* getpid */
+    return result;
+}
+
+CALL(call_x32, 0x40000000 | __NR_getpid)
+CALL(ldt, SYS_modify_ldt, 0, NULL, 0)
+CALL(port_level, SYS_iopl, 0)
+CALL(ports, SYS_ioperm, 0, 0, 0)
+#endif
+
+static void *nothing(void *argument)
+{
+    return argument;
+}
+
+static long threads(void)
+{
+    pthread_t thread;
+
+    errno = pthread_create(&thread, NULL, nothing, NULL);
+    return errno != 0 || pthread_join(thread, NULL) != 0 ? -1 : 0;
+}
+
+static const struct probe calls[] = {
+    {"E01", "unshare-user", "EPERM", true, unshare_user},
+    {"E02", "unshare-mount", "EPERM", false, unshare_mount},
+    {"E02", "unshare-net", "EPERM", false, unshare_net},
+    {"E03", "clone-user", "EPERM", true, clone_user},
+    {"E04", "clone3", "ENOSYS", true, clone3_null},
+    {"E05", "threads", "ok", false, threads},
+    {"E06", "setns", "EPERM", true, setns_bad},
+    {"E07", "mount", "EPERM", true, mount_bad},
+    {"E08", "umount", "EPERM", false, umount_proc},
+    {"E09", "pivot-root", "SIGSYS", true, pivot},
+    {"E10", "chroot", "EPERM", false, chroot_root},
+    {"E11", "open-tree", "EPERM", false, open_tree_bad},
+    {"E11", "fsopen", "EPERM", false, fsopen_bad},
+    {"E11", "fspick", "EPERM", false, fspick_bad},
+    {"E11", "move-mount", "EPERM", false, move_mount_bad},
+    {"E11", "mount-setattr", "EPERM", true, mount_setattr_bad},
+    {"E12", "statmount", "ENOSYS", false, statmount_bad},
+    {"E12", "listmount", "ENOSYS", false, listmount_bad},
+    {"E12", "future-call", "ENOSYS", false, future_call},
+    {"E17", "ambient-raise", "EPERM", false, ambient_raise},
+    {"E17", "capset", "EPERM", false, capability_set},
+    {"E18", "setuid", "EPERM", false, setuid_root},
+    {"E18", "setgid", "EPERM", false, setgid_root},
+    {"E18", "setgroups", "EPERM", false, setgroups_root},
+    {"E20", "ptrace-init", "SIGSYS", true, ptrace_init},
+    {"E21", "process-vm-readv", "EPERM", true, vm_read},
+    {"E21", "process-vm-writev", "SIGSYS", true, vm_write},
+    {"E22", "pidfd-getfd", "EPERM", true, pidfd_getfd_bad},
+    {"E23", "kcmp", "EPERM", true, kcmp_self},
+    {"E25", "kill-init", "EPERM", false, kill_init},
+    {"E36", "bpf", "SIGSYS", true, bpf_bad},
+    {"E37", "perf-event-open", "EPERM", true, perf_bad},
+    {"E38", "userfaultfd", "ENOSYS", true, userfaultfd_user},
+    {"E39", "io-uring-setup", "ENOSYS", true, io_uring},
+    {"E39", "io-uring-enter", "ENOSYS", true, io_uring_work},
+    {"E40", "keyctl", "ENOSYS", true, keyctl_session},
+    {"E40", "add-key", "ENOSYS", true, add_key_bad},
+    {"E40", "request-key", "ENOSYS", true, request_key_bad},
+    {"E41", "socket-alg", "EAFNOSUPPORT", false, socket_alg},
+    {"E44", "socket-packet", "EAFNOSUPPORT", true, socket_packet},
+    {"E44", "socket-netlink", "EAFNOSUPPORT", true, socket_netlink},
+    {"E44", "socket-vsock", "EAFNOSUPPORT", false, socket_vsock},
+    {"E44", "socket-key", "EAFNOSUPPORT", false, socket_key},
+    {"E44", "socket-can", "EAFNOSUPPORT", false, socket_can},
+    {"E44", "socket-tipc", "EAFNOSUPPORT", false, socket_tipc},
+    {"E44", "socket-bluetooth", "EAFNOSUPPORT", false, socket_bluetooth},
+    {"E44", "socket-xdp", "EAFNOSUPPORT", false, socket_xdp},
+    {"E44", "socket-raw", "ESOCKTNOSUPPORT", true, socket_raw},
+    {"E44", "socket-sctp", "EPROTONOSUPPORT", false, socket_sctp},
+    {"E44", "socket-mptcp", "EPROTONOSUPPORT", false, socket_mptcp},
+    {"E44", "socket-honest", "ok", false, socket_honest},
+    {"E45", "tiocsti", "EPERM", true, tiocsti},
+    {"E45", "tiocsti-high", "EPERM", true, tiocsti_high},
+    {"E45", "tioclinux", "EPERM", true, tioclinux},
+    {"E47", "read-implies-exec", "EPERM", true, read_implies_exec},
+    {"E47", "no-randomize", "EPERM", true, no_randomize},
+    {"E48", "kexec-load", "SIGSYS", true, kexec},
+    {"E48", "kexec-file-load", "SIGSYS", true, kexec_file},
+    {"E48", "init-module", "SIGSYS", true, module_init},
+    {"E48", "finit-module", "SIGSYS", true, module_init_file},
+    {"E48", "delete-module", "SIGSYS", true, module_delete},
+    {"E48", "reboot", "SIGSYS", true, reboot_bad},
+    {"E48", "swapon", "EPERM", false, swapon_bad},
+    {"E48", "acct", "EPERM", false, acct_bad},
+    {"E48", "quotactl", "EPERM", false, quota_bad},
+    {"E48", "settimeofday", "EPERM", false, set_time},
+    {"E48", "clock-settime", "EPERM", false, set_clock},
+    {"E48", "adjtimex", "EPERM", true, adjust_clock},
+    {"E48", "sethostname", "EPERM", false, hostname},
+    {"E48", "vhangup", "EPERM", false, hangup},
+    {"E48", "syslog", "EPERM", false, kernel_log},
+    {"E49", "open-by-handle-at", "SIGSYS", true, handle_open},
+    {"E49", "name-to-handle-at", "EOPNOTSUPP", true, handle_name},
+    {"E50", "fanotify-init", "EPERM", false, fanotify},
+    {"E53", "second-filter", "ENOSYS", true, second_filter},
+    {"E53", "prctl-set-mm", "EPERM", false, set_mm},
+    {"E59", "memfd-secret", "ENOSYS", false, secret_memory},
+    {"E60", "nice-up", "EACCES", false, nice_up},
+    {"E60", "real-time", "EPERM", false, real_time},
+    {"E61", "raise-open-files", "EPERM", false, raise_open_files},
+    {"E61", "raise-core", "EPERM", false, raise_core},
+    {"E62", "move-pages", "EPERM", false, numa_move},
+    {"E62", "mbind", "EPERM", true, numa_bind},
+    {"R10", "sysv-shm", "ENOSYS", true, sysv_shm},
+    {"R10", "sysv-msg", "ENOSYS", true, sysv_msg},
+    {"R10", "message-queue", "ENOSYS", true, message_queue},
+    {"R10", "aio", "ENOSYS", true, aio},
+    {"R12", "mlockall", "ENOMEM", false, lock_memory},
+#ifdef __x86_64__
+    {"E42", "call-i386", "SIGSYS", true, call_i386},
+    {"E43", "call-x32", "SIGSYS", true, call_x32},
+    {"E48", "modify-ldt", "EPERM", true, ldt},
+    {"E48", "iopl", "SIGSYS", true, port_level},
+    {"E48", "ioperm", "SIGSYS", true, ports},
+#endif
+};
+
+const struct probe *probes_calls(size_t *ret_count)
+{
+    *ret_count = CR_ARRAY_SIZE(calls);
+    return calls;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The hostile program of the escape tests, static, sent as an input file.
+ *   sbprobe calls | places    tries every probe in a child of its own and
+ *                             prints "name result" lines
+ *   sbprobe BEHAVIOUR [ARG]   misbehaves as a whole
+ */
+#include "tests/escape/probes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/wait.h>
+
+#define EXIT_UNKNOWN 64
+
+static void print_result(const struct probe *probe, int status)
+{
+    const int error = WEXITSTATUS(status);
+
+    if (WIFSIGNALED(status))
+        (void)printf("%s SIG%s\n", probe->name, sigabbrev_np(WTERMSIG(status)));
+    else
+        (void)printf("%s %s\n", probe->name, error == 0 ? "ok" : strerrorname_np(error));
+}
+
+static int try_all(const struct probe *probes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        pid_t pid;
+        int status;
+
+        (void)fflush(stdout);
+        pid = fork();
+        if (pid == 0) {
+            errno = 0;
+            _exit(probes[i].run() < 0 ? errno : 0);
+        }
+        if (pid < 0 || waitpid(pid, &status, 0) != pid)
+            return 1;
+        print_result(&probes[i], status);
+    }
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    size_t count;
+    int code;
+
+    if (argc < 2)
+        return EXIT_UNKNOWN;
+    if (strcmp(argv[1], "calls") == 0) {
+        const struct probe *probes = probes_calls(&count);
+
+        return try_all(probes, count);
+    }
+    if (strcmp(argv[1], "places") == 0) {
+        const struct probe *probes = probes_places(&count);
+
+        return try_all(probes, count);
+    }
+    code = probe_behave(argv[1], argc > 2 ? argv[2] : "");
+    return code < 0 ? EXIT_UNKNOWN : code;
+}
