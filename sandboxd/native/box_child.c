@@ -47,7 +47,7 @@ static int reset_signals(void)
     for (int i = 1; i < NSIG; i++)
         (void)sigaction(i, &standard, NULL); /* SIGKILL and SIGSTOP refuse */
     (void)sigemptyset(&none);
-    return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
+    return -pthread_sigmask(SIG_SETMASK, &none, NULL); /* it returns the number */
 }
 
 /* Dies with the backend; a backend that is gone already shows as EOF on the control socket. */

@@ -228,7 +228,7 @@ static bool has_controller(const char *list, const char *name)
 /* v2 counts when the controllers we need are there; a hybrid host keeps them on v1. */
 static bool find_v2(struct sbx_cgroup_host *host, const char *cgroups, const char *mounts)
 {
-    char controllers[512];
+    char controllers[512] = "";
     int fd = open_own(cgroups, mounts, NULL);
 
     if (fd < 0)

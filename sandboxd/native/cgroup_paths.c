@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandboxd/native/cgroup_paths.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -123,6 +124,7 @@ int sbx_cgroup_directory(const char *mountinfo, const char *controller, const ch
 {
     char line[LINE_SIZE];
 
+    assert(own_path);
     while (next_line(&mountinfo, line)) {
         char *root;
         char *point;

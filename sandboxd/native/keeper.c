@@ -112,7 +112,7 @@ static bool receive(struct keeping *keeping)
     struct iovec part = {.iov_base = &msg, .iov_len = sizeof(msg)};
     struct msghdr header = {.msg_iov = &part,
                             .msg_iovlen = 1,
-                            .msg_control = &control,
+                            .msg_control = control.bytes,
                             .msg_controllen = sizeof(control)};
     ssize_t n = recvmsg(keeping->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
@@ -204,7 +204,7 @@ static int request(const struct sbx_keeper *keeper, enum sbx_keeper_op op, uint3
         control.align.cmsg_type = SCM_RIGHTS;
         control.align.cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
-        header.msg_control = &control;
+        header.msg_control = control.bytes;
         header.msg_controllen = sizeof(control);
     }
     return sendmsg(keeper->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(msg) ? 0 : -errno;

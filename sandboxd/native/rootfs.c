@@ -152,6 +152,11 @@ static int add_library_folder(int host, int root, const char *name, struct cr_er
     return bind(host, name, root, name, true, err);
 }
 
+static const struct dirent *next_entry(DIR *dir)
+{
+    return readdir(dir); // NOLINT(concurrency-mt-unsafe): this process has one thread
+}
+
 /* /usr/bin/awk and libraries like BLAS are links through here. Only the links are copied. */
 static int copy_alternatives(int host, int root, struct cr_err *err)
 {
@@ -163,7 +168,7 @@ static int copy_alternatives(int host, int root, struct cr_err *err)
 
     if (!dir)
         return 0; /* a host without alternatives */
-    for (const struct dirent *entry = readdir(dir); r == 0 && entry; entry = readdir(dir)) {
+    for (const struct dirent *entry = next_entry(dir); r == 0 && entry; entry = next_entry(dir)) {
         char target[PATH_MAX];
         ssize_t n = readlinkat(fd, entry->d_name, target, sizeof(target) - 1);
 

@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "sandboxd/native/host.h"
 #include "sandboxd/native/native.h"
+#include "sandboxd/native/probe.h"
 #include "sandboxd/native/rootfs.h"
 #include "sandboxd/native/seccomp.h"
 #include "sandboxd/native/sweep.h"
@@ -35,14 +36,16 @@ static int block_signals(struct cr_err *err)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigset_t set;
+    int r;
 
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGINT);
     (void)sigaddset(&set, SIGHUP);
-    if (sigaction(SIGPIPE, &ignore, NULL) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-        return cr_err_sys(err, errno, "block signals");
-    return 0;
+    if (sigaction(SIGPIPE, &ignore, NULL) < 0)
+        return cr_err_sys(err, errno, "ignore SIGPIPE");
+    r = pthread_sigmask(SIG_BLOCK, &set, NULL);
+    return r != 0 ? cr_err_sys(err, r, "block signals") : 0;
 }
 
 static int take_socket(int fd, const char *what, int *ret_fd, struct cr_err *err)
@@ -212,6 +215,8 @@ static int prepare(const struct sbx_native_settings *settings, struct sbx_native
         r = open_init(settings->init_path, &native->init_fd, err);
     if (r == 0)
         r = sbx_rootfs_enter(err);
+    if (r == 0)
+        r = sbx_probe(native, err);
     /* After the root: the keeper then sees nothing of the host's files either. */
     if (r == 0)
         r = sbx_keeper_start(&native->cgroups, &native->keeper, err);

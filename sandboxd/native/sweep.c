@@ -27,6 +27,11 @@ static void closedirp(DIR **dir)
         (void)closedir(*dir);
 }
 
+static const struct dirent *next_entry(DIR *dir)
+{
+    return readdir(dir); // NOLINT(concurrency-mt-unsafe): this process has one thread
+}
+
 /* A stream over its own copy of `fd`, from the first entry. */
 static DIR *open_stream(int fd)
 {
@@ -63,7 +68,7 @@ static int clear_boxes(int base_fd)
 
     if (!dir)
         return 0;
-    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+    for (const struct dirent *entry = next_entry(dir); entry; entry = next_entry(dir)) {
         if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
             continue;
         if (unlinkat(base_fd, entry->d_name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
@@ -107,7 +112,7 @@ static int sweep_hierarchy(int own_fd, const char *own_name, uint32_t *count, st
 
     if (!dir)
         return cr_err_sys(err, errno, "list our own control group");
-    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+    for (const struct dirent *entry = next_entry(dir); entry; entry = next_entry(dir)) {
         CR_AUTO_CLOSE int fd = -1;
         int r;
 

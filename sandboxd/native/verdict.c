@@ -172,7 +172,9 @@ void sbx_verdict_decide(const struct sbx_facts *facts, struct sbx_msg_result *re
     result->signal = leader_signal(facts);
     if (facts->has_leader && WIFEXITED(facts->wait_status))
         result->exit_code = WEXITSTATUS(facts->wait_status);
-    if (!facts->has_leader && (facts->is_killed || facts->usage.oom_kills > 0))
+    /* A program that never started has neither. */
+    if (!facts->has_leader && facts->stage == SBX_STAGE_NONE &&
+        (facts->is_killed || facts->usage.oom_kills > 0))
         result->signal = SIGKILL;
 
     for (uint32_t i = 0; i < facts->event_count; i++)

@@ -177,12 +177,12 @@ static void cpu_bandwidth_is_held(void **state)
         &client,
         &(struct native_spec){
             .shell = "while :; do :; done",
-            .limits = {[SBX_LIMIT_WALL_TIME] = 500, [SBX_LIMIT_CPU_MILLICORES] = 200}},
+            .limits = {[SBX_LIMIT_WALL_TIME] = 500, [SBX_LIMIT_CPU_MILLICORES] = 50}},
         &run);
 
     assert_int_equal(run.result.verdict, SBX_VERDICT_WALL_TIME_LIMIT);
-    assert_in_range(run.result.cpu_total_us, 20000, 140000);
-    assert_true(run.result.cpu_throttled_us > 100000);
+    assert_in_range(run.result.cpu_total_us, 1, 50000); /* 25 ms and a period */
+    assert_true(run.result.cpu_throttled_us > 0);
     native_run_done(&run);
 }
 
