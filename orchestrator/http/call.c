@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "orchestrator/http/exchange.h"
 #include "orchestrator/http/private.h"
+#include "orchestrator/sandbox/sandbox.h"
 #include "rpc/client.h"
 #include "rpc/status.h"
 
@@ -50,6 +51,7 @@ static void on_end(void *user, const struct rpc_status *status)
 
     (void)pthread_mutex_lock(&call->lock);
     call->status = *status;
+    agt_sandbox_hide_address(&call->status);
     call->has_ended = true;
     (void)pthread_mutex_unlock(&call->lock);
     agt_exchange_wake(exchange);
@@ -147,7 +149,8 @@ void agt_call_sandboxd(struct agt_exchange *exchange, const struct rpc_client_me
     exchange->operation = &operation;
     exchange->user = call;
     if (start(call, request, deadline_ms) < 0) {
-        rpc_status_set(&call->status, RPC_UNAVAILABLE, "sandboxd cannot be reached");
+        rpc_status_set(&call->status, RPC_UNAVAILABLE,
+                       "sandboxd cannot be reached; is it running?");
         finish(call);
     }
 }

@@ -315,7 +315,7 @@ static void start(struct agt_exchange *exchange, const Crisol__Sandbox__V1__Exec
     cr_log_warn("cannot start an execution error=%s", err.text);
     agt_exchange_unref(exchange);
     agt_problem_set(&problem, MHD_HTTP_SERVICE_UNAVAILABLE, RPC_UNAVAILABLE,
-                    "sandboxd cannot be reached");
+                    "sandboxd cannot be reached; is it running?");
     agt_exchange_fail(exchange, &problem);
 }
 

@@ -2,6 +2,7 @@
 #include "rpc/client.h"
 
 #include "common/err.h"
+#include "common/log.h"
 #include "crisol/sandbox/v1/sandbox.pb-c.h"
 #include "orchestrator/sandbox/sandbox.h"
 #include "rpc/status.h"
@@ -9,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* sandboxd over gRPC. */
 struct client {
@@ -53,13 +55,12 @@ static bool on_message(void *user, const ProtobufCMessage *message)
 static void on_end(void *user, const struct rpc_status *status)
 {
     struct agt_sandbox_call *call = user;
-    struct rpc_status cut = RPC_STATUS_INIT;
+    struct rpc_status shown = *status;
 
-    if (status->code == RPC_OK && !call->has_result) {
-        rpc_status_set(&cut, RPC_INTERNAL, "sandboxd ended the call without a result");
-        status = &cut;
-    }
-    call->handlers.on_end(call->handlers.user, status);
+    if (status->code == RPC_OK && !call->has_result)
+        rpc_status_set(&shown, RPC_INTERNAL, "sandboxd ended the call without a result");
+    agt_sandbox_hide_address(&shown);
+    call->handlers.on_end(call->handlers.user, &shown);
     unref_call(call);
 }
 
@@ -118,4 +119,12 @@ int agt_sandbox_client_new(struct rpc_loop *loop, struct rpc_channel *channel,
     client->channel = channel;
     *ret_sandbox = &client->base;
     return 0;
+}
+
+void agt_sandbox_hide_address(struct rpc_status *status)
+{
+    if (status->code != RPC_UNAVAILABLE || !strstr(status->message, "failed to connect"))
+        return;
+    cr_log_debug("sandboxd cannot be reached reason=%s", status->message);
+    rpc_status_set(status, RPC_UNAVAILABLE, "sandboxd cannot be reached; is it running?");
 }

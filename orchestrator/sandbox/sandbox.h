@@ -45,3 +45,10 @@ struct agt_sandbox {
 /* Loop and channel are borrowed and outlive it. */
 int agt_sandbox_client_new(struct rpc_loop *loop, struct rpc_channel *channel,
                            struct agt_sandbox **ret_sandbox, struct cr_err *err);
+
+/*
+ * Takes the address of sandboxd out of a status that gRPC core made because it
+ * could not connect: whoever reads the status is not told paths of this host.
+ * The text goes to the log, at debug.
+ */
+void agt_sandbox_hide_address(struct rpc_status *status);

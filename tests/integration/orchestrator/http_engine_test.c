@@ -360,6 +360,41 @@ static void a_client_that_leaves_stops_the_model_call(void **state)
     }
 }
 
+/* gRPC core names the socket it could not connect to; a client is not told. */
+static void the_path_of_sandboxd_stays_ours(void **state)
+{
+    const struct rpc_channel_options channel_options = {.target = "unix:/nowhere/sandboxd.sock"};
+    struct agt_http_options options = {.address = "127.0.0.1:0", .engine = house.engine};
+    struct rpc_channel *channel = NULL;
+    struct agt_sandbox *sandbox = NULL;
+    struct agt_http *http = NULL;
+    CR_AUTO_BUF struct cr_buf answer = {0};
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    assert_int_equal(rpc_channel_new(&channel_options, &channel, NULL), 0);
+    assert_int_equal(agt_sandbox_client_new(house.loop, channel, &sandbox, NULL), 0);
+    options.sandbox = sandbox;
+    options.loop = house.loop;
+    options.channel = channel;
+    assert_int_equal(agt_http_new(&options, &http, NULL), 0);
+    assert_int_equal(agt_http_start(http, NULL), 0);
+
+    assert_int_equal(client_get(agt_http_port(http), "/api/v1/runtimes", &answer), 503);
+    assert_non_null(strstr(client_body(&answer), "sandboxd cannot be reached"));
+    assert_null(strstr(client_body(&answer), "nowhere"));
+    assert_int_equal(client_post(agt_http_port(http), "/api/v1/execute",
+                                 "{\"runtime\":\"python\",\"code\":\"1\"}", "", &answer),
+                     503);
+    assert_non_null(strstr(client_body(&answer), "sandboxd cannot be reached"));
+    assert_null(strstr(client_body(&answer), "nowhere"));
+
+    assert_true(agt_http_stop(http, 1000));
+    agt_http_free(http);
+    sandbox->ops->free(sandbox);
+    rpc_channel_free(channel);
+}
+
 static int group_init(void **state)
 {
     (void)state;
@@ -384,6 +419,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_stream_numbers_every_state_event, start, stop),
         cmocka_unit_test_setup_teardown(the_engine_s_limits_become_422, start, stop),
         cmocka_unit_test_setup_teardown(a_missing_key_is_explained, start_without_key, stop),
+        cmocka_unit_test_setup_teardown(the_path_of_sandboxd_stays_ours, start, stop),
         cmocka_unit_test_setup_teardown(a_client_that_leaves_stops_the_model_call, start_held,
                                         stop),
     };
