@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "rpc/status.h"
+#include "sandboxd/wire/payload.h"
+#include "tests/harness/test.h"
+#include "tests/integration/sandboxd/fake_backend.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static void submit(struct fake_client *client, struct fake *fake, const char *caller)
+{
+    Crisol__Sandbox__V1__ExecuteRequest message;
+
+    client_request(&message);
+    client_submit(client, fake, &message, caller);
+}
+
+static void run_that_is_cancelled_is_killed_and_still_has_a_result(void **state)
+{
+    struct fake_client client;
+    struct fake_run run;
+    struct fake fake;
+    union sbx_msg msg;
+
+    (void)state;
+    fake_open(&fake, 1, 1);
+    submit(&client, &fake, "a");
+    fake_start(&fake, &run);
+    fake_write(&run, 1, "before", 6, &client);
+    client_wait_started(&client);
+    sbx_execution_cancel(client.execution, false);
+    sbx_execution_cancel(client.execution, false);
+
+    fake_receive(&fake, SBX_MSG_CANCEL, &msg);
+    assert_true(fake_is_silent(&fake)); /* once is enough */
+    fake_finish(&fake, &run, SBX_VERDICT_CANCELLED);
+    assert_int_equal(client_wait_end(&client)->result.verdict, SBX_VERDICT_CANCELLED);
+    assert_string_equal(cr_buf_str(&client.outputs[0]), "before");
+    client_done(&client);
+    fake_close(&fake);
+}
+
+static void run_whose_caller_has_gone_is_killed_and_drained(void **state)
+{
+    static const uint8_t flood[4096];
+    struct fake_client client;
+    struct fake_client next;
+    struct fake_run run;
+    struct fake fake;
+    union sbx_msg msg;
+
+    (void)state;
+    fake_open(&fake, 1, 1);
+    submit(&client, &fake, "a");
+    fake_start(&fake, &run);
+    client_wait_started(&client);
+    while (write(run.fds[2], flood, sizeof(flood)) > 0) {
+    } /* more than anybody has room for */
+    sbx_execution_cancel(client.execution, true);
+    fake_receive(&fake, SBX_MSG_CANCEL, &msg);
+    fake_finish(&fake, &run, SBX_VERDICT_CANCELLED);
+
+    submit(&next, &fake, "a"); /* the slot is free again */
+    fake_start(&fake, &run);
+    fake_finish(&fake, &run, SBX_VERDICT_OK);
+    assert_int_equal(client_wait_end(&next)->result.verdict, SBX_VERDICT_OK);
+    client_done(&client);
+    client_done(&next);
+    fake_close(&fake);
+}
+
+static void run_waits_for_a_slot_and_says_how_long(void **state)
+{
+    struct fake_client first;
+    struct fake_client second;
+    struct fake_run run;
+    struct fake fake;
+
+    (void)state;
+    fake_open(&fake, 1, 4);
+    submit(&first, &fake, "a");
+    fake_start(&fake, &run);
+    submit(&second, &fake, "b");
+    assert_true(fake_is_silent(&fake));
+    fake_finish(&fake, &run, SBX_VERDICT_OK);
+    (void)client_wait_end(&first);
+    fake_start(&fake, &run);
+    fake_finish(&fake, &run, SBX_VERDICT_OK);
+
+    assert_true(client_wait_end(&second)->queue_us >= 40000); /* the silence above */
+    assert_true(sbx_execution_outcome(first.execution)->queue_us < 40000);
+    client_done(&first);
+    client_done(&second);
+    fake_close(&fake);
+}
+
+static void run_is_refused_when_the_queue_is_full(void **state)
+{
+    struct fake_client clients[3];
+    const struct sbx_outcome *outcome;
+    struct fake_run run;
+    struct fake fake;
+
+    (void)state;
+    fake_open(&fake, 1, 1);
+    submit(&clients[0], &fake, "a");
+    fake_start(&fake, &run);
+    submit(&clients[1], &fake, "a");
+    submit(&clients[2], &fake, "a");
+
+    outcome = client_wait_end(&clients[2]);
+    assert_int_equal(outcome->refusal, RPC_RESOURCE_EXHAUSTED);
+    assert_string_equal(outcome->refusal_reason, "QUEUE_FULL");
+    assert_true(outcome->retry_after_ms > 0);
+    assert_false(clients[2].has_started);
+    fake_finish(&fake, &run, SBX_VERDICT_OK);
+    fake_start(&fake, &run);
+    fake_finish(&fake, &run, SBX_VERDICT_OK);
+    assert_int_equal(client_wait_end(&clients[1])->refusal, RPC_OK);
+    (void)client_wait_end(&clients[0]);
+    for (size_t i = 0; i < 3; i++)
+        client_done(&clients[i]);
+    fake_close(&fake);
+}
+
+static void run_that_is_cancelled_while_it_waits_leaves_nothing(void **state)
+{
+    struct fake_client first;
+    struct fake_client second;
+    struct fake_run run;
+    struct fake fake;
+
+    (void)state;
+    fake_open(&fake, 1, 1);
+    submit(&first, &fake, "a");
+    fake_start(&fake, &run);
+    submit(&second, &fake, "a");
+    sbx_execution_cancel(second.execution, false);
+
+    assert_int_equal(client_wait_end(&second)->result.verdict, SBX_VERDICT_CANCELLED);
+    assert_false(second.has_started);
+    fake_finish(&fake, &run, SBX_VERDICT_OK);
+    (void)client_wait_end(&first);
+    assert_true(fake_is_silent(&fake)); /* it was never sent */
+    client_done(&first);
+    client_done(&second);
+    fake_close(&fake);
+}
+
+static void run_is_lost_with_its_backend_and_the_next_one_finds_the_new(void **state)
+{
+    struct fake_client running;
+    struct fake_client waiting;
+    struct fake_client early;
+    struct fake_client later;
+    struct fake_run run;
+    struct fake fake;
+
+    (void)state;
+    fake_open(&fake, 1, 1);
+    submit(&running, &fake, "a");
+    fake_start(&fake, &run);
+    fake_write(&run, 1, "half", 4, &running);
+    client_wait_started(&running);
+    submit(&waiting, &fake, "a");
+    assert_true(fake_is_silent(&fake));
+    fake_close_fds(&run);
+    cr_close_fd(&fake.wire_fd);
+
+    assert_int_equal(client_wait_end(&running)->result.verdict, SBX_VERDICT_SANDBOX_LOST);
+    assert_int_equal(client_wait_end(&waiting)->refusal, RPC_UNAVAILABLE);
+    submit(&early, &fake, "a");
+    assert_int_equal(client_wait_end(&early)->refusal, RPC_UNAVAILABLE);
+    assert_true(sbx_execution_outcome(early.execution)->retry_after_ms > 0);
+
+    fake_reconnect(&fake, 1);
+    submit(&later, &fake, "a");
+    fake_start(&fake, &run);
+    fake_finish(&fake, &run, SBX_VERDICT_OK);
+    assert_int_equal(client_wait_end(&later)->result.verdict, SBX_VERDICT_OK);
+    client_done(&running);
+    client_done(&waiting);
+    client_done(&early);
+    client_done(&later);
+    fake_close(&fake);
+}
+
+static void run_that_could_not_be_set_up_has_a_result_at_once(void **state)
+{
+    struct fake_client client;
+    struct fake_run run;
+    struct fake fake;
+    union sbx_msg msg;
+    size_t fd_count;
+    struct pollfd poll_fd;
+
+    (void)state;
+    fake_open(&fake, 1, 1);
+    submit(&client, &fake, "a");
+    poll_fd = (struct pollfd){.fd = fake.wire_fd, .events = POLLIN};
+    assert_int_equal(poll(&poll_fd, 1, 5000), 1);
+    assert_int_equal(sbx_msg_receive(fake.wire_fd, &msg, run.fds, &fd_count, NULL), 0);
+    run.number = msg.header.run;
+    fake_close_fds(&run);
+    sbx_msg_init(&msg, SBX_MSG_RESULT, run.number);
+    msg.result.verdict = SBX_VERDICT_SANDBOX_ERROR;
+    msg.result.stage = SBX_STAGE_MOUNT;
+    msg.result.stage_errno = 1;
+    fake_send(&fake, &msg);
+
+    assert_int_equal(client_wait_end(&client)->result.verdict, SBX_VERDICT_SANDBOX_ERROR);
+    assert_false(client.has_started);
+    assert_false(sbx_execution_outcome(client.execution)->was_started);
+    client_done(&client);
+    fake_close(&fake);
+}
+
+static void backend_that_breaks_the_protocol_is_dropped(void **state)
+{
+    static const enum sbx_msg_type illegal[] = {SBX_MSG_STARTED, SBX_MSG_RESULT, SBX_MSG_HELLO,
+                                                SBX_MSG_CANCEL};
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(illegal); i++) {
+        struct fake_client client;
+        struct fake_run run;
+        struct fake fake;
+        union sbx_msg msg;
+
+        fake_open(&fake, 1, 1);
+        submit(&client, &fake, "a");
+        fake_start(&fake, &run);
+        client_wait_started(&client);
+        sbx_msg_init(&msg, illegal[i], run.number); /* RESULT without EXITED, STARTED twice … */
+        if (illegal[i] == SBX_MSG_HELLO)
+            fake_hello(&msg, 1);
+        if (illegal[i] == SBX_MSG_RESULT)
+            msg.result.verdict = SBX_VERDICT_OK;
+        fake_send(&fake, &msg);
+        assert_int_equal(client_wait_end(&client)->result.verdict, SBX_VERDICT_SANDBOX_LOST);
+        fake_wait_up(&fake, false);
+        fake_close_fds(&run);
+        client_done(&client);
+        fake_close(&fake);
+    }
+}
+
+static void backend_of_another_build_is_not_used(void **state)
+{
+    struct fake_client client;
+    struct fake fake;
+    union sbx_msg msg;
+
+    (void)state;
+    fake_open(&fake, 0, 1);
+    fake_hello(&msg, 1);
+    msg.hello.runtime_digest++;
+    fake_send(&fake, &msg);
+    submit(&client, &fake, "a");
+    assert_int_equal(client_wait_end(&client)->refusal, RPC_UNAVAILABLE);
+    client_done(&client);
+    fake_close(&fake);
+}
+
+static void drain_lets_what_runs_finish_and_refuses_the_rest(void **state)
+{
+    struct fake_client running;
+    struct fake_client waiting;
+    struct fake_client late;
+    struct fake_run run;
+    struct fake fake;
+
+    (void)state;
+    fake_open(&fake, 1, 1);
+    submit(&running, &fake, "a");
+    fake_start(&fake, &run);
+    submit(&waiting, &fake, "a");
+    assert_true(fake_is_silent(&fake));
+    sbx_backend_drain(fake.backend);
+
+    assert_int_equal(client_wait_end(&waiting)->refusal, RPC_UNAVAILABLE);
+    submit(&late, &fake, "a");
+    assert_string_equal(client_wait_end(&late)->refusal_reason, "DRAINING");
+    fake_finish(&fake, &run, SBX_VERDICT_OK);
+    assert_int_equal(client_wait_end(&running)->result.verdict, SBX_VERDICT_OK);
+    client_done(&running);
+    client_done(&waiting);
+    client_done(&late);
+    fake_close(&fake);
+}
+
+/* Writes one framed file as the collector does. */
+static void write_file(struct fake_run *run, struct fake_client *client, uint32_t status,
+                       const char *content)
+{
+    struct sbx_collect_header head = {status, (uint32_t)strlen(content)};
+
+    fake_write(run, 3, &head, sizeof(head), client);
+    fake_write(run, 3, content, strlen(content), client);
+}
+
+static void files_are_collected_and_a_missing_required_one_is_told(void **state)
+{
+    Crisol__Sandbox__V1__CollectSpec specs[2];
+    Crisol__Sandbox__V1__CollectSpec *list[] = {&specs[0], &specs[1]};
+    Crisol__Sandbox__V1__ExecuteRequest message;
+    const struct sbx_collected *files;
+    struct sbx_msg_drained drained;
+    struct fake_client client;
+    struct fake_run run;
+    char *const *paths;
+    struct fake fake;
+    size_t count;
+
+    (void)state;
+    fake_open(&fake, 1, 1);
+    client_request(&message);
+    crisol__sandbox__v1__collect_spec__init(&specs[0]);
+    crisol__sandbox__v1__collect_spec__init(&specs[1]);
+    specs[0].path = (char *)(uintptr_t) "out.txt";
+    specs[1].path = (char *)(uintptr_t) "must.txt";
+    specs[1].required = true;
+    message.collect = list;
+    message.n_collect = 2;
+    client_submit(&client, &fake, &message, "a");
+    fake_start(&fake, &run);
+    write_file(&run, &client, 1, "content");
+    write_file(&run, &client, 2, "");
+    fake_exit(&fake, &run, &drained);
+
+    assert_int_equal(drained.collect_failed, 1);
+    fake_result(&fake, &run, SBX_VERDICT_COLLECT_FAILED);
+    (void)client_wait_end(&client);
+    files = sbx_execution_files(client.execution, &count, &paths);
+    assert_int_equal(count, 2);
+    assert_string_equal(paths[0], "out.txt");
+    assert_string_equal(cr_buf_str(&files[0].data), "content");
+    assert_int_equal(files[1].status, 2);
+    assert_null(sbx_execution_report(client.execution));
+    client_done(&client);
+    fake_close(&fake);
+}
+
+static void many_runs_leave_no_descriptor_behind(void **state)
+{
+    struct fake fake;
+    int fds;
+
+    (void)state;
+    fake_open(&fake, 2, 8);
+    fds = test_count_fds();
+    for (size_t i = 0; i < 200; i++) {
+        struct fake_client client;
+        struct fake_run run;
+
+        submit(&client, &fake, "a");
+        fake_start(&fake, &run);
+        fake_write(&run, 1 + i % 2, "x", 1, &client);
+        fake_finish(&fake, &run, SBX_VERDICT_OK);
+        (void)client_wait_end(&client);
+        client_done(&client);
+    }
+    assert_int_equal(test_count_fds(), fds);
+    fake_close(&fake);
+}
+
+static int first_fds; /* before the first test */
+
+static int check_fds(void **state)
+{
+    (void)state;
+    assert_int_equal(test_count_fds(), first_fds);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(run_that_is_cancelled_is_killed_and_still_has_a_result,
+                                  check_fds),
+        cmocka_unit_test_teardown(run_whose_caller_has_gone_is_killed_and_drained, check_fds),
+        cmocka_unit_test_teardown(run_waits_for_a_slot_and_says_how_long, check_fds),
+        cmocka_unit_test_teardown(run_is_refused_when_the_queue_is_full, check_fds),
+        cmocka_unit_test_teardown(run_that_is_cancelled_while_it_waits_leaves_nothing, check_fds),
+        cmocka_unit_test_teardown(run_is_lost_with_its_backend_and_the_next_one_finds_the_new,
+                                  check_fds),
+        cmocka_unit_test_teardown(run_that_could_not_be_set_up_has_a_result_at_once, check_fds),
+        cmocka_unit_test_teardown(backend_that_breaks_the_protocol_is_dropped, check_fds),
+        cmocka_unit_test_teardown(backend_of_another_build_is_not_used, check_fds),
+        cmocka_unit_test_teardown(drain_lets_what_runs_finish_and_refuses_the_rest, check_fds),
+        cmocka_unit_test_teardown(files_are_collected_and_a_missing_required_one_is_told,
+                                  check_fds),
+        cmocka_unit_test_teardown(many_runs_leave_no_descriptor_behind, check_fds),
+    };
+
+    first_fds = test_count_fds();
+    (void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
