@@ -219,12 +219,12 @@ static bool prove_backend(struct front *front)
                      r < 0 ? "" : probe.verdict, r < 0 ? "" : probe.stage, reason ? reason : "");
         return false;
     }
-    learn_versions(front);
     if (generation != atomic_load(&front->generation))
         return false;
     set_serving(front, true);
     sbx_backend_report_ready(front->backend);
     cr_log_info("serving");
+    learn_versions(front); /* after it: a version is no reason to wait */
     return true;
 }
 
