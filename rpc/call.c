@@ -74,23 +74,31 @@ static void free_call(struct rpc_call *call, bool is_ok)
     free(call);
 }
 
-void rpc_call_arm(struct rpc_server *server)
+/* False when there is no memory. */
+static bool arm_one(struct rpc_server *server)
 {
-    struct rpc_call *call;
+    struct rpc_call *call = new_call(server);
     grpc_call_error error;
 
-    if (rpc_server_is_draining(server))
-        return;
-    call = new_call(server);
-    if (!call) {
-        cr_log_error("out of memory for a call, serving fewer at once");
-        return;
-    }
+    if (!call)
+        return false;
     error = grpc_server_request_call(server->core, &call->core, &call->details, &call->metadata,
                                      server->queue, server->queue, &call->request_tag);
     /* The drain began between the check and here. */
     if (error != GRPC_CALL_OK)
         free_call(call, false);
+    return true;
+}
+
+void rpc_call_arm(struct rpc_server *server, uint32_t count)
+{
+    if (rpc_server_is_draining(server)) {
+        server->unarmed = 0;
+        return;
+    }
+    server->unarmed += count;
+    while (server->unarmed > 0 && arm_one(server))
+        server->unarmed--;
 }
 
 static bool find_peer(struct rpc_call *call)
@@ -182,7 +190,7 @@ static void on_request(struct rpc_call *call, bool is_ok)
         return;
     }
     rpc_server_call_opened(call->server);
-    rpc_call_arm(call->server);
+    rpc_call_arm(call->server, 1);
     /* Always: without it the end of a call is never reported. */
     op.data.recv_close_on_server.cancelled = &call->close_flag;
     rpc_call_batch(call, &op, 1, &call->close_tag);

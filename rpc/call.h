@@ -89,6 +89,7 @@ struct rpc_server {
     struct rpc_health *health;
     struct rpc_reflection *reflection; /* NULL: none */
     struct rpc_stalls request_stalls, write_stalls;
+    uint32_t unarmed;            /* requests not asked of core for want of memory; queue's thread */
     struct rpc_tag shutdown_tag; /* its call is NULL */
 
     pthread_mutex_t lock;   /* guards everything below */
@@ -103,8 +104,11 @@ struct rpc_server {
 
 /* ---- call.c, completion queue thread only ---- */
 
-/* Asks core for one more request. Nothing while draining. */
-void rpc_call_arm(struct rpc_server *server);
+/*
+ * Asks core for `count` more requests and for those that it could not ask for
+ * before (server->unarmed). Nothing while draining.
+ */
+void rpc_call_arm(struct rpc_server *server, uint32_t count);
 
 /* Ends calls whose client keeps them waiting. */
 void rpc_call_expire(struct rpc_server *server, int64_t now_ns);

@@ -234,10 +234,10 @@ static bool deliver(struct rpc_client_call *call)
         message = rpc_core_unpack(arena, call->response, call->received, &status);
     else
         rpc_status_set(&status, RPC_RESOURCE_EXHAUSTED, "out of memory");
-    if (message)
-        wants_more = call->handlers.on_message(call->handlers.user, message);
-    else
+    if (!message)
         fail(call, &status);
+    else if (call->handlers.on_message)
+        wants_more = call->handlers.on_message(call->handlers.user, message);
     (void)rpc_arena_free(arena);
     return wants_more;
 }

@@ -20,6 +20,9 @@
 /* Requests asked of core ahead of need; each costs about 1 KiB. */
 #define ARMED_REQUESTS 64
 
+/* Until memory is asked for again that was refused. */
+#define REARM_MS 50
+
 /* Until handlers have let go of calls that the drain cancelled. */
 #define CANCEL_MS 10000
 
@@ -221,8 +224,19 @@ static int64_t next_due_ns(const struct rpc_server *server)
 {
     int64_t request_ns = rpc_stalls_next_ns(&server->request_stalls);
     int64_t write_ns = rpc_stalls_next_ns(&server->write_stalls);
+    int64_t due_ns = request_ns < write_ns ? request_ns : write_ns;
+    int64_t retry_ns = INT64_MAX;
 
-    return request_ns < write_ns ? request_ns : write_ns;
+    if (server->unarmed > 0)
+        retry_ns = cr_clock_mono_ns() + REARM_MS * CR_NS_PER_MS;
+    return due_ns < retry_ns ? due_ns : retry_ns;
+}
+
+static void on_due(struct rpc_server *server)
+{
+    rpc_call_expire(server, cr_clock_mono_ns());
+    if (server->unarmed > 0)
+        rpc_call_arm(server, 0);
 }
 
 static void *serve(void *argument)
@@ -232,8 +246,7 @@ static void *serve(void *argument)
     /* rpc_server_start holds it until it has stored our thread id. */
     (void)pthread_mutex_lock(&server->lock);
     (void)pthread_mutex_unlock(&server->lock);
-    for (int i = 0; i < ARMED_REQUESTS; i++)
-        rpc_call_arm(server);
+    rpc_call_arm(server, ARMED_REQUESTS);
     for (;;) {
         int64_t due_ns = next_due_ns(server);
         grpc_event event = grpc_completion_queue_next(server->queue, rpc_core_time(due_ns), NULL);
@@ -243,7 +256,7 @@ static void *serve(void *argument)
         if (event.type == GRPC_OP_COMPLETE)
             handle(server, &event);
         if (due_ns != INT64_MAX && cr_clock_mono_ns() >= due_ns)
-            rpc_call_expire(server, cr_clock_mono_ns());
+            on_due(server);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "tests/harness/alloc.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -18,8 +19,8 @@ void *__wrap_reallocarray(void *memory, size_t count, size_t size);
 char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t size);
 
-/* Allocations until the failure; negative: none is planned. */
-static int countdown = -1;
+/* Allocations until the failure; negative: none is planned. Atomic, as any thread may meet it. */
+static atomic_int countdown = -1;
 
 void test_fail_alloc(int n)
 {
@@ -28,17 +29,16 @@ void test_fail_alloc(int n)
 
 int test_stop_alloc(void)
 {
-    int was_used = countdown < 0;
-
-    countdown = -1;
-    return was_used;
+    return atomic_exchange(&countdown, -1) < 0;
 }
 
 static bool fails_now(void)
 {
-    if (countdown < 0)
-        return false;
-    if (countdown-- > 0)
+    int left = countdown;
+
+    while (left >= 0 && !atomic_compare_exchange_weak(&countdown, &left, left - 1))
+        ;
+    if (left != 0)
         return false;
     errno = ENOMEM;
     return true;
