@@ -35,7 +35,7 @@ static void on_end(void *user, const struct rpc_status *status)
     turn->has_ended = true;
 }
 
-static bool on_message(void *user, const ProtobufCMessage *message)
+static bool pass_on(void *user, const ProtobufCMessage *message)
 {
     const struct turn *turn = user;
     bool wants_more = turn->on_message(turn->user, message);
@@ -56,7 +56,7 @@ static int open_turn(struct turn *turn, struct rpc_channel *channel,
         rpc_status_set(turn->status, RPC_RESOURCE_EXHAUSTED, "out of memory for a call");
         return r;
     }
-    turn->call->handlers = (struct rpc_client_handlers){on_message, on_end, turn};
+    turn->call->handlers = (struct rpc_client_handlers){pass_on, on_end, turn};
     return 0;
 }
 
@@ -143,10 +143,10 @@ static void stop_watcher(const struct watcher *watcher)
 
 int rpc_stream_blocking(struct rpc_channel *channel, const struct rpc_client_method *method,
                         const ProtobufCMessage *request, int deadline_ms, int cancel_fd,
-                        bool (*message_handler)(void *user, const ProtobufCMessage *message),
-                        void *user, struct rpc_status *ret_status)
+                        bool (*on_message)(void *user, const ProtobufCMessage *message), void *user,
+                        struct rpc_status *ret_status)
 {
-    struct turn turn = {.on_message = message_handler, .user = user, .status = ret_status};
+    struct turn turn = {.on_message = on_message, .user = user, .status = ret_status};
     struct watcher watcher;
 
     if (open_turn(&turn, channel, method, deadline_ms) == 0) {

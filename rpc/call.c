@@ -183,7 +183,7 @@ static void begin(struct rpc_call *call)
 
 static void on_request(struct rpc_call *call, bool is_ok)
 {
-    grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
+    grpc_op op = {0};
 
     if (!is_ok) {
         free_call(call, false);
@@ -192,6 +192,7 @@ static void on_request(struct rpc_call *call, bool is_ok)
     rpc_server_call_opened(call->server);
     rpc_call_arm(call->server, 1);
     /* Always: without it the end of a call is never reported. */
+    op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
     op.data.recv_close_on_server.cancelled = &call->close_flag;
     rpc_call_batch(call, &op, 1, &call->close_tag);
     begin(call);

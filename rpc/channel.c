@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/unconst.h"
 #include "rpc/core.h"
 
 #include <fcntl.h>
@@ -27,7 +28,7 @@ static void add_int(struct args *args, const char *key, int value)
     grpc_arg *arg = &args->list[args->count++];
 
     arg->type = GRPC_ARG_INTEGER;
-    arg->key = (char *)(uintptr_t)key;
+    arg->key = cr_unconst(key);
     arg->value.integer = value;
 }
 
@@ -36,8 +37,8 @@ static void add_string(struct args *args, const char *key, const char *value)
     grpc_arg *arg = &args->list[args->count++];
 
     arg->type = GRPC_ARG_STRING;
-    arg->key = (char *)(uintptr_t)key;
-    arg->value.string = (char *)(uintptr_t)value;
+    arg->key = cr_unconst(key);
+    arg->value.string = cr_unconst(value);
 }
 
 static void fill_args(struct args *args, const struct rpc_channel_options *options,

@@ -75,17 +75,19 @@ struct rpc_client_call *rpc_client_unref(struct rpc_client_call *call)
 
 static void receive(struct rpc_client_call *call)
 {
-    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
+    grpc_op op = {0};
 
     call->is_receiving = true;
+    op.op = GRPC_OP_RECV_MESSAGE;
     op.data.recv_message.recv_message = &call->received;
     rpc_core_start_batch(call->core, &op, 1, &call->receive_tag);
 }
 
 static void ask_status(struct rpc_client_call *call)
 {
-    grpc_op op = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT};
+    grpc_op op = {0};
 
+    op.op = GRPC_OP_RECV_STATUS_ON_CLIENT;
     op.data.recv_status_on_client.trailing_metadata = &call->trailing;
     op.data.recv_status_on_client.status = &call->code;
     op.data.recv_status_on_client.status_details = &call->text;

@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "common/unconst.h"
 #include "rpc/span.h"
 
 #include <stdbool.h>
@@ -85,17 +86,19 @@ static int add_symbol(const struct scope *scope, struct rpc_span item, bool is_m
     struct rpc_descriptors *descriptors = scope->descriptors;
     char full[NAME_MAX_BYTES];
     int r = join(scope, rpc_span_get(item, ANY_NAME), full);
-    char *name;
+    struct symbol *symbol;
 
     if (r == 0)
         r = make_room(descriptors);
     if (r < 0)
         return r;
-    name = strdup(full);
-    if (!name)
+    symbol = &descriptors->symbols[descriptors->symbol_count];
+    symbol->name = strdup(full);
+    if (!symbol->name)
         return -ENOMEM;
-    descriptors->symbols[descriptors->symbol_count++] =
-        (struct symbol){name, scope->file, is_message};
+    symbol->file = scope->file;
+    symbol->is_message = is_message;
+    descriptors->symbol_count++;
     return 0;
 }
 
@@ -276,7 +279,7 @@ int rpc_descriptors_find_file(const struct rpc_descriptors *descriptors, const c
 
 static const struct symbol *find_symbol(const struct rpc_descriptors *descriptors, const char *name)
 {
-    struct symbol key = {.name = (char *)(uintptr_t)name};
+    struct symbol key = {.name = cr_unconst(name)};
 
     if (descriptors->symbol_count == 0)
         return NULL;

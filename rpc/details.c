@@ -2,6 +2,7 @@
 #include "rpc/details.h"
 
 #include "common/auto.h"
+#include "common/unconst.h"
 #include "common/utf8.h"
 #include "google/rpc/error_details.pb-c.h"
 #include "google/rpc/status.pb-c.h"
@@ -17,7 +18,7 @@
 
 #define TYPE_PREFIX "type.googleapis.com/"
 #define DETAILS_MAX 3
-#define PARSE_CAP_BYTES (256 * 1024)
+#define PARSE_CAP_BYTES 262144
 
 /* google.rpc.Status under construction; `anys` own their values. */
 struct details {
@@ -36,7 +37,7 @@ static int add_detail(struct details *details, const char *type_url,
     if (!data)
         return -ENOMEM;
     google__protobuf__any__init(any);
-    any->type_url = (char *)(uintptr_t)type_url; /* packing only reads it */
+    any->type_url = cr_unconst(type_url); /* packing only reads it */
     any->value.data = data;
     any->value.len = protobuf_c_message_pack(message, data);
     details->list[details->count++] = any;
@@ -51,8 +52,8 @@ static int add_bad_request(struct details *details, const struct rpc_status *sta
 
     for (size_t i = 0; i < status->violation_count; i++) {
         google__rpc__bad_request__field_violation__init(&violations[i]);
-        violations[i].field = (char *)(uintptr_t)status->violations[i].field;
-        violations[i].description = (char *)(uintptr_t)status->violations[i].description;
+        violations[i].field = cr_unconst(status->violations[i].field);
+        violations[i].description = cr_unconst(status->violations[i].description);
         list[i] = &violations[i];
     }
     request.n_field_violations = status->violation_count;
@@ -74,10 +75,9 @@ static int add_retry_info(struct details *details, const struct rpc_status *stat
 static int add_error_info(struct details *details, const struct rpc_status *status)
 {
     Google__Rpc__ErrorInfo info = GOOGLE__RPC__ERROR_INFO__INIT;
-    char domain[] = REASON_DOMAIN;
 
-    info.reason = (char *)(uintptr_t)status->reason;
-    info.domain = domain;
+    info.reason = cr_unconst(status->reason);
+    info.domain = cr_unconst(REASON_DOMAIN);
     return add_detail(details, TYPE_PREFIX "google.rpc.ErrorInfo", &info.base);
 }
 
@@ -101,7 +101,7 @@ static int pack_status(struct details *details, const struct rpc_status *status,
     uint8_t *data;
 
     packed.code = (int32_t)status->code;
-    packed.message = (char *)(uintptr_t)status->message;
+    packed.message = cr_unconst(status->message);
     packed.n_details = details->count;
     packed.details = details->list;
     data = malloc(google__rpc__status__get_packed_size(&packed) + 1);

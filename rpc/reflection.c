@@ -2,6 +2,7 @@
 #include "rpc/reflection.h"
 
 #include "common/err.h"
+#include "common/unconst.h"
 #include "grpc/reflection/v1/reflection.pb-c.h"
 #include "rpc/call.h"
 #include "rpc/descriptors.h"
@@ -128,7 +129,7 @@ static void answer_file(struct rpc_call *call, reflection_response *response, in
     answer.n_file_descriptor_proto =
         rpc_descriptors_closure(call->server->reflection->descriptors, file, files);
     for (size_t i = 0; i < answer.n_file_descriptor_proto; i++) {
-        list[i].data = (uint8_t *)(uintptr_t)files[i].data; /* packing only reads it */
+        list[i].data = cr_unconst(files[i].data); /* packing only reads it */
         list[i].len = files[i].size;
     }
     answer.file_descriptor_proto = list;
@@ -157,7 +158,7 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message)
 {
     const struct rpc_descriptors *descriptors = call->server->reflection->descriptors;
     /* The answer repeats the request; packing only reads it. */
-    reflection_request *request = (reflection_request *)(uintptr_t)message;
+    reflection_request *request = cr_unconst(message);
     reflection_response response = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__INIT;
 
     response.valid_host = request->host;

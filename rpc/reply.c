@@ -67,11 +67,12 @@ bool rpc_call_send_packed(struct rpc_call *call, const void *data, size_t size)
 
 void rpc_call_receive(struct rpc_call *call)
 {
-    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
+    grpc_op op = {0};
 
     if (call->is_receiving || call->is_finished || call->is_half_closed)
         return;
     call->is_receiving = true;
+    op.op = GRPC_OP_RECV_MESSAGE;
     op.data.recv_message.recv_message = &call->received;
     rpc_call_batch(call, &op, 1, &call->receive_tag);
 }

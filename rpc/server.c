@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/unconst.h"
 #include "rpc/call.h"
 #include "rpc/connection.h"
 #include "rpc/core.h"
@@ -51,7 +52,7 @@ static void add_arg(grpc_channel_args *args, const char *key, int value)
     grpc_arg *arg = &args->args[args->num_args++];
 
     arg->type = GRPC_ARG_INTEGER;
-    arg->key = (char *)(uintptr_t)key; /* core copies it */
+    arg->key = cr_unconst(key); /* core copies it */
     arg->value.integer = value;
 }
 
@@ -71,7 +72,7 @@ static void create_core(struct rpc_server *server)
     const struct rpc_server_options *options = &server->options;
     grpc_resource_quota *quota = grpc_resource_quota_create("server");
     grpc_arg list[ARGS_MAX];
-    grpc_channel_args args = {.num_args = 0, .args = list};
+    grpc_channel_args args = {0, list};
 
     /* The only bound on the bytes of messages that are still coming in. */
     grpc_resource_quota_resize(quota, options->memory_quota_bytes);
@@ -312,7 +313,7 @@ void rpc_server_set_serving(struct rpc_server *server, const char *service, bool
 uint32_t rpc_server_live_calls(const struct rpc_server *server)
 {
     /* The lock is no part of what the caller sees as constant. */
-    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&server->lock;
+    pthread_mutex_t *lock = cr_unconst(&server->lock);
     uint32_t count;
 
     (void)pthread_mutex_lock(lock);
