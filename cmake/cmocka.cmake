@@ -16,9 +16,14 @@ function(add_cmocka_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT}
                        SKIP_RETURN_CODE 77)
+  crisol_test_environment(${name})
+endfunction()
+
+# For tests that are not made by add_cmocka_test and run programs of ours.
+function(crisol_test_environment name)
   if(CRISOL_SANITIZE MATCHES thread)
     # Or each hand-over through a library without instrumentation would be a false report.
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
       "TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp")
   endif()
 endfunction()

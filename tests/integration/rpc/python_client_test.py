@@ -41,7 +41,8 @@ class ServerTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         path = os.path.join(self.folder.name, "s")
-        self.server = subprocess.Popen([SERVER, path], stdout=subprocess.PIPE, env={})
+        env = {key: value for key, value in os.environ.items() if key.endswith("SAN_OPTIONS")}
+        self.server = subprocess.Popen([SERVER, path], stdout=subprocess.PIPE, env=env)
         self.assertEqual(self.server.stdout.readline(), b"ready\n")
         self.channel = grpc.insecure_channel("unix:" + path)
 
