@@ -24,9 +24,12 @@ struct cr_err;
  */
 #define SBX_WIRE_VERSION UINT32_C(1)
 
-/* Limits of the format. */
-#define SBX_RUN_FDS                                                                                \
-    5 /* payload, stdin read end, stdout write end, stderr write end, collect write end */
+/*
+ * The fds of RUN: payload, stdin read end, stdout write end, stderr write end,
+ * collect write end. A collect fd that is neither pipe nor socket (/dev/null)
+ * says that nothing is to be collected, which saves a process.
+ */
+#define SBX_RUN_FDS 5
 
 enum sbx_msg_type {
     SBX_MSG_HELLO = 1,        /* backend ▶ front, once, first */
