@@ -3,6 +3,7 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "tests/harness/alloc.h"
 #include "tests/harness/test.h"
 #include "tests/integration/orchestrator/http_client.h"
 #include "tests/integration/orchestrator/http_fakes.h"
@@ -150,6 +151,31 @@ static void a_server_that_never_started_can_be_freed(void **state)
     assert_int_equal(test_count_fds(), before);
 }
 
+static void a_server_that_cannot_be_made_leaves_nothing_behind(void **state)
+{
+    const struct agt_http_options options = {
+        .address = "127.0.0.1:0", .token = "t", .allowed_hosts = "a.example"};
+    int before = test_count_fds();
+    struct agt_http *http = NULL;
+    int n = 0;
+    int failures = 0;
+
+    (void)state;
+    for (; !http && n < 100; n++) {
+        int r;
+
+        test_fail_alloc(n);
+        r = agt_http_new(&options, &http, NULL);
+        failures += test_stop_alloc();
+        assert_true((r == 0) == (http != NULL));
+        if (r < 0)
+            assert_int_equal(test_count_fds(), before);
+    }
+    assert_int_equal(failures, n - 1);
+    assert_null(agt_http_free(http));
+    assert_int_equal(test_count_fds(), before);
+}
+
 static void a_taken_port_is_named(void **state)
 {
     char address[32];
@@ -174,6 +200,7 @@ int main(void)
         cmocka_unit_test_setup(what_outlasts_the_grace_is_cancelled_and_told, start),
         cmocka_unit_test_setup(a_quiescent_server_takes_no_connection_and_no_work, start),
         cmocka_unit_test(a_server_that_never_started_can_be_freed),
+        cmocka_unit_test(a_server_that_cannot_be_made_leaves_nothing_behind),
         cmocka_unit_test_setup(a_taken_port_is_named, start),
     };
 
