@@ -129,7 +129,7 @@ void agt_run_fail(struct agt_run *run, Crisol__Agent__V1__FailureCause cause, co
 /* Completes the event (run, number, time, attempt, node) and gives it to the log. */
 void agt_run_emit(struct agt_run *run, Crisol__Agent__V1__RunEvent *event);
 
-/* Formats a copy; nothing happens when the list is full. */
+/* Formats a copy; nothing happens when the list is full, or its last item says the same. */
 void agt_list_add(struct agt_list *list, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void agt_list_done(struct agt_list *list);

@@ -144,9 +144,15 @@ void agt_list_add(struct agt_list *list, const char *format, ...)
     if (list->count == AGT_LIST_MAX)
         return; /* the rules of the nodes make far fewer */
     va_start(args, format);
-    if (vasprintf(&text, format, args) >= 0)
-        list->items[list->count++] = text;
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
     va_end(args);
+    if (text && list->count > 0 && strcmp(list->items[list->count - 1], text) == 0) {
+        free(text);
+        text = NULL;
+    }
+    if (text)
+        list->items[list->count++] = text;
 }
 
 void agt_list_done(struct agt_list *list)

@@ -130,6 +130,13 @@ static const char *plural(size_t count)
     return count == 1 ? "" : "s";
 }
 
+static bool ends_sentence(const char *text)
+{
+    size_t size = strlen(text);
+
+    return size > 0 && strchr(".!?", text[size - 1]);
+}
+
 static void add_best_note(const struct agt_run *run, struct cr_buf *text)
 {
     const struct agt_attempt *best = &run->attempts[run->best];
@@ -164,7 +171,7 @@ static void write_response(const struct agt_run *run, struct cr_buf *text)
     if (run->stop == AGT_STOP_CANCEL)
         (void)cr_buf_printf(text, "Cancelled after %zu attempt%s.", count, plural(count));
     else if (run->failure)
-        (void)cr_buf_printf(text, "%s", run->failure);
+        (void)cr_buf_printf(text, "%s%s", run->failure, ends_sentence(run->failure) ? "" : ".");
     else
         (void)cr_buf_printf(text, "Not solved: %zu attempt%s made, none passed.", count,
                             count == 1 ? " was" : "s were");

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "crisol/agent/v1/agent.pb-c.h"
+#include "orchestrator/service/agent.h"
+#include "rpc/channel.h"
+#include "rpc/connection.h"
+#include "rpc/status.h"
+#include "tests/harness/engine_fixture.h"
+#include "tests/harness/test.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/socket.h>
+
+#define EVENT(name) CRISOL__AGENT__V1__RUN_EVENT__EVENT_##name
+#define METHOD(name, snake)                                                                        \
+    {                                                                                              \
+        .path = "/crisol.agent.v1.AgentService/" name,                                             \
+        .request = &crisol__agent__v1__##snake##_request__descriptor,                              \
+        .response = &crisol__agent__v1__##snake##_response__descriptor,                            \
+    }
+#define BIG_PLAN (2U * 1024 * 1024)
+#define PATIENCE_NS (10 * CR_NS_PER_S)
+
+enum {
+    SOLVE,
+    HOLD,
+    BIG,
+};
+
+struct fixture {
+    struct engine_fixture engine;
+    struct agt_service service;
+    struct rpc_server *server;
+    struct rpc_channel *channel;
+};
+
+static const struct rpc_client_method generate = METHOD("Generate", generate);
+static const struct rpc_client_method generate_stream = METHOD("GenerateStream", generate_stream);
+static const struct rpc_client_method describe_graph = METHOD("DescribeGraph", describe_graph);
+
+/* What the model of mode BIG plans. */
+static char *big_plan;
+
+static void answer(void *user, const struct agt_model_request *request,
+                   struct double_answer *ret_answer)
+{
+    const struct engine_fixture *fixture = user;
+
+    double_solve(NULL, request, ret_answer);
+    ret_answer->is_held = fixture->mode == HOLD;
+    if (fixture->mode == BIG) {
+        ret_answer->delta_size = 4096;
+        if (strcmp(request->purpose, "plan") == 0)
+            ret_answer->text = big_plan;
+    }
+}
+
+static void set_up(struct fixture *fixture, int mode)
+{
+    const struct rpc_method *const tables[] = {agt_service_methods};
+    const struct rpc_server_options options = {.context = &fixture->service};
+    const struct rpc_channel_options channel_options = {.target = "test"};
+    const struct rpc_peer peer = {.is_unix = true, .uid = 1, .caller = "uid:1"};
+    int fds[2];
+
+    *fixture = (struct fixture){.engine.mode = mode};
+    engine_fixture_start(&fixture->engine, answer, NULL, NULL);
+    fixture->service.engine = fixture->engine.engine;
+    assert_int_equal(rpc_server_new(tables, 1, &options, &fixture->server, NULL), 0);
+    assert_int_equal(rpc_server_start(fixture->server, NULL), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    assert_int_equal(rpc_server_add_connection(fixture->server, fds[0], &peer, NULL), 0);
+    assert_int_equal(rpc_channel_new_fd(fds[1], &channel_options, &fixture->channel, NULL), 0);
+}
+
+/* Core closes its fds in its own time. */
+static void wait_for_fds(int count)
+{
+    int64_t due_ns = cr_clock_mono_ns() + PATIENCE_NS;
+
+    while (test_count_fds() > count && cr_clock_mono_ns() < due_ns)
+        (void)poll(NULL, 0, 1);
+}
+
+static void tear_down(struct fixture *fixture)
+{
+    int fds = fixture->engine.fds_before;
+
+    (void)rpc_channel_free(fixture->channel);
+    (void)rpc_server_drain(fixture->server, 5000);
+    (void)rpc_server_free(fixture->server);
+    wait_for_fds(fds + 1); /* the engine's mailbox */
+    engine_fixture_stop(&fixture->engine);
+}
+
+static void wait_until_idle(const struct fixture *fixture)
+{
+    int64_t due_ns = cr_clock_mono_ns() + PATIENCE_NS;
+
+    while (agt_engine_live_runs(fixture->engine.engine) > 0 && cr_clock_mono_ns() < due_ns)
+        (void)poll(NULL, 0, 1);
+    assert_int_equal(agt_engine_live_runs(fixture->engine.engine), 0);
+}
+
+static char task_text[] = "add two numbers";
+
+static void generate_answers_with_the_result(void **state)
+{
+    Crisol__Agent__V1__GenerateRequest request = CRISOL__AGENT__V1__GENERATE_REQUEST__INIT;
+    Crisol__Sandbox__V1__Limits limits = CRISOL__SANDBOX__V1__LIMITS__INIT;
+    const Crisol__Agent__V1__GenerateResponse *response;
+    struct rpc_status status = RPC_STATUS_INIT;
+    ProtobufCMessage *message = NULL;
+    struct fixture fixture;
+
+    (void)state;
+    set_up(&fixture, SOLVE);
+    limits.wall_time_ms = 5000;
+    request.task = task_text;
+    request.sandbox_limits = &limits;
+    assert_int_equal(
+        rpc_call_blocking(fixture.channel, &generate, &request.base, 20000, &message, &status),
+        RPC_OK);
+
+    response = (const void *)message;
+    assert_int_equal(response->result->status, CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_SUCCESS);
+    assert_string_equal(response->result->task, task_text);
+    assert_int_equal(response->result->n_files, 2);
+    rpc_message_free(message);
+    tear_down(&fixture);
+}
+
+struct seen {
+    uint32_t seq;
+    uint32_t states;
+    uint32_t gaps;
+    uint32_t dropped;
+    uint32_t results;
+    uint32_t deltas;
+    uint32_t stop_after; /* messages; 0: never */
+};
+
+static bool is_delta(const Crisol__Agent__V1__RunEvent *event)
+{
+    return event->event_case == EVENT(MODEL_DELTA) || event->event_case == EVENT(OUTPUT_DELTA) ||
+           event->event_case == EVENT(GAP) || event->event_case == EVENT(HEARTBEAT);
+}
+
+static bool on_event(void *user, const ProtobufCMessage *message)
+{
+    const Crisol__Agent__V1__GenerateStreamResponse *response = (const void *)message;
+    const Crisol__Agent__V1__RunEvent *event = response->event;
+    struct seen *seen = user;
+
+    assert_int_equal(seen->results, 0);
+    if (event->event_case == EVENT(GAP)) {
+        seen->gaps++;
+        seen->dropped += event->gap->dropped_deltas;
+    } else if (is_delta(event)) {
+        seen->deltas++;
+    } else {
+        assert_int_equal(event->seq, seen->seq + 1);
+        seen->seq = event->seq;
+        seen->states++;
+    }
+    seen->results += event->event_case == EVENT(RESULT);
+    return seen->stop_after == 0 || seen->states < seen->stop_after;
+}
+
+static void stream_has_every_state_event_and_ends_with_the_result(void **state)
+{
+    Crisol__Agent__V1__GenerateStreamRequest request =
+        CRISOL__AGENT__V1__GENERATE_STREAM_REQUEST__INIT;
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct seen seen = {.seq = 0};
+    struct fixture fixture;
+
+    (void)state;
+    set_up(&fixture, SOLVE);
+    request.task = task_text;
+    assert_int_equal(rpc_stream_blocking(fixture.channel, &generate_stream, &request.base, 20000,
+                                         -1, on_event, &seen, &status),
+                     RPC_OK);
+
+    assert_int_equal(seen.results, 1);
+    assert_int_equal(seen.states, 18);
+    assert_int_equal(seen.gaps, 0);
+    tear_down(&fixture);
+}
+
+/* A client that takes nothing until the run is over. */
+struct slow {
+    struct seen seen;
+    int is_open;   /* atomic */
+    int has_ended; /* atomic */
+    enum rpc_code code;
+};
+
+static bool on_slow_event(void *user, const ProtobufCMessage *message)
+{
+    struct slow *slow = user;
+
+    (void)on_event(&slow->seen, message);
+    return __atomic_load_n(&slow->is_open, __ATOMIC_ACQUIRE);
+}
+
+static void on_slow_end(void *user, const struct rpc_status *status)
+{
+    struct slow *slow = user;
+
+    slow->code = status->code;
+    __atomic_store_n(&slow->has_ended, 1, __ATOMIC_RELEASE);
+}
+
+static void slow_client_gets_a_gap_and_still_every_state_event(void **state)
+{
+    Crisol__Agent__V1__GenerateStreamRequest request =
+        CRISOL__AGENT__V1__GENERATE_STREAM_REQUEST__INIT;
+    struct slow slow = {.is_open = 0};
+    struct rpc_client_handlers handlers = {on_slow_event, on_slow_end, &slow};
+    struct rpc_client_call *call = NULL;
+    struct rpc_loop *loop = NULL;
+    int64_t due_ns = cr_clock_mono_ns() + PATIENCE_NS;
+    struct fixture fixture;
+
+    (void)state;
+    big_plan = malloc(BIG_PLAN + 1);
+    assert_non_null(big_plan);
+    memset(big_plan, 'x', BIG_PLAN);
+    big_plan[BIG_PLAN] = '\0';
+    set_up(&fixture, BIG);
+    request.task = task_text;
+    assert_int_equal(rpc_loop_new(&loop, NULL), 0);
+    assert_int_equal(rpc_client_start(loop, fixture.channel, &generate_stream, &request.base, 20000,
+                                      &handlers, &call, NULL),
+                     0);
+    while (agt_engine_live_runs(fixture.engine.engine) == 0 && cr_clock_mono_ns() < due_ns)
+        (void)poll(NULL, 0, 1);
+    wait_until_idle(&fixture);
+    __atomic_store_n(&slow.is_open, 1, __ATOMIC_RELEASE);
+    rpc_client_resume(call);
+    while (!__atomic_load_n(&slow.has_ended, __ATOMIC_ACQUIRE) && cr_clock_mono_ns() < due_ns)
+        (void)poll(NULL, 0, 1);
+
+    assert_int_equal(slow.has_ended, 1);
+    assert_int_equal(slow.code, RPC_OK);
+    assert_int_equal(slow.seen.results, 1);
+    assert_int_equal(slow.seen.states, 18);
+    assert_true(slow.seen.gaps >= 1);
+    /* One output delta; the plan and the files in pieces of 4 KiB. */
+    assert_int_equal(slow.seen.deltas + slow.seen.dropped, BIG_PLAN / 4096 + 1 + 1);
+    (void)rpc_client_unref(call);
+    (void)rpc_loop_free(loop);
+    tear_down(&fixture);
+    free(big_plan);
+}
+
+static void cancelling_the_call_cancels_the_run(void **state)
+{
+    Crisol__Agent__V1__GenerateStreamRequest request =
+        CRISOL__AGENT__V1__GENERATE_STREAM_REQUEST__INIT;
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct seen seen = {.stop_after = 1};
+    struct fixture fixture;
+
+    (void)state;
+    set_up(&fixture, HOLD);
+    request.task = task_text;
+    assert_int_equal(rpc_stream_blocking(fixture.channel, &generate_stream, &request.base, 20000,
+                                         -1, on_event, &seen, &status),
+                     RPC_CANCELLED);
+
+    wait_until_idle(&fixture);
+    tear_down(&fixture);
+}
+
+static void deadline_of_the_client_cancels_the_run(void **state)
+{
+    Crisol__Agent__V1__GenerateRequest request = CRISOL__AGENT__V1__GENERATE_REQUEST__INIT;
+    struct rpc_status status = RPC_STATUS_INIT;
+    ProtobufCMessage *message = NULL;
+    struct fixture fixture;
+
+    (void)state;
+    set_up(&fixture, HOLD);
+    request.task = task_text;
+    assert_int_equal(
+        rpc_call_blocking(fixture.channel, &generate, &request.base, 100, &message, &status),
+        RPC_DEADLINE_EXCEEDED);
+
+    wait_until_idle(&fixture);
+    tear_down(&fixture);
+}
+
+static void bad_fields_are_named_over_the_wire(void **state)
+{
+    Crisol__Agent__V1__GenerateRequest request = CRISOL__AGENT__V1__GENERATE_REQUEST__INIT;
+    struct rpc_status status = RPC_STATUS_INIT;
+    ProtobufCMessage *message = NULL;
+    struct fixture fixture;
+
+    (void)state;
+    set_up(&fixture, SOLVE);
+    request.max_iterations = 11;
+    assert_int_equal(
+        rpc_call_blocking(fixture.channel, &generate, &request.base, 20000, &message, &status),
+        RPC_INVALID_ARGUMENT);
+
+    assert_int_equal(status.violation_count, 2);
+    assert_string_equal(status.violations[0].field, "task");
+    assert_string_equal(status.violations[1].field, "max_iterations");
+    tear_down(&fixture);
+}
+
+static void missing_key_is_a_failed_precondition(void **state)
+{
+    Crisol__Agent__V1__GenerateStreamRequest request =
+        CRISOL__AGENT__V1__GENERATE_STREAM_REQUEST__INIT;
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct seen seen = {.seq = 0};
+    struct fixture fixture;
+
+    (void)state;
+    set_up(&fixture, SOLVE);
+    double_model_set_configured(fixture.engine.model, false);
+    request.task = task_text;
+    assert_int_equal(rpc_stream_blocking(fixture.channel, &generate_stream, &request.base, 20000,
+                                         -1, on_event, &seen, &status),
+                     RPC_FAILED_PRECONDITION);
+
+    assert_string_equal(status.message, agt_gemini_no_key_help);
+    assert_string_equal(status.reason, "MODEL_KEY_MISSING");
+    tear_down(&fixture);
+}
+
+static void graph_is_described(void **state)
+{
+    Crisol__Agent__V1__DescribeGraphRequest request =
+        CRISOL__AGENT__V1__DESCRIBE_GRAPH_REQUEST__INIT;
+    const Crisol__Agent__V1__DescribeGraphResponse *response;
+    struct rpc_status status = RPC_STATUS_INIT;
+    ProtobufCMessage *message = NULL;
+    struct fixture fixture;
+    char run_id[] = "x";
+
+    (void)state;
+    set_up(&fixture, SOLVE);
+    assert_int_equal(rpc_call_blocking(fixture.channel, &describe_graph, &request.base, 20000,
+                                       &message, &status),
+                     RPC_OK);
+    response = (const void *)message;
+    assert_non_null(strstr(response->mermaid, "evaluator -->|repair| generator"));
+    assert_non_null(strstr(response->dot, "digraph agent"));
+    assert_int_equal(response->n_nodes, 6);
+    assert_int_equal(response->n_edges, 17);
+    rpc_message_free(message);
+
+    request.run_id = run_id;
+    assert_int_equal(rpc_call_blocking(fixture.channel, &describe_graph, &request.base, 20000,
+                                       &message, &status),
+                     RPC_UNIMPLEMENTED);
+    assert_memory_equal(status.message, "run_id: ", 8);
+    tear_down(&fixture);
+}
+
+static void what_is_not_there_says_so_by_name(void **state)
+{
+    static const struct {
+        const char *name;
+        struct rpc_client_method method;
+    } methods[] = {
+        {"SubmitRun", METHOD("SubmitRun", submit_run)},
+        {"GetRun", METHOD("GetRun", get_run)},
+        {"ListRuns", METHOD("ListRuns", list_runs)},
+        {"WatchRun", METHOD("WatchRun", watch_run)},
+        {"CancelRun", METHOD("CancelRun", cancel_run)},
+        {"ResumeRun", METHOD("ResumeRun", resume_run)},
+        {"ForkRun", METHOD("ForkRun", fork_run)},
+        {"ListModels", METHOD("ListModels", list_models)},
+    };
+    struct fixture fixture;
+
+    (void)state;
+    set_up(&fixture, SOLVE);
+    for (size_t i = 0; i < CR_ARRAY_SIZE(methods); i++) {
+        struct rpc_status status = RPC_STATUS_INIT;
+        ProtobufCMessage *message = NULL;
+        ProtobufCMessage *request =
+            protobuf_c_message_unpack(methods[i].method.request, NULL, 0, (const uint8_t *)"");
+
+        assert_non_null(request);
+        assert_int_equal(rpc_call_blocking(fixture.channel, &methods[i].method, request, 20000,
+                                           &message, &status),
+                         RPC_UNIMPLEMENTED);
+        assert_memory_equal(status.message, methods[i].name, strlen(methods[i].name));
+        protobuf_c_message_free_unpacked(request, NULL);
+    }
+    tear_down(&fixture);
+}
+
+/* Calls that end by drain while their runs are held leave nothing behind. */
+static void drain_cancels_the_runs_of_live_calls(void **state)
+{
+    Crisol__Agent__V1__GenerateStreamRequest request =
+        CRISOL__AGENT__V1__GENERATE_STREAM_REQUEST__INIT;
+    struct slow slow = {.is_open = 1};
+    struct rpc_client_handlers handlers = {on_slow_event, on_slow_end, &slow};
+    struct rpc_client_call *call = NULL;
+    struct rpc_loop *loop = NULL;
+    int64_t due_ns = cr_clock_mono_ns() + PATIENCE_NS;
+    struct fixture fixture;
+
+    (void)state;
+    set_up(&fixture, HOLD);
+    request.task = task_text;
+    assert_int_equal(rpc_loop_new(&loop, NULL), 0);
+    assert_int_equal(rpc_client_start(loop, fixture.channel, &generate_stream, &request.base, 20000,
+                                      &handlers, &call, NULL),
+                     0);
+    while (agt_engine_live_runs(fixture.engine.engine) == 0 && cr_clock_mono_ns() < due_ns)
+        (void)poll(NULL, 0, 1);
+    assert_false(rpc_server_drain(fixture.server, 1));
+
+    wait_until_idle(&fixture);
+    (void)rpc_client_unref(call);
+    (void)rpc_loop_free(loop);
+    tear_down(&fixture);
+}
+
+static int group_init(void **state)
+{
+    (void)state;
+    rpc_init();
+    return 0;
+}
+
+static int group_fini(void **state)
+{
+    (void)state;
+    rpc_fini();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(generate_answers_with_the_result),
+        cmocka_unit_test(stream_has_every_state_event_and_ends_with_the_result),
+        cmocka_unit_test(slow_client_gets_a_gap_and_still_every_state_event),
+        cmocka_unit_test(cancelling_the_call_cancels_the_run),
+        cmocka_unit_test(deadline_of_the_client_cancels_the_run),
+        cmocka_unit_test(bad_fields_are_named_over_the_wire),
+        cmocka_unit_test(missing_key_is_a_failed_precondition),
+        cmocka_unit_test(graph_is_described),
+        cmocka_unit_test(what_is_not_there_says_so_by_name),
+        cmocka_unit_test(drain_cancels_the_runs_of_live_calls),
+    };
+
+    return cmocka_run_group_tests(tests, group_init, group_fini);
+}
