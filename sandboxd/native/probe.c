@@ -37,8 +37,7 @@ static const struct {
     {SBX_STAGE_MOUNT, "a container needs an unmasked /proc and permission to mount"},
     {SBX_STAGE_IDENTITY,
      "are user namespaces allowed (sysctl user.max_user_namespaces, AppArmor)?"},
-    {SBX_STAGE_INIT, "is sandbox-init a static program of this machine that everybody may execute, "
-                     "on a file system without noexec?"},
+    {SBX_STAGE_INIT, "is sandbox-init a static program of this machine?"},
     {SBX_STAGE_SECCOMP, "does the kernel have CONFIG_SECCOMP_FILTER?"},
     {SBX_STAGE_EXEC, "is /usr the host's programs, readable by everybody?"},
 };

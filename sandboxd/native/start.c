@@ -4,6 +4,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "sandboxd/native/host.h"
+#include "sandboxd/native/init_image.h"
 #include "sandboxd/native/native.h"
 #include "sandboxd/native/probe.h"
 #include "sandboxd/native/rootfs.h"
@@ -14,9 +15,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -84,37 +83,6 @@ static void take_priority(void)
         cr_log_debug("cannot lower our own oom_score_adj, going on");
     if (setpriority(PRIO_PROCESS, 0, OWN_NICE) < 0)
         cr_log_debug("cannot raise our own priority, going on");
-}
-
-static int open_init(const char *configured, int *ret_fd, struct cr_err *err)
-{
-    char path[PATH_MAX];
-    struct stat stat;
-    int fd;
-
-    if (configured) {
-        (void)snprintf(path, sizeof(path), "%s", configured);
-    } else {
-        ssize_t n = readlinkat(AT_FDCWD, "/proc/self/exe", path, sizeof(path) - 16);
-        char *slash;
-
-        if (n < 0)
-            return cr_err_sys(err, errno, "read /proc/self/exe");
-        path[n] = '\0';
-        slash = strrchr(path, '/');
-        (void)snprintf(slash + 1, sizeof(path) - (size_t)(slash + 1 - path), "sandbox-init");
-    }
-    fd = openat(AT_FDCWD, path, O_PATH | O_CLOEXEC);
-    if (fd < 0)
-        return cr_err_sys(err, errno, "open '%s', the first process of every box", path);
-    /* It is executed as a user of the box, to whom only the last bits apply. */
-    if (fstat(fd, &stat) < 0 || !S_ISREG(stat.st_mode) || !(stat.st_mode & S_IXOTH)) {
-        (void)close(fd);
-        return cr_err_set(err, EACCES, "'%s' must be a file that everybody may execute: chmod 755",
-                          path);
-    }
-    *ret_fd = fd;
-    return 0;
 }
 
 static void set_maxima(const struct sbx_native_settings *settings, struct sbx_limits *maximum)
@@ -212,7 +180,7 @@ static int prepare(const struct sbx_native_settings *settings, struct sbx_native
     if (r == 0)
         r = make_slots(settings, native, err);
     if (r == 0)
-        r = open_init(settings->init_path, &native->init_fd, err);
+        r = sbx_init_image_load(settings->init_path, &native->init_fd, err);
     if (r == 0)
         r = sbx_rootfs_enter(err);
     if (r == 0)
