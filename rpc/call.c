@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/utf8.h"
 #include "rpc/codec.h"
 #include "rpc/core.h"
 #include "rpc/peers.h"
@@ -16,6 +17,9 @@
 
 /* A message may claim this many times its own size once unpacked. */
 #define UNPACK_FACTOR 8
+
+/* Of a path that we do not know; a client chose it. */
+#define PATH_SHOWN_BYTES 256
 
 static void on_request(struct rpc_call *call, bool is_ok);
 static void on_close(struct rpc_call *call, bool is_ok);
@@ -115,11 +119,14 @@ static bool find_peer(struct rpc_call *call)
 
 static void refuse_unknown(struct rpc_call *call)
 {
-    char *path = grpc_slice_to_c_string(call->details.method);
+    const char *path = (const char *)GRPC_SLICE_START_PTR(call->details.method);
+    size_t size = GRPC_SLICE_LENGTH(call->details.method);
     struct rpc_status status;
 
-    rpc_status_set(&status, RPC_UNIMPLEMENTED, "unknown method '%.256s'", path);
-    gpr_free(path);
+    if (size <= PATH_SHOWN_BYTES && cr_utf8_is_valid(path, size))
+        rpc_status_set(&status, RPC_UNIMPLEMENTED, "unknown method '%.*s'", (int)size, path);
+    else
+        rpc_status_set(&status, RPC_UNIMPLEMENTED, "unknown method");
     rpc_call_finish(call, &status, NULL);
 }
 

@@ -46,6 +46,7 @@ static void fill_args(struct args *args, const struct rpc_channel_options *optio
 {
     args->count = 0;
     add_int(args, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)max_response_bytes);
+    add_int(args, GRPC_ARG_MAX_METADATA_SIZE, 65536); /* details of a status come there */
     add_int(args, GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
     /* A peer that vanished without a FIN; our servers allow pings every 10 s. */
     add_int(args, GRPC_ARG_KEEPALIVE_TIME_MS, 30000);

@@ -15,7 +15,8 @@ struct rpc_status;
 
 /*
  * Packs the details of a status. *ret_data is a heap buffer of the caller;
- * NULL with size 0 when the status has no details. Returns 0 or -ENOMEM.
+ * NULL with size 0 when the status has no details. Violations that would not
+ * fit into the trailers of common clients are left out. Returns 0 or -ENOMEM.
  */
 int rpc_details_pack(const struct rpc_status *status, uint8_t **ret_data, size_t *ret_size);
 

@@ -342,7 +342,9 @@ static void stop_thread(struct rpc_server *server)
 {
     grpc_completion_queue_shutdown(server->queue);
     (void)pthread_join(server->thread, NULL);
+    (void)pthread_mutex_lock(&server->lock);
     server->is_started = false;
+    (void)pthread_mutex_unlock(&server->lock);
 }
 
 bool rpc_server_drain(struct rpc_server *server, int grace_ms)

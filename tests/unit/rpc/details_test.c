@@ -102,6 +102,31 @@ static void texts_too_long_are_cut_and_delays_capped(void **state)
     assert_int_equal(strlen(status.reason), sizeof(status.reason) - 1);
 }
 
+static void the_largest_status_fits_into_trailers(void **state)
+{
+    struct rpc_status sent = RPC_STATUS_INIT;
+    struct rpc_status received = RPC_STATUS_INIT;
+    uint8_t *data = NULL;
+    size_t size = 0;
+    char text[300];
+
+    (void)state;
+    memset(text, 'x', sizeof(text));
+    text[sizeof(text) - 1] = '\0';
+    for (int i = 0; i < RPC_VIOLATIONS_MAX; i++)
+        rpc_status_add_violation(&sent, text, "%s", text);
+    sent.retry_after_ms = 1;
+    (void)snprintf(sent.reason, sizeof(sent.reason), "%.60s", text);
+
+    assert_int_equal(rpc_details_pack(&sent, &data, &size), 0);
+    /* In base64, beside the message with every byte percent-encoded. */
+    assert_true(size * 4 / 3 + strlen(sent.message) * 3 < 8192 - 512);
+    assert_int_equal(rpc_details_parse(data, size, &received), 0);
+    assert_in_range(received.violation_count, 5, RPC_VIOLATIONS_MAX - 1);
+    assert_int_equal(received.retry_after_ms, 1);
+    free(data);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     const struct rpc_status sent = full_status();
@@ -134,6 +159,7 @@ int main(void)
         cmocka_unit_test(bytes_that_are_no_status_change_nothing),
         cmocka_unit_test(unknown_and_broken_details_are_skipped),
         cmocka_unit_test(texts_too_long_are_cut_and_delays_capped),
+        cmocka_unit_test(the_largest_status_fits_into_trailers),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
