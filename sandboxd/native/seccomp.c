@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "sandboxd/native/seccomp_arguments.h"
 #include "sandboxd/native/seccomp_policy.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@
 struct range {
     uint32_t first;
     uint32_t answer;
-    const struct sbx_seccomp_rule *rule; /* with a filter; else NULL */
+    const struct sbx_seccomp_filter *filter; /* NULL: `answer` */
 };
 
 struct compiler {
@@ -54,7 +55,7 @@ struct compiler {
 
     struct {
         size_t at;
-        const struct sbx_seccomp_rule *rule;
+        const struct sbx_seccomp_filter *filter;
     } filters[FILTERS_MAX]; /* jumps to be filled in */
 
     size_t filter_count;
@@ -91,27 +92,27 @@ static void find_ranges(struct compiler *compiler,
 {
     for (uint32_t number = 0; number <= NUMBERS_MAX; number++) {
         const struct sbx_seccomp_rule *rule = number < NUMBERS_MAX ? by_number[number] : NULL;
-        struct range next = {.first = number, .answer = rule ? rule->answer : ANSWER_UNKNOWN};
+        const struct range next = {.first = number,
+                                   .answer = rule ? rule->answer : ANSWER_UNKNOWN,
+                                   .filter = rule ? rule->filter : NULL};
         const struct range *last =
             compiler->range_count > 0 ? &compiler->ranges[compiler->range_count - 1] : NULL;
 
-        if (rule && rule->filter)
-            next.rule = rule;
-        if (!last || last->rule || next.rule || last->answer != next.answer)
+        if (!last || last->filter || next.filter || last->answer != next.answer)
             compiler->ranges[compiler->range_count++] = next;
     }
 }
 
 static int emit_leaf(struct compiler *compiler, const struct range *range)
 {
-    if (!range->rule) {
+    if (!range->filter) {
         emit_return(compiler, range->answer);
         return 0;
     }
     if (compiler->filter_count == FILTERS_MAX)
         return -ENOSPC;
     compiler->filters[compiler->filter_count].at = compiler->size;
-    compiler->filters[compiler->filter_count++].rule = range->rule;
+    compiler->filters[compiler->filter_count++].filter = range->filter;
     emit(compiler, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0));
     return 0;
 }
@@ -148,12 +149,12 @@ static void emit_filters(struct compiler *compiler)
 {
     for (size_t i = 0; i < compiler->filter_count; i++) {
         const size_t at = compiler->filters[i].at;
-        const struct sbx_seccomp_rule *rule = compiler->filters[i].rule;
+        const struct sbx_seccomp_filter *filter = compiler->filters[i].filter;
 
         if (at < CODE_MAX)
             compiler->code[at].k = (uint32_t)(compiler->size - at - 1);
-        for (size_t j = 0; j < rule->filter_size; j++)
-            emit(compiler, rule->filter[j]);
+        for (size_t j = 0; j < filter->size; j++)
+            emit(compiler, filter->code[j]);
     }
 }
 

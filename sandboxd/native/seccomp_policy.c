@@ -2,147 +2,30 @@
 #include "sandboxd/native/seccomp_policy.h"
 
 #include "common/auto.h"
+#include "sandboxd/native/seccomp_arguments.h"
 
 #include <errno.h>
-#include <stddef.h>
 
-#include <linux/filter.h>
-#include <linux/prctl.h>
-#include <linux/sched.h>
 #include <linux/seccomp.h>
-#include <netinet/in.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-
-/*
- * Arguments are 64 bits wide and looked at by their low halves, because the
- * kernel itself takes these ones as int: a compare of all 64 bits would let
- * TIOCSTI + 2^32 pass (CVE-2019-10063).
- */
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "the offsets of the low halves are those of little endian"
-#endif
-#define LOAD_ARGUMENT(index)                                                                       \
-    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args[index]))
-#define IF_RETURN(value, result)                                                                   \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(value), 0, 1), BPF_STMT(BPF_RET | BPF_K, result)
-#define RETURN(result) BPF_STMT(BPF_RET | BPF_K, result)
-#define FAIL(error) (SECCOMP_RET_ERRNO | (error))
-
-#define NAMESPACE_FLAGS                                                                            \
-    (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |  \
-     CLONE_NEWNET)
-
-static const struct sock_filter clone_filter[] = {
-    LOAD_ARGUMENT(0),
-    BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NAMESPACE_FLAGS, 0, 1),
-    RETURN(FAIL(EPERM)),
-    RETURN(SECCOMP_RET_ALLOW),
-};
-
-/* Terminals are never given to a box; these would reach a terminal that leaked into one. */
-static const struct sock_filter ioctl_filter[] = {
-    LOAD_ARGUMENT(1),
-    IF_RETURN(TIOCSTI, FAIL(EPERM)),   /* types into the terminal (CVE-2017-5226) */
-    IF_RETURN(TIOCLINUX, FAIL(EPERM)), /* pastes into the console (CVE-2023-28100) */
-    IF_RETURN(TIOCSETD, FAIL(EPERM)),  /* line disciplines: old drivers, many bugs */
-    IF_RETURN(TIOCCONS, FAIL(EPERM)),  /* takes the console's output */
-    RETURN(SECCOMP_RET_ALLOW),
-};
-
-/* Everything else is EINVAL: what a kernel says that does not know the option. */
-static const struct sock_filter prctl_filter[] = {
-    LOAD_ARGUMENT(0),
-    IF_RETURN(PR_SET_NAME, SECCOMP_RET_ALLOW), /* thread names */
-    IF_RETURN(PR_GET_NAME, SECCOMP_RET_ALLOW),
-    IF_RETURN(PR_SET_VMA, SECCOMP_RET_ALLOW),       /* names of mappings: allocators, JVM */
-    IF_RETURN(PR_SET_PDEATHSIG, SECCOMP_RET_ALLOW), /* helpers that end with their parent */
-    IF_RETURN(PR_GET_PDEATHSIG, SECCOMP_RET_ALLOW),
-    IF_RETURN(PR_SET_CHILD_SUBREAPER, SECCOMP_RET_ALLOW), /* supervisors in tests */
-    IF_RETURN(PR_GET_CHILD_SUBREAPER, SECCOMP_RET_ALLOW),
-    IF_RETURN(PR_SET_NO_NEW_PRIVS, SECCOMP_RET_ALLOW), /* on already */
-    IF_RETURN(PR_GET_NO_NEW_PRIVS, SECCOMP_RET_ALLOW),
-    IF_RETURN(PR_SET_DUMPABLE, SECCOMP_RET_ALLOW), /* hides the program from its siblings only */
-    IF_RETURN(PR_GET_DUMPABLE, SECCOMP_RET_ALLOW),
-    IF_RETURN(PR_SET_TIMERSLACK, SECCOMP_RET_ALLOW),
-    IF_RETURN(PR_GET_TIMERSLACK, SECCOMP_RET_ALLOW),
-    IF_RETURN(PR_SET_THP_DISABLE, SECCOMP_RET_ALLOW),
-    IF_RETURN(PR_GET_THP_DISABLE, SECCOMP_RET_ALLOW),
-    IF_RETURN(PR_GET_SECCOMP, SECCOMP_RET_ALLOW),
-    IF_RETURN(PR_GET_KEEPCAPS, SECCOMP_RET_ALLOW),
-    IF_RETURN(PR_GET_SECUREBITS, SECCOMP_RET_ALLOW),
-    IF_RETURN(PR_CAPBSET_READ, SECCOMP_RET_ALLOW), /* libcap finds the last capability with it */
-    IF_RETURN(PR_GET_SPECULATION_CTRL, SECCOMP_RET_ALLOW),
-    IF_RETURN(PR_GET_TID_ADDRESS, SECCOMP_RET_ALLOW),
-    IF_RETURN(PR_SET_SECCOMP, FAIL(EPERM)),          /* as seccomp(2) */
-    IF_RETURN(PR_SET_MM, FAIL(EPERM)),               /* forges /proc/self/exe and cmdline */
-    IF_RETURN(PR_SET_PTRACER, FAIL(EPERM)),          /* opens the process to tracers */
-    IF_RETURN(PR_CAP_AMBIENT, FAIL(EPERM)),          /* there are no capabilities */
-    IF_RETURN(PR_CAPBSET_DROP, FAIL(EPERM)),         /* the same */
-    IF_RETURN(PR_SET_KEEPCAPS, FAIL(EPERM)),         /* the same */
-    IF_RETURN(PR_SET_SECUREBITS, FAIL(EPERM)),       /* the same */
-    IF_RETURN(PR_SET_SPECULATION_CTRL, FAIL(EPERM)), /* turns mitigations off */
-    RETURN(FAIL(EINVAL)),
-};
-
-static const struct sock_filter personality_filter[] = {
-    LOAD_ARGUMENT(0),
-    IF_RETURN(0, SECCOMP_RET_ALLOW),          /* PER_LINUX */
-    IF_RETURN(UINT32_MAX, SECCOMP_RET_ALLOW), /* query */
-    RETURN(FAIL(EPERM)),
-};
-
-/*
- * Families first, then types without their flag bits, then protocols: what is
- * not in the list would load a kernel module (SCTP, DCCP, MPTCP) or needs a
- * capability anyway (raw).
- */
-static const struct sock_filter socket_filter[] = {
-    LOAD_ARGUMENT(0),
-    IF_RETURN(AF_UNIX, SECCOMP_RET_ALLOW),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 2, 0),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 1, 0),
-    RETURN(FAIL(EAFNOSUPPORT)),
-    LOAD_ARGUMENT(1),
-    BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~(uint32_t)(SOCK_CLOEXEC | SOCK_NONBLOCK)),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, 2, 0),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_DGRAM, 7, 0),
-    RETURN(FAIL(ESOCKTNOSUPPORT)),
-    LOAD_ARGUMENT(2), /* SOCK_STREAM */
-    IF_RETURN(0, SECCOMP_RET_ALLOW),
-    IF_RETURN(IPPROTO_TCP, SECCOMP_RET_ALLOW),
-    RETURN(FAIL(EPROTONOSUPPORT)),
-    LOAD_ARGUMENT(2), /* SOCK_DGRAM */
-    IF_RETURN(0, SECCOMP_RET_ALLOW),
-    IF_RETURN(IPPROTO_UDP, SECCOMP_RET_ALLOW),
-    RETURN(FAIL(EPROTONOSUPPORT)),
-};
-
-static const struct sock_filter socketpair_filter[] = {
-    LOAD_ARGUMENT(0),
-    IF_RETURN(AF_UNIX, SECCOMP_RET_ALLOW),
-    RETURN(FAIL(EAFNOSUPPORT)),
-};
 
 #define ALLOW(name)                                                                                \
     {                                                                                              \
-        __NR_##name, SECCOMP_RET_ALLOW, NULL, 0                                                    \
+        __NR_##name, SECCOMP_RET_ALLOW, NULL                                                       \
     }
 #define DENY(name, error)                                                                          \
     {                                                                                              \
-        __NR_##name, FAIL(error), NULL, 0                                                          \
+        __NR_##name, SECCOMP_RET_ERRNO | (error), NULL                                             \
     }
 #define KILL(name)                                                                                 \
     {                                                                                              \
-        __NR_##name, SECCOMP_RET_KILL_PROCESS, NULL, 0                                             \
+        __NR_##name, SECCOMP_RET_KILL_PROCESS, NULL                                                \
     }
 #define CHECK(name, filter)                                                                        \
     {                                                                                              \
-        __NR_##name, 0, (filter), CR_ARRAY_SIZE(filter)                                            \
+        __NR_##name, 0, &(filter)                                                                  \
     }
 
-/* clang-format off: one row, one system call, one reason. */
 static const struct sbx_seccomp_rule policy[] = {
     /* Files: content. What may be opened is the mount namespace's business. */
     ALLOW(read),            /* input */
@@ -178,7 +61,7 @@ static const struct sbx_seccomp_rule policy[] = {
     ALLOW(splice),          /* coreutils copy pipes with it */
     ALLOW(tee),             /* the same */
     /* terminal queries, FIONREAD, FICLONE; not the ones that type for others */
-    CHECK(ioctl, ioctl_filter),
+    CHECK(ioctl, sbx_ioctl_filter),
 #ifdef __x86_64__
     ALLOW(open),  /* old form of openat */
     ALLOW(creat), /* old form of openat */
@@ -285,7 +168,7 @@ static const struct sbx_seccomp_rule policy[] = {
     DENY(remap_file_pages, ENOSYS), /* replaced by mmap long ago */
 
     /* Processes and threads. The pids control counts them, the pid namespace ends them. */
-    CHECK(clone, clone_filter), /* fork and threads, without new namespaces */
+    CHECK(clone, sbx_clone_filter), /* fork and threads, without new namespaces */
     /* its flags lie in memory, where no filter can look; glibc falls back to clone */
     DENY(clone3, ENOSYS), ALLOW(execve), /* start a program */
     ALLOW(execveat),                     /* start by fd */
@@ -326,14 +209,14 @@ static const struct sbx_seccomp_rule policy[] = {
     ALLOW(prlimit64),                    /* limits; the hard ones cannot be raised */
     ALLOW(getrusage),                    /* own usage */
     ALLOW(times),                        /* own usage */
-    ALLOW(sysinfo),             /* memory and load of the machine: a known, harmless leak */
-    ALLOW(uname),               /* own UTS namespace */
-    ALLOW(getpriority),         /* nice */
-    ALLOW(setpriority),         /* nice, upwards only */
-    ALLOW(ioprio_get),          /* ionice */
-    CHECK(prctl, prctl_filter), /* thread names and other harmless options */
+    ALLOW(sysinfo),                 /* memory and load of the machine: a known, harmless leak */
+    ALLOW(uname),                   /* own UTS namespace */
+    ALLOW(getpriority),             /* nice */
+    ALLOW(setpriority),             /* nice, upwards only */
+    ALLOW(ioprio_get),              /* ionice */
+    CHECK(prctl, sbx_prctl_filter), /* thread names and other harmless options */
     /* query; not the one that turns address randomisation off */
-    CHECK(personality, personality_filter),
+    CHECK(personality, sbx_personality_filter),
 #ifdef __x86_64__
     ALLOW(fork),       /* old form of clone */
     ALLOW(vfork),      /* posix_spawn */
@@ -433,24 +316,24 @@ static const struct sbx_seccomp_rule policy[] = {
 #endif
 
     /* Sockets: unix ones, and TCP and UDP in a network of loopback only (asyncio, test servers). */
-    CHECK(socket, socket_filter),         /* families, types and protocols by list */
-    CHECK(socketpair, socketpair_filter), /* unix only */
-    ALLOW(bind),                          /* servers */
-    ALLOW(connect),                       /* clients */
-    ALLOW(listen),                        /* servers */
-    ALLOW(accept),                        /* servers */
-    ALLOW(accept4),                       /* servers */
-    ALLOW(getsockname),                   /* address */
-    ALLOW(getpeername),                   /* address */
-    ALLOW(getsockopt),                    /* options */
-    ALLOW(setsockopt),                    /* options */
-    ALLOW(sendto),                        /* send */
-    ALLOW(recvfrom),                      /* receive */
-    ALLOW(sendmsg),                       /* send, with fds */
-    ALLOW(recvmsg),                       /* receive, with fds */
-    ALLOW(sendmmsg),                      /* resolvers send two queries at once */
-    ALLOW(recvmmsg),                      /* the same */
-    ALLOW(shutdown),                      /* half close */
+    CHECK(socket, sbx_socket_filter),         /* families, types and protocols by list */
+    CHECK(socketpair, sbx_socketpair_filter), /* unix only */
+    ALLOW(bind),                              /* servers */
+    ALLOW(connect),                           /* clients */
+    ALLOW(listen),                            /* servers */
+    ALLOW(accept),                            /* servers */
+    ALLOW(accept4),                           /* servers */
+    ALLOW(getsockname),                       /* address */
+    ALLOW(getpeername),                       /* address */
+    ALLOW(getsockopt),                        /* options */
+    ALLOW(setsockopt),                        /* options */
+    ALLOW(sendto),                            /* send */
+    ALLOW(recvfrom),                          /* receive */
+    ALLOW(sendmsg),                           /* send, with fds */
+    ALLOW(recvmsg),                           /* receive, with fds */
+    ALLOW(sendmmsg),                          /* resolvers send two queries at once */
+    ALLOW(recvmmsg),                          /* the same */
+    ALLOW(shutdown),                          /* half close */
 
     /* Randomness. */
     ALLOW(getrandom), /* hash seeds, secrets, uuid */
@@ -534,7 +417,6 @@ static const struct sbx_seccomp_rule policy[] = {
     KILL(ioperm), /* reaches the hardware */
 #endif
 };
-/* clang-format on */
 
 const struct sbx_seccomp_rule *sbx_seccomp_policy(size_t *ret_count)
 {

@@ -4,17 +4,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct sock_filter;
+struct sbx_seccomp_filter;
 
 /*
  * What is answered to one system call. The policy is data (seccomp_policy.c);
  * seccomp.c compiles it and knows no system call by name.
  */
 struct sbx_seccomp_rule {
-    uint32_t number;                  /* of this architecture */
-    uint32_t answer;                  /* SECCOMP_RET_…, when `filter` is NULL */
-    const struct sock_filter *filter; /* looks at arguments; every path of it ends in a RET */
-    size_t filter_size;               /* in instructions */
+    uint32_t number;                         /* of this architecture */
+    uint32_t answer;                         /* SECCOMP_RET_…, when `filter` is NULL */
+    const struct sbx_seccomp_filter *filter; /* decides by the arguments */
 };
 
 /* In no order; a system call that is in no row is answered with ENOSYS. */
