@@ -66,13 +66,13 @@ static bool parse_whole(const char *text, size_t size, bool *ret_is_negative, ui
     *ret_is_negative = is_negative;
     if (parse_digits(text + skip, size - skip, ret_value))
         return true;
-    if (!parse_finite(text, size, &value) || value != floor(value) || fabs(value) >= 0x1p64)
-        return false;
     /* Digits alone that did not fit must not come back rounded. */
     if (!memchr(text, '.', size) && !memchr(text, 'e', size) && !memchr(text, 'E', size))
         return false;
+    if (!parse_finite(text, size, &value) || fabs(value) >= 0x1p64)
+        return false;
     *ret_value = (uint64_t)fabs(value);
-    return true;
+    return (double)*ret_value == fabs(value);
 }
 
 bool rpc_json_parse_int64(const char *text, size_t size, int64_t low, int64_t high,
