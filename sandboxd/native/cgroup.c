@@ -269,8 +269,9 @@ int sbx_cgroup_host_find(struct sbx_cgroup_host *host, struct cr_err *err)
     if (r < 0)
         return r;
     (void)snprintf(host->base_name, sizeof(host->base_name), "crisol-native-%d", getpid());
-    if (!find_v2(host, cr_buf_str(&cgroups), cr_buf_str(&mounts)))
-        find_v1(host, cr_buf_str(&cgroups), cr_buf_str(&mounts));
+    if (find_v2(host, cr_buf_str(&cgroups), cr_buf_str(&mounts)))
+        return sbx_cgroup_v2_leave_leaf(host, err);
+    find_v1(host, cr_buf_str(&cgroups), cr_buf_str(&mounts));
     return 0;
 }
 

@@ -141,6 +141,12 @@ extern const struct sbx_cgroup_ops sbx_cgroup_v1;
 extern const struct sbx_cgroup_ops sbx_cgroup_v2;
 
 /*
+ * A backend that is started again finds itself in the leaf of
+ * sbx_cgroup_v2_delegate(): our own group is then the leaf's parent.
+ */
+int sbx_cgroup_v2_leave_leaf(struct sbx_cgroup_host *host, struct cr_err *err);
+
+/*
  * Moves the processes of our own group into a leaf beside our folder and turns
  * the controllers on: v2 allows no process in a group whose children have
  * controllers (cgroups(7), "no internal processes").

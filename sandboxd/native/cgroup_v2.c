@@ -150,8 +150,7 @@ static int move_round(int from, int leaf)
     return left;
 }
 
-/* After a restart we start inside the leaf: our own group is then its parent. */
-static int leave_leaf(struct sbx_cgroup_host *host, struct cr_err *err)
+int sbx_cgroup_v2_leave_leaf(struct sbx_cgroup_host *host, struct cr_err *err)
 {
     CR_AUTO_CLOSE int parent = -1;
     struct stat own;
@@ -172,10 +171,8 @@ int sbx_cgroup_v2_delegate(struct sbx_cgroup_host *host, struct cr_err *err)
 {
     CR_AUTO_CLOSE int leaf = -1;
     int left = 1;
-    int r = leave_leaf(host, err);
+    int r;
 
-    if (r < 0)
-        return r;
     if (sbx_cgroup_v2_enable(host->own_fds[0], host, NULL) == 0)
         return 0;
     if (mkdirat(host->own_fds[0], LEAF, 0755) < 0 && errno != EEXIST)

@@ -89,7 +89,7 @@ static int talk(const struct sbx_box *box, struct cr_err *err)
 {
     const struct sbx_init_msg go = {.event = SBX_INIT_GO};
     int64_t deadline_ns = cr_clock_mono_ns() + DEADLINE_NS;
-    struct sbx_init_msg msg;
+    struct sbx_init_msg msg = {0};
     int r = receive(box, deadline_ns, &msg, err);
 
     if (r < 0)

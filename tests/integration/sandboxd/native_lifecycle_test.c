@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sys/stat.h>
@@ -279,6 +280,27 @@ static void sigkill_leaves_nothing_behind(void **state)
     expect_clean(&client, runs);
 }
 
+/* Also while a box is between clone and exec, where nothing of it is set up yet. */
+static void sigkill_may_come_at_any_time(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 25; i++) {
+        struct timespec pause = {.tv_nsec = i * 150000L};
+        struct native_client client;
+        struct native_run runs[2];
+
+        native_client_start(&client, (const char *const[]){"--slots=2", NULL});
+        for (size_t j = 0; j < 2; j++)
+            native_client_send(&client, &runs[j],
+                               &(struct native_spec){.shell = "sleep 100 & exec sleep 100"});
+        assert_int_equal(nanosleep(&pause, NULL), 0);
+        assert_int_equal(kill(client.pid, SIGKILL), 0);
+
+        assert_int_equal(reap(&client), SIGKILL);
+        expect_clean(&client, runs);
+    }
+}
+
 /* The child of `pid` that is called crisol-keeper. */
 static pid_t find_keeper(pid_t parent)
 {
@@ -363,6 +385,7 @@ int main(void)
         cmocka_unit_test(an_illegal_message_ends_everything),
         cmocka_unit_test(sigterm_is_the_supervisors_business),
         cmocka_unit_test(sigkill_leaves_nothing_behind),
+        cmocka_unit_test(sigkill_may_come_at_any_time),
         cmocka_unit_test(a_successor_sweeps),
         cmocka_unit_test(neighbours_do_not_sweep_each_other),
     };

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MIB (UINT64_C(1) << 20)
@@ -173,12 +174,11 @@ static void cpu_bandwidth_is_held(void **state)
     struct native_run run;
 
     (void)state;
-    native_client_run(
-        &client,
-        &(struct native_spec){
-            .shell = "while :; do :; done",
-            .limits = {[SBX_LIMIT_WALL_TIME] = 500, [SBX_LIMIT_CPU_MILLICORES] = 50}},
-        &run);
+    native_client_run(&client,
+                      &(struct native_spec){
+                          .shell = "while :; do :; done",
+                          .limits = {[SBX_LIMIT_WALL_TIME] = 500, [SBX_LIMIT_CPU_MILLICORES] = 50}},
+                      &run);
 
     assert_int_equal(run.result.verdict, SBX_VERDICT_WALL_TIME_LIMIT);
     assert_in_range(run.result.cpu_total_us, 1, 50000); /* 25 ms and a period */
@@ -363,6 +363,25 @@ static void cancel_ends_a_run(void **state)
     native_run_done(&run);
 }
 
+/* Before, while and after the box is built: never an error, never a program that goes on. */
+static void cancel_may_come_at_any_time(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        struct timespec pause = {.tv_nsec = i * 200000L};
+        struct native_run run;
+
+        native_client_send(&client, &run, &(struct native_spec){.shell = "exec sleep 60"});
+        assert_int_equal(nanosleep(&pause, NULL), 0);
+        native_client_cancel(&client, &run);
+        native_client_wait(&client, &run, 1);
+        assert_int_equal(run.result.verdict, SBX_VERDICT_CANCELLED);
+        assert_int_equal(run.has_started, run.has_exited);
+        native_run_done(&run);
+    }
+    assert_int_equal(native_client_count_processes(&client), 0);
+}
+
 static void the_front_reports_too_much_output(void **state)
 {
     struct native_run run;
@@ -448,6 +467,7 @@ int main(void)
         cmocka_unit_test(leftovers_are_killed_and_counted),
         cmocka_unit_test(killing_everything_harms_only_the_box),
         cmocka_unit_test(cancel_ends_a_run),
+        cmocka_unit_test(cancel_may_come_at_any_time),
         cmocka_unit_test(the_front_reports_too_much_output),
         cmocka_unit_test(a_file_is_collected_after_the_end),
         cmocka_unit_test(runs_beyond_the_slots_and_the_maxima_are_refused),
