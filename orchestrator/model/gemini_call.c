@@ -18,6 +18,7 @@
 
 static const char STREAM_ACTION[] = ":streamGenerateContent?alt=sse";
 static const uint32_t MAX_RETRY_DELAY_MS = 60000;
+static const uint32_t PROBE_MS = 5000;
 static const uint64_t MAX_BODY = 32u << 20;
 static const size_t MAX_EVENT = 8u << 20;
 static const size_t MAX_ERROR_BODY = 64u << 10;
@@ -46,6 +47,7 @@ struct agt_model_call {
     struct agt_gemini_reply reply;
     struct cr_buf error_body;
     int stream_error;
+    struct agt_gemini_verdict verdict; /* kept while the model's entry is asked for */
 };
 
 /* A server may send the key back, in an error above all; it must go no further. */
@@ -126,6 +128,21 @@ static enum agt_http_take on_data(void *user, const struct agt_http_head *head, 
     if (call->stream_error < 0)
         return AGT_HTTP_STOP;
     return call->sse.lines > lines ? AGT_HTTP_PROGRESS : AGT_HTTP_TAKEN;
+}
+
+/* The end of the request cannot be earlier than its place here: the lock is held over the start. */
+static int hand_over(struct agt_model_call *call, const struct agt_http_spec *spec,
+                     struct cr_err *err)
+{
+    int r;
+
+    (void)pthread_mutex_lock(&call->lock);
+    if (call->is_cancelled)
+        r = cr_err_set(err, ECANCELED, "the call was cancelled");
+    else
+        r = agt_http_client_start(call->gemini->http, spec, &call->request, err);
+    (void)pthread_mutex_unlock(&call->lock);
+    return r;
 }
 
 /* Hands the request to the loop, not before `start_ns`. */
@@ -273,6 +290,61 @@ static bool take_request(struct agt_model_call *call)
     return is_cancelled;
 }
 
+static enum agt_http_take on_probe_data(void *user, const struct agt_http_head *head,
+                                        const void *data, size_t size)
+{
+    struct agt_model_call *call = user;
+
+    if (!is_success(head))
+        (void)cr_buf_add(&call->error_body, data, size);
+    return AGT_HTTP_PROGRESS;
+}
+
+static void on_probe_end(void *user, const struct agt_http_result *result)
+{
+    struct agt_model_call *call = user;
+    struct agt_gemini_error error = AGT_GEMINI_ERROR_INIT;
+    const struct agt_gemini_attempt attempt = {.reply = &call->reply,
+                                               .http = result,
+                                               .error = &error,
+                                               .model = call->model,
+                                               .host = call->gemini->host};
+
+    (void)take_request(call);
+    if (result->end == AGT_HTTP_DONE && result->head.status == 404 &&
+        agt_gemini_error_parse(cr_buf_str(&call->error_body), call->error_body.size, &error))
+        agt_gemini_judge(&attempt, &call->verdict);
+    finish(call, &call->verdict);
+}
+
+/*
+ * A model that was taken away may answer as if its quota were used up. Asking
+ * for its entry costs nothing and tells. False: it was not asked.
+ */
+static bool probe_model(struct agt_model_call *call, const struct agt_gemini_verdict *verdict)
+{
+    struct agt_http_spec spec = {
+        .headers = call->gemini->headers,
+        .deadline_ns = cr_clock_mono_ns() + PROBE_MS * CR_NS_PER_MS,
+        .connect_timeout_ms = PROBE_MS,
+        .max_body = MAX_ERROR_BODY,
+        .on_data = on_probe_data,
+        .on_end = on_probe_end,
+        .user = call,
+    };
+
+    if (spec.deadline_ns > call->deadline_ns)
+        spec.deadline_ns = call->deadline_ns;
+    free(call->url);
+    call->url = NULL;
+    if (agt_gemini_url(call->gemini->base_url, call->model, "", &call->url) < 0)
+        return false;
+    spec.url = call->url;
+    call->verdict = *verdict;
+    cr_buf_clear(&call->error_body);
+    return hand_over(call, &spec, NULL) == 0;
+}
+
 static void on_end(void *user, const struct agt_http_result *result)
 {
     struct agt_model_call *call = user;
@@ -299,7 +371,9 @@ static void on_end(void *user, const struct agt_http_result *result)
                  call->reply.json_flags);
     if (is_cancelled && verdict.repeat != AGT_GEMINI_REPEAT_NO)
         verdict = (struct agt_gemini_verdict){.end = AGT_MODEL_CANCELLED, .message = "cancelled"};
-    if (!may_repeat(call, &verdict) || !repeat(call, &verdict))
+    if (may_repeat(call, &verdict) && repeat(call, &verdict))
+        return;
+    if (verdict.end != AGT_MODEL_QUOTA || is_cancelled || !probe_model(call, &verdict))
         finish(call, &verdict);
 }
 
@@ -321,16 +395,8 @@ static int send_attempt(struct agt_model_call *call, int64_t start_ns, struct cr
         .on_end = on_end,
         .user = call,
     };
-    int r;
 
-    /* Held over the start, so that the end of the request cannot be earlier than its place here. */
-    (void)pthread_mutex_lock(&call->lock);
-    if (call->is_cancelled)
-        r = cr_err_set(err, ECANCELED, "the call was cancelled");
-    else
-        r = agt_http_client_start(gemini->http, &spec, &call->request, err);
-    (void)pthread_mutex_unlock(&call->lock);
-    return r;
+    return hand_over(call, &spec, err);
 }
 
 static int call_new(struct agt_gemini *gemini, const struct agt_model_request *request,

@@ -66,7 +66,7 @@ struct agt_model_answer {
     const char *model_served;  /* modelVersion; "" when unknown */
     const char *finish_reason; /* as the provider named it; "" when absent */
     struct agt_model_usage usage;
-    uint32_t calls; /* HTTP requests made */
+    uint32_t calls; /* requests sent to the model, each of which may be charged */
     uint32_t elapsed_ms;
 };
 

@@ -337,6 +337,36 @@ static void a_used_up_day_is_not_asked_again(void **state)
     fixture_stop(&fixture);
 }
 
+static void a_removed_model_that_answers_429_is_found_out(void **state)
+{
+    static const char used_up[] =
+        FAILURE("429 Too Many Requests", "", "{\"error\":{\"code\":429,\"message\":\"limit: 0\"}}");
+
+    static const struct {
+        const char *entry;
+        enum agt_model_end end;
+    } cases[] = {
+        {FAILURE("404 Not Found", "", "{\"error\":{\"code\":404,\"status\":\"NOT_FOUND\"}}"),
+         AGT_MODEL_GONE},
+        {FAILURE("404 Not Found", "", "<html>a gateway</html>"), AGT_MODEL_QUOTA},
+        {FAILURE("200 OK", "", "{\"name\":\"models/gemini-2.5-flash\"}"), AGT_MODEL_QUOTA},
+        {NULL, AGT_MODEL_QUOTA},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(cases); i++) {
+        struct fixture fixture;
+
+        PLAY(&fixture, 5000, {.bytes = used_up}, {.bytes = cases[i].entry});
+        assert_int_equal(fixture.caller.end, cases[i].end);
+        assert_int_equal(fixture.caller.calls, 1);
+        assert_int_equal(fixture.peer.request_count, 2);
+        assert_memory_equal(fixture.peer.requests[1],
+                            "GET /v1beta/models/gemini-2.5-flash HTTP/1.1\r\n", 46);
+        fixture_stop(&fixture);
+    }
+}
+
 static void a_redirect_is_not_followed(void **state)
 {
     static const struct peer_line trap = {.bytes = GOOD};
@@ -573,6 +603,7 @@ int main(void)
         cmocka_unit_test(a_wait_that_the_server_names_is_kept),
         cmocka_unit_test(a_wait_past_the_deadline_is_not_begun),
         cmocka_unit_test(a_used_up_day_is_not_asked_again),
+        cmocka_unit_test(a_removed_model_that_answers_429_is_found_out),
         cmocka_unit_test(a_redirect_is_not_followed),
         cmocka_unit_test(an_echoed_key_is_blotted_out),
         cmocka_unit_test(a_trickle_is_not_waited_for),
