@@ -5,6 +5,7 @@
 #include "common/clock.h"
 
 #include <errno.h>
+#include <signal.h>
 
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -311,6 +312,12 @@ void *agt_http_loop_run(void *user)
 {
     struct agt_http *http = user;
     struct epoll_event events[64];
+    sigset_t pipe_signal;
+
+    /* OpenSSL writes without MSG_NOSIGNAL; to this thread a broken pipe is an errno and no more. */
+    (void)sigemptyset(&pipe_signal);
+    (void)sigaddset(&pipe_signal, SIGPIPE);
+    (void)pthread_sigmask(SIG_BLOCK, &pipe_signal, NULL);
 
     while (!http->must_stop || add_live(http, 0) > 0) {
         int count = epoll_wait(http->epoll_fd, events, CR_ARRAY_SIZE(events), -1);
