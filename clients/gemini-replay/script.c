@@ -67,9 +67,9 @@ static int read_text(const cJSON *object, const char *name, char **ret_text, str
     const cJSON *line;
     int r = 0;
 
+    cr_buf_init(&text, MAX_FILE);
     if (!member)
         return 0;
-    cr_buf_init(&text, MAX_FILE);
     if (cJSON_IsString(member)) {
         r = cr_buf_add_str(&text, member->valuestring);
     } else if (cJSON_IsArray(member)) {
