@@ -64,13 +64,13 @@ static int open_stop_fd(int *ret_fd, struct cr_err *err)
     (void)sigemptyset(&signals);
     (void)sigaddset(&signals, SIGINT);
     (void)sigaddset(&signals, SIGTERM);
-    (void)sigprocmask(SIG_BLOCK, &signals, NULL);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
     fd = signalfd(-1, &signals, SFD_CLOEXEC);
     if (fd < 0)
         return cr_err_sys(err, errno, "watch for signals");
     (void)sigemptyset(&signals);
     (void)sigaddset(&signals, SIGPIPE); /* a client that left is seen by its write */
-    (void)sigprocmask(SIG_BLOCK, &signals, NULL);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
     *ret_fd = fd;
     return 0;
 }

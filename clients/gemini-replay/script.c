@@ -12,7 +12,7 @@
 
 #include <cjson/cJSON.h>
 
-static const size_t MAX_FILE = 1u << 20;
+static const size_t MAX_FILE = 1U << 20;
 
 #define MAX_SCRIPTS 16
 #define MAX_ANSWERS 64

@@ -15,7 +15,7 @@
 
 #include <microhttpd.h>
 
-static const size_t MAX_REQUEST = 8u << 20;
+static const size_t MAX_REQUEST = 8U << 20;
 static const unsigned MAX_CONNECTIONS = 1000;
 static const unsigned CONNECTION_TIMEOUT_S = 60;
 

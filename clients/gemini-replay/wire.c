@@ -16,7 +16,7 @@
 #include <sys/random.h>
 
 static const size_t CHUNK_BYTES = 48;
-static const size_t MAX_BODY = 64u << 20;
+static const size_t MAX_BODY = 64U << 20;
 static const char *const MODELS[] = {"gemini-2.5-flash", "gemini-2.5-pro", "gemini-2.5-flash-lite"};
 
 /* What the chunks of one answer share. */

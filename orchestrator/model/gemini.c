@@ -131,7 +131,7 @@ static uint32_t or_default(uint32_t value, uint32_t fallback)
 static int open_all(struct agt_gemini *gemini, const struct agt_gemini_options *options,
                     struct cr_err *err)
 {
-    struct agt_http_options http = {.ca_file = options->ca_file, .proxy = options->proxy};
+    struct agt_http_client_options http = {.ca_file = options->ca_file, .proxy = options->proxy};
     int r = take_options(gemini, options, err);
 
     if (r < 0)

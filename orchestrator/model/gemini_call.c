@@ -19,9 +19,9 @@
 static const char STREAM_ACTION[] = ":streamGenerateContent?alt=sse";
 static const uint32_t MAX_RETRY_DELAY_MS = 60000;
 static const uint32_t PROBE_MS = 5000;
-static const uint64_t MAX_BODY = 32u << 20;
-static const size_t MAX_EVENT = 8u << 20;
-static const size_t MAX_ERROR_BODY = 64u << 10;
+static const uint64_t MAX_BODY = 32U << 20;
+static const size_t MAX_EVENT = 8U << 20;
+static const size_t MAX_ERROR_BODY = 64U << 10;
 /* A shorter "key" is no secret, and would blot out ordinary words. */
 static const size_t MIN_SECRET = 8;
 

@@ -9,7 +9,7 @@
 
 struct agt_gemini {
     struct agt_model model; /* first */
-    struct agt_http *http;
+    struct agt_http_client *http;
     char *base_url;
     char *host;
     char *default_model;

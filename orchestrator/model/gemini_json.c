@@ -11,7 +11,7 @@
 
 #include <cjson/cJSON.h>
 
-static const size_t MAX_ERROR_BODY = 256u << 10;
+static const size_t MAX_ERROR_BODY = 256U << 10;
 static const int64_t MAX_DURATION_S = INT64_C(10) * 365 * 86400;
 
 const cJSON *agt_gemini_array(const cJSON *object, const char *name)

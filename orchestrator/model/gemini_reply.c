@@ -10,8 +10,8 @@
 
 #include <cjson/cJSON.h>
 
-static const size_t MAX_TEXT = 4u << 20;
-static const size_t MAX_EVENT = 8u << 20;
+static const size_t MAX_TEXT = 4U << 20;
+static const size_t MAX_EVENT = 8U << 20;
 
 /*
  * An answer whose last 4 KiB are one short piece over and over has run away (seen as digits or

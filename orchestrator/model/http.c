@@ -21,7 +21,7 @@ static const uint32_t DEFAULT_MAX_CONNECTING = 50;
 static const rlim_t FD_RESERVE = 256;
 static const long IDLE_CONNECTIONS = 256;
 
-static int watch_own(const struct agt_http *http, int fd, struct cr_err *err)
+static int watch_own(const struct agt_http_client *http, int fd, struct cr_err *err)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
@@ -30,7 +30,7 @@ static int watch_own(const struct agt_http *http, int fd, struct cr_err *err)
     return 0;
 }
 
-static int open_loop(struct agt_http *http, struct cr_err *err)
+static int open_loop(struct agt_http_client *http, struct cr_err *err)
 {
     int r = cr_mailbox_new(http->max_live, &http->mailbox, err);
 
@@ -64,7 +64,7 @@ static void close_new_on_exec(const bool *was_open, int count)
     }
 }
 
-static int open_multi(struct agt_http *http, uint32_t host_connections, struct cr_err *err)
+static int open_multi(struct agt_http_client *http, uint32_t host_connections, struct cr_err *err)
 {
     bool is_open[1024];
 
@@ -113,7 +113,7 @@ static int dup_option(const char *value, char **ret_copy, struct cr_err *err)
     return 0;
 }
 
-static int fill_in(struct agt_http *http, const struct agt_http_options *options,
+static int fill_in(struct agt_http_client *http, const struct agt_http_client_options *options,
                    struct cr_err *err)
 {
     int r = dup_option(options->ca_file, &http->ca_file, err);
@@ -128,7 +128,7 @@ static int fill_in(struct agt_http *http, const struct agt_http_options *options
     return r;
 }
 
-static int open_all(struct agt_http *http, const struct agt_http_options *options,
+static int open_all(struct agt_http_client *http, const struct agt_http_client_options *options,
                     struct cr_err *err)
 {
     int r = fill_in(http, options, err);
@@ -146,7 +146,7 @@ static int open_all(struct agt_http *http, const struct agt_http_options *option
 }
 
 /* The thread has ended or never ran. */
-static void release(struct agt_http *http)
+static void release(struct agt_http_client *http)
 {
     if (http->multi)
         (void)curl_multi_cleanup(http->multi);
@@ -160,10 +160,10 @@ static void release(struct agt_http *http)
     curl_global_cleanup();
 }
 
-int agt_http_client_new(const struct agt_http_options *options, struct agt_http **ret_http,
-                        struct cr_err *err)
+int agt_http_client_new(const struct agt_http_client_options *options,
+                        struct agt_http_client **ret_http, struct cr_err *err)
 {
-    struct agt_http *http = calloc(1, sizeof(*http));
+    struct agt_http_client *http = calloc(1, sizeof(*http));
     int r;
 
     if (!http)
@@ -186,7 +186,7 @@ int agt_http_client_new(const struct agt_http_options *options, struct agt_http 
     return 0;
 }
 
-struct agt_http *agt_http_client_free(struct agt_http *http)
+struct agt_http_client *agt_http_client_free(struct agt_http_client *http)
 {
     if (!http)
         return NULL;
@@ -200,8 +200,8 @@ struct agt_http *agt_http_client_free(struct agt_http *http)
     return NULL;
 }
 
-static struct agt_http_request *request_new(struct agt_http *http, const struct agt_http_spec *spec,
-                                            unsigned refs)
+static struct agt_http_request *request_new(struct agt_http_client *http,
+                                            const struct agt_http_spec *spec, unsigned refs)
 {
     struct agt_http_request *request = calloc(1, sizeof(*request));
 
@@ -220,7 +220,8 @@ static struct agt_http_request *request_new(struct agt_http *http, const struct 
 }
 
 /* The count of live requests bounds the mailbox. */
-static int post_start(struct agt_http *http, struct agt_http_request *request, struct cr_err *err)
+static int post_start(struct agt_http_client *http, struct agt_http_request *request,
+                      struct cr_err *err)
 {
     int r = 0;
 
@@ -237,7 +238,7 @@ static int post_start(struct agt_http *http, struct agt_http_request *request, s
     return r;
 }
 
-int agt_http_client_start(struct agt_http *http, const struct agt_http_spec *spec,
+int agt_http_client_start(struct agt_http_client *http, const struct agt_http_spec *spec,
                           struct agt_http_request **ret_request, struct cr_err *err)
 {
     struct agt_http_request *request = request_new(http, spec, ret_request ? 2 : 1);

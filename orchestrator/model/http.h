@@ -17,7 +17,7 @@ struct cr_err;
  *    which bound was met;
  *  - what libcurl frees is wiped, so that the key does not stay in memory.
  */
-struct agt_http;
+struct agt_http_client;
 
 /* One request; reference-counted. */
 struct agt_http_request;
@@ -40,7 +40,7 @@ enum agt_http_end {
     AGT_HTTP_END_COUNT,
 };
 
-struct agt_http_options {
+struct agt_http_client_options {
     const char *ca_file;     /* NULL: the system's bundle */
     const char *proxy;       /* "http://host:port"; NULL: none, whatever the environment says */
     uint32_t max_live;       /* requests not ended; 0: 20,000 */
@@ -98,18 +98,18 @@ struct agt_http_spec {
 int agt_http_check_url(const char *url, char **ret_host, struct cr_err *err);
 
 /* Starts the loop thread. */
-int agt_http_client_new(const struct agt_http_options *options, struct agt_http **ret_http,
-                        struct cr_err *err);
+int agt_http_client_new(const struct agt_http_client_options *options,
+                        struct agt_http_client **ret_http, struct cr_err *err);
 
 /* Cancels what is running, waits for every on_end. NULL is allowed; returns NULL. Not from the
  * loop thread. */
-struct agt_http *agt_http_client_free(struct agt_http *http);
+struct agt_http_client *agt_http_client_free(struct agt_http_client *http);
 
 /*
  * Any thread. On success *ret_request (may be NULL) is a reference.
  * Returns 0, -EAGAIN at max_live, -ESHUTDOWN while closing, -ENOMEM; then on_end is not called.
  */
-int agt_http_client_start(struct agt_http *http, const struct agt_http_spec *spec,
+int agt_http_client_start(struct agt_http_client *http, const struct agt_http_spec *spec,
                           struct agt_http_request **ret_request, struct cr_err *err);
 
 /* Any thread. Safe to repeat and after the end. */

@@ -40,7 +40,7 @@ static void list_remove(struct agt_http_list *list, struct agt_http_request *req
     list->count--;
 }
 
-static uint32_t add_live(struct agt_http *http, int32_t change)
+static uint32_t add_live(struct agt_http_client *http, int32_t change)
 {
     uint32_t live;
 
@@ -51,19 +51,20 @@ static uint32_t add_live(struct agt_http *http, int32_t change)
     return live;
 }
 
-void agt_http_note_sent(struct agt_http *http)
+void agt_http_note_sent(struct agt_http_client *http)
 {
     http->connecting--;
 }
 
-void agt_http_note_deadline(struct agt_http *http, int64_t deadline_ns)
+void agt_http_note_deadline(struct agt_http_client *http, int64_t deadline_ns)
 {
     if (deadline_ns < http->check_due_ns)
         http->check_due_ns = deadline_ns;
 }
 
 /* Takes the request out of the loop and tells its owner. Never inside a libcurl callback. */
-static void finish(struct agt_http *http, struct agt_http_request *request, enum agt_http_end end)
+static void finish(struct agt_http_client *http, struct agt_http_request *request,
+                   enum agt_http_end end)
 {
     struct agt_http_result result = {.end = end, .detail = request->detail};
 
@@ -92,7 +93,7 @@ static void finish(struct agt_http *http, struct agt_http_request *request, enum
     (void)add_live(http, -1);
 }
 
-static void take_mail(struct agt_http *http, const struct agt_http_mail *mail)
+static void take_mail(struct agt_http_client *http, const struct agt_http_mail *mail)
 {
     struct agt_http_request *request = mail->request;
 
@@ -112,7 +113,7 @@ static void take_mail(struct agt_http *http, const struct agt_http_mail *mail)
     }
 }
 
-static void take_mails(struct agt_http *http)
+static void take_mails(struct agt_http_client *http)
 {
     struct cr_mail *mail = cr_mailbox_take_all(http->mailbox);
 
@@ -126,7 +127,7 @@ static void take_mails(struct agt_http *http)
 
 int agt_http_loop_watch(CURL *easy, curl_socket_t fd, int what, void *user, void *socket_user)
 {
-    const struct agt_http *http = user;
+    const struct agt_http_client *http = user;
     struct epoll_event event = {.data.fd = fd};
 
     (void)easy;
@@ -149,21 +150,21 @@ int agt_http_loop_watch(CURL *easy, curl_socket_t fd, int what, void *user, void
 /* libcurl forbids calling it back from here. */
 int agt_http_loop_note_timer(CURLM *multi, long timeout_ms, void *user)
 {
-    struct agt_http *http = user;
+    struct agt_http_client *http = user;
 
     (void)multi;
     http->curl_due_ns = timeout_ms < 0 ? INT64_MAX : cr_clock_mono_ns() + timeout_ms * CR_NS_PER_MS;
     return 0;
 }
 
-static void act(struct agt_http *http, curl_socket_t fd, int mask)
+static void act(struct agt_http_client *http, curl_socket_t fd, int mask)
 {
     int running;
 
     (void)curl_multi_socket_action(http->multi, fd, mask, &running);
 }
 
-static void take_socket(struct agt_http *http, const struct epoll_event *event)
+static void take_socket(struct agt_http_client *http, const struct epoll_event *event)
 {
     int mask = 0;
 
@@ -176,7 +177,7 @@ static void take_socket(struct agt_http *http, const struct epoll_event *event)
     act(http, event->data.fd, mask);
 }
 
-static void reap(struct agt_http *http)
+static void reap(struct agt_http_client *http)
 {
     const CURLMsg *message;
     int left;
@@ -201,7 +202,8 @@ static enum agt_http_end late_end(const struct agt_http_request *request, int64_
 }
 
 /* Ends what is late and finds the next moment to look. */
-static void check_list(struct agt_http *http, const struct agt_http_list *list, int64_t now_ns)
+static void check_list(struct agt_http_client *http, const struct agt_http_list *list,
+                       int64_t now_ns)
 {
     struct agt_http_request *next;
 
@@ -216,7 +218,7 @@ static void check_list(struct agt_http *http, const struct agt_http_list *list, 
     }
 }
 
-static void check_deadlines(struct agt_http *http)
+static void check_deadlines(struct agt_http_client *http)
 {
     int64_t now_ns = cr_clock_mono_ns();
 
@@ -228,7 +230,7 @@ static void check_deadlines(struct agt_http *http)
     check_list(http, &http->running, now_ns);
 }
 
-static void hand_over(struct agt_http *http, struct agt_http_request *request)
+static void hand_over(struct agt_http_client *http, struct agt_http_request *request)
 {
     int r = agt_http_request_prepare(request, http->ca_file, http->proxy);
 
@@ -244,7 +246,7 @@ static void hand_over(struct agt_http *http, struct agt_http_request *request)
 }
 
 /* Returns true when more could start at once. */
-static bool admit(struct agt_http *http)
+static bool admit(struct agt_http_client *http)
 {
     int64_t now_ns = cr_clock_mono_ns();
     uint32_t started = 0;
@@ -263,7 +265,7 @@ static bool admit(struct agt_http *http)
     return false;
 }
 
-static void stop_all(struct agt_http *http)
+static void stop_all(struct agt_http_client *http)
 {
     while (http->waiting.first)
         finish(http, http->waiting.first, AGT_HTTP_CANCELLED);
@@ -271,7 +273,7 @@ static void stop_all(struct agt_http *http)
         finish(http, http->running.first, AGT_HTTP_CANCELLED);
 }
 
-static void arm_timer(const struct agt_http *http, bool is_now)
+static void arm_timer(const struct agt_http_client *http, bool is_now)
 {
     int64_t check_ns = http->check_due_ns;
     int64_t due_ns;
@@ -290,7 +292,7 @@ static void arm_timer(const struct agt_http *http, bool is_now)
 }
 
 /* One turn after the sockets: everything that time and mail have brought. */
-static void turn(struct agt_http *http)
+static void turn(struct agt_http_client *http)
 {
     bool has_more;
 
@@ -310,7 +312,7 @@ static void turn(struct agt_http *http)
 
 void *agt_http_loop_run(void *user)
 {
-    struct agt_http *http = user;
+    struct agt_http_client *http = user;
     struct epoll_event events[64];
     sigset_t pipe_signal;
 

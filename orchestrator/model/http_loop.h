@@ -12,7 +12,7 @@ struct agt_http_list {
     uint32_t count;
 };
 
-struct agt_http {
+struct agt_http_client {
     pthread_mutex_t lock; /* guards is_stopping and live */
     bool is_stopping;
     uint32_t live; /* started and not ended */
@@ -38,8 +38,9 @@ struct agt_http {
     int64_t checked_ns;
 };
 
-/* The body of the thread; returns when it was told to stop and nothing is live. */
-void *agt_http_loop_run(void *http);
+/* The body of the thread; `user` is the client. Returns when it was told to stop and nothing is
+ * live. */
+void *agt_http_loop_run(void *user);
 
 /* What libcurl calls to have sockets and its timer watched. */
 int agt_http_loop_watch(CURL *easy, curl_socket_t fd, int what, void *user, void *socket_user);

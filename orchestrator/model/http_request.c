@@ -9,7 +9,7 @@
 
 #include <sys/socket.h>
 
-static const size_t MAX_HEAD = 64u << 10;
+static const size_t MAX_HEAD = 64U << 10;
 static const uint64_t PROGRESS_BYTES = 1024; /* this much is progress, whatever it says */
 
 static void enter(struct agt_http_request *request, enum agt_http_phase phase, uint32_t timeout_ms)
@@ -21,6 +21,7 @@ static void enter(struct agt_http_request *request, enum agt_http_phase phase, u
 }
 
 /* The connection stands: this is the border between "surely not charged" and "in doubt". */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the type is libcurl's */
 static int on_connected(void *user, char *peer, char *local, int peer_port, int local_port)
 {
     struct agt_http_request *request = user;

@@ -34,8 +34,8 @@ struct agt_http_mail {
 
 struct agt_http_request {
     atomic_uint refs;
-    pthread_mutex_t lock;  /* guards `http` and is_cancelled */
-    struct agt_http *http; /* borrowed; NULL after the end */
+    pthread_mutex_t lock;         /* guards `http` and is_cancelled */
+    struct agt_http_client *http; /* borrowed; NULL after the end */
     bool is_cancelled;
     struct agt_http_mail start_mail;
     struct agt_http_mail cancel_mail;
@@ -58,8 +58,8 @@ struct agt_http_request {
 };
 
 /* The loop's answers to what a transfer does; both on the loop thread. */
-void agt_http_note_sent(struct agt_http *http);
-void agt_http_note_deadline(struct agt_http *http, int64_t deadline_ns);
+void agt_http_note_sent(struct agt_http_client *http);
+void agt_http_note_deadline(struct agt_http_client *http, int64_t deadline_ns);
 
 /* Makes the libcurl handle. Returns 0 or -ENOMEM. */
 int agt_http_request_prepare(struct agt_http_request *request, const char *ca_file,

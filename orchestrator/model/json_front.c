@@ -10,7 +10,7 @@
 
 #include <cjson/cJSON.h>
 
-static const size_t DEFAULT_MAX_SIZE = 8u << 20;
+static const size_t DEFAULT_MAX_SIZE = 8U << 20;
 static const uint32_t DEFAULT_MAX_DEPTH = 64;
 static const uint32_t DEFAULT_MAX_VALUES = 100000;
 
@@ -129,7 +129,7 @@ static int scan_escape(struct scan *scan)
         return cut(scan);
     if (scan->data[start + 1] == 'u')
         return scan_unicode_escape(scan);
-    if (!memchr("\"\\/bfnrt", scan->data[start + 1], 8))
+    if (scan->data[start + 1] == 0 || !strchr("\"\\/bfnrt", scan->data[start + 1]))
         return bad(scan, "unknown escape in a string");
     scan->at += 2;
     return emit(scan, scan->data + start, 2);
@@ -302,7 +302,7 @@ static uint32_t read_surrogate(const uint8_t *text, size_t size)
 {
     if (size < SURROGATE_SIZE || text[0] != 0xED || text[1] < 0xA0)
         return 0;
-    return 0xD000u | (text[1] & 0x3Fu) << 6 | (text[2] & 0x3Fu);
+    return 0xD000U | (text[1] & 0x3FU) << 6 | (text[2] & 0x3FU);
 }
 
 static int add_pair(struct cr_buf *buf, uint32_t high, uint32_t low)
