@@ -145,7 +145,10 @@ bool agt_gemini_error_read(const cJSON *object, struct agt_gemini_error *error)
     error->code = (int)(agt_gemini_u32(member, "code", 0) % 1000);
     agt_gemini_copy(member, "status", error->status, sizeof(error->status));
     agt_gemini_copy(member, "message", error->message, sizeof(error->message));
-    cJSON_ArrayForEach(detail, agt_gemini_array(member, "details")) read_detail(detail, error);
+    cJSON_ArrayForEach(detail, agt_gemini_array(member, "details"))
+    {
+        read_detail(detail, error);
+    }
     if (strstr(error->message, "limit: 0"))
         error->is_used_up = true;
     return true;
