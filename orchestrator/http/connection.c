@@ -123,6 +123,29 @@ void agt_connection_shut(struct agt_connection *connection)
     (void)shutdown(connection->fd, SHUT_RDWR);
 }
 
+/*
+ * libmicrohttpd takes an answer within its own callbacks only, and none comes
+ * when the client is silent. While a request is read nothing of ours was sent,
+ * so this is the first answer on the wire. Best effort.
+ */
+static void tell_timeout(const struct agt_connection *connection)
+{
+    static const char answer[] =
+        "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
+        "Content-Type: application/json\r\nX-Content-Type-Options: nosniff\r\n"
+        "Content-Length: 66\r\n\r\n"
+        "{\"detail\":\"the request took too long to come\",\"code\":\"CANCELLED\"}\n";
+
+    (void)send(connection->fd, answer, sizeof(answer) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void expire(struct agt_connection *connection)
+{
+    if (connection->exchange && agt_exchange_is_reading(connection->exchange))
+        tell_timeout(connection);
+    agt_connection_shut(connection);
+}
+
 void agt_connection_tick_all(struct agt_http *http, int64_t now_ns)
 {
     struct agt_connection *next;
@@ -130,7 +153,7 @@ void agt_connection_tick_all(struct agt_http *http, int64_t now_ns)
     for (struct agt_connection *connection = http->head; connection; connection = next) {
         next = connection->next;
         if (connection->deadline_ns <= now_ns)
-            agt_connection_shut(connection);
+            expire(connection);
         else if (connection->exchange)
             agt_exchange_tick(connection->exchange, now_ns);
     }

@@ -224,6 +224,13 @@ static enum MHD_Result settle(struct agt_exchange *exchange)
         return agt_answer_queue(exchange);
     if (exchange->has_stopped || (exchange->connection->has_left && exchange->route->is_costly))
         return MHD_NO;
+    /* The loop ends soon, and libmicrohttpd aborts when it is stopped with a suspended connection.
+     */
+    if (exchange->http->has_cancelled) {
+        stop(exchange);
+        fail_draining(exchange);
+        return agt_answer_queue(exchange);
+    }
     exchange->is_suspended = true;
     MHD_suspend_connection(exchange->mhd);
     return MHD_YES;
@@ -289,6 +296,11 @@ void agt_exchange_hang_up(struct agt_exchange *exchange)
         agt_connection_shut(exchange->connection);
         resume(exchange);
     }
+}
+
+bool agt_exchange_is_reading(const struct agt_exchange *exchange)
+{
+    return exchange->phase == AGT_EXCHANGE_NEW || exchange->phase == AGT_EXCHANGE_READING;
 }
 
 void agt_exchange_tick(struct agt_exchange *exchange, int64_t now_ns)

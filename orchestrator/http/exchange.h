@@ -94,6 +94,9 @@ void agt_exchange_end(struct agt_connection *connection);
 /* The client has left. */
 void agt_exchange_hang_up(struct agt_exchange *exchange);
 
+/* The request line was seen, the end of the request was not. */
+bool agt_exchange_is_reading(const struct agt_exchange *exchange);
+
 void agt_exchange_tick(struct agt_exchange *exchange, int64_t now_ns);
 
 /* A mail came out of the mailbox; drops its reference. */

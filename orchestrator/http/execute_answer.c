@@ -25,11 +25,12 @@ int agt_execute_answer_write(const struct agt_execute_answer *answer, struct cr_
 
     agt_json_begin(&json, buf);
     agt_json_open(&json, NULL, '{');
-    agt_json_message(&json, "result", &answer->result->base, true);
+    /* Output first, where a person who reads the one line looks. */
     write_stream(&json, "stdout", "stdout_base64", answer->stdout_data);
     write_stream(&json, "stderr", "stderr_base64", answer->stderr_data);
     if (answer->is_cut)
         agt_json_bool(&json, "is_cut", true);
+    agt_json_message(&json, "result", &answer->result->base, true);
     agt_json_close(&json, '}');
     return agt_json_end(&json);
 }

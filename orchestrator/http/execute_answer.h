@@ -15,7 +15,7 @@ struct agt_execute_answer {
 };
 
 /*
- * Appends {"result":{…},"stdout":"…","stderr":"…"}. A stream that is not UTF-8
+ * Appends {"stdout":"…","stderr":"…","result":{…}}. A stream that is not UTF-8
  * is shown with replacement characters and comes a second time, whole, as
  * "stdout_base64" or "stderr_base64". Returns 0, or as cr_buf_add().
  */

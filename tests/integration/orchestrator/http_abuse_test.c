@@ -159,13 +159,17 @@ static void slow_headers_are_closed_at_their_deadline(void **state)
 static void slow_bodies_are_closed_at_their_deadline(void **state)
 {
     CR_AUTO_CLOSE int fd = client_connect(fixture.port);
+    CR_AUTO_BUF struct cr_buf answer = {0};
     int64_t took_ms;
 
     (void)state;
+    cr_buf_init(&answer, 65536);
     client_send_str(fd, "POST /api/v1/generate HTTP/1.1\r\nHost: localhost\r\n" AUTHORIZATION
                         "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n");
     took_ms = drip(fd, "{\"task\":\"");
     assert_true(took_ms >= LIMIT_MS - 50 && took_ms < LIMIT_MS + SLACK_MS);
+    client_read_until(fd, &answer, "HTTP/1.1 408 ");
+    client_read_until(fd, &answer, "took too long");
     assert_serves();
 }
 
