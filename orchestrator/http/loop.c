@@ -2,6 +2,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/mailbox.h"
+#include "orchestrator/http/acceptor.h"
 #include "orchestrator/http/connection.h"
 #include "orchestrator/http/exchange.h"
 #include "orchestrator/http/private.h"
@@ -47,9 +48,7 @@ static void quiesce(struct agt_http *http)
     if (http->is_quiesced || !atomic_load(&http->must_quiesce))
         return;
     http->is_quiesced = true;
-    /* From here on the socket is ours again; closing it refuses who knocks. */
-    (void)MHD_quiesce_daemon(http->daemon);
-    cr_listen_close(&http->listen);
+    agt_acceptor_close(http);
 }
 
 static bool has_work(const struct agt_http *http)
@@ -91,7 +90,8 @@ static bool stopping_is_done(struct agt_http *http, int64_t now_ns)
 static int timeout_ms(struct agt_http *http)
 {
     MHD_UNSIGNED_LONG_LONG mhd_ms;
-    int wait_ms = http->head || atomic_load(&http->must_stop) ? TICK_MS : -1;
+    bool needs_tick = http->head || http->accept_again_ns != 0 || atomic_load(&http->must_stop);
+    int wait_ms = needs_tick ? TICK_MS : -1;
 
     if (MHD_get_timeout(http->daemon, &mhd_ms) == MHD_YES && (wait_ms < 0 || mhd_ms < TICK_MS))
         wait_ms = mhd_ms < TICK_MS ? (int)mhd_ms : TICK_MS;
@@ -112,6 +112,8 @@ static void wait_events(struct agt_http *http)
 
         if (source == &http->wake_fd)
             read_wake(http);
+        else if (source == &http->listen)
+            agt_acceptor_ready(http);
         else if (source != &http->daemon && source != &http->mailbox)
             agt_connection_hang_up(source);
     }
@@ -122,6 +124,7 @@ static void tick(struct agt_http *http, int64_t now_ns)
     if (now_ns < http->next_tick_ns)
         return;
     http->next_tick_ns = now_ns + TICK_MS * CR_NS_PER_MS;
+    agt_acceptor_tick(http, now_ns);
     agt_connection_tick_all(http, now_ns);
 }
 

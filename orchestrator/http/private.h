@@ -17,6 +17,8 @@ struct agt_connection;
 struct cr_mailbox;
 
 #define AGT_NEVER_NS INT64_MAX
+/* Connections beyond our own cap that are still told so; further ones are closed at once. */
+#define AGT_SURPLUS 64
 
 /*
  * The server, as its own files see it. Members without a note belong to the
@@ -48,6 +50,8 @@ struct agt_http {
     struct agt_connection *head; /* every open connection */
     size_t body_memory;          /* bytes of request bodies held now */
     int64_t next_tick_ns;
+    int64_t accept_again_ns; /* 0: accepting */
+    int64_t accept_log_ns;   /* no warning before */
 };
 
 /* The body of the loop thread; `user` is a struct agt_http *. */

@@ -25,8 +25,6 @@
 
 /* Header and request line; more is 431 or 414. Also the buffer of one connection. */
 #define CONNECTION_MEMORY ((size_t)16 * 1024)
-/* Connections beyond our own cap that still get an answer; behind them clients wait to connect. */
-#define SURPLUS_CONNECTIONS 64
 #define LOOP_STACK_SIZE ((size_t)512 * 1024)
 #define HOSTS_CAP 4096
 
@@ -95,13 +93,13 @@ static int start_daemon(struct agt_http *http, struct cr_err *err)
 {
     /* The logger is first, so that it sees what the other options have to say. */
     http->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-        agt_exchange_on_request, http, MHD_OPTION_EXTERNAL_LOGGER, log_mhd, NULL,
-        MHD_OPTION_LISTEN_SOCKET, http->listen.fd, MHD_OPTION_NOTIFY_CONNECTION,
-        agt_connection_notify, http, MHD_OPTION_URI_LOG_CALLBACK, agt_exchange_on_url, http,
-        MHD_OPTION_NOTIFY_COMPLETED, agt_exchange_on_completed, http,
+        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
+            MHD_USE_ERROR_LOG,
+        0, NULL, NULL, agt_exchange_on_request, http, MHD_OPTION_EXTERNAL_LOGGER, log_mhd, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, agt_connection_notify, http, MHD_OPTION_URI_LOG_CALLBACK,
+        agt_exchange_on_url, http, MHD_OPTION_NOTIFY_COMPLETED, agt_exchange_on_completed, http,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)(http->options.max_connections + SURPLUS_CONNECTIONS),
+        (unsigned)(http->options.max_connections + AGT_SURPLUS),
         /* Its clock starts again with each byte; ours do not. */
         MHD_OPTION_CONNECTION_TIMEOUT, 0U, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     if (!http->daemon)
@@ -139,6 +137,8 @@ static int open_loop(struct agt_http *http, struct cr_err *err)
     if (!info)
         return cr_err_set(err, ENOTSUP, "libmicrohttpd was built without epoll");
     r = watch(http, info->epoll_fd, &http->daemon, err);
+    if (r >= 0)
+        r = watch(http, http->listen.fd, &http->listen, err);
     if (r >= 0)
         r = watch(http, http->wake_fd, &http->wake_fd, err);
     if (r >= 0)

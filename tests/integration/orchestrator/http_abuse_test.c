@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #define LIMIT_MS 600
@@ -321,6 +322,55 @@ static void connections_beyond_the_cap_get_503(void **state)
     assert_serves();
 }
 
+/* Takes every fd that is left under a limit lowered to little more than what is open. */
+static size_t take_all_fds(int *fds, size_t max, struct rlimit *ret_before)
+{
+    struct rlimit low;
+    size_t count = 0;
+    int highest = dup(0);
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, ret_before), 0);
+    low = *ret_before;
+    low.rlim_cur = (rlim_t)highest + 8;
+    assert_int_equal(close(highest), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    for (; count < max; count++) {
+        fds[count] = dup(0);
+        if (fds[count] < 0)
+            break;
+    }
+    assert_true(count < max);
+    return count;
+}
+
+/* Who knocks while no fd is left is served once there is one, though nobody else has left. */
+static void a_lack_of_fds_passes(void **state)
+{
+    CR_AUTO_CLOSE int stream = client_connect(fixture.port);
+    CR_AUTO_CLOSE int late = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CR_AUTO_BUF struct cr_buf answer = {0};
+    struct pollfd ready = {.fd = late, .events = POLLIN};
+    struct rlimit before;
+    int fds[256];
+    size_t count;
+
+    (void)state;
+    cr_buf_init(&answer, 65536);
+    client_send_str(stream, "POST /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n" AUTHORIZATION
+                            "Content-Type: application/json\r\nContent-Length: 15\r\n\r\n"
+                            "{\"task\":\"hang\"}");
+    client_read_until(stream, &answer, "id: 1\n");
+    count = take_all_fds(fds, CR_ARRAY_SIZE(fds), &before);
+    client_connect_fd(late, fixture.port);
+    client_send_str(late, GET_LIVEZ);
+    assert_int_equal(poll(&ready, 1, 300), 0);
+    while (count > 0)
+        assert_int_equal(close(fds[--count]), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    cr_buf_clear(&answer);
+    client_read_until(late, &answer, "{\"status\":\"ok\"}");
+}
+
 static void hostile_bodies_are_refused(void **state)
 {
     static const char *const bodies[] = {
@@ -388,6 +438,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(endless_bodies_are_cut_off, start, stop),
         cmocka_unit_test_setup_teardown(bodies_beyond_the_memory_cap_are_refused, start, stop),
         cmocka_unit_test_setup_teardown(connections_beyond_the_cap_get_503, start, stop),
+        cmocka_unit_test_setup_teardown(a_lack_of_fds_passes, start, stop),
         cmocka_unit_test_setup_teardown(hostile_bodies_are_refused, start, stop),
         cmocka_unit_test_setup_teardown(random_bytes_harm_nothing, start, stop),
     };

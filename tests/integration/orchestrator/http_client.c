@@ -19,18 +19,24 @@
 #define DEADLINE_MS 5000
 #define REQUEST_MAX 65536
 
-int client_connect(uint16_t port)
+void client_connect_fd(int fd, uint16_t port)
 {
     const struct sockaddr_in address = {
         .sin_family = AF_INET,
         .sin_port = htons(port),
         .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
     };
+
+    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+        fail_msg("connect: errno %d", errno);
+}
+
+int client_connect(uint16_t port)
+{
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
-    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-        fail_msg("connect: errno %d", errno);
+    client_connect_fd(fd, port);
     return fd;
 }
 

@@ -11,6 +11,7 @@
  */
 
 int client_connect(uint16_t port);
+void client_connect_fd(int fd, uint16_t port); /* a socket made before */
 void client_send(int fd, const void *data, size_t size);
 void client_send_str(int fd, const char *text);
 
