@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#define GET "GET"
-#define POST "POST"
 #define ALLOW_GET "GET, HEAD, OPTIONS"
 #define ALLOW_POST "POST, OPTIONS"
 
@@ -15,23 +13,36 @@
 #define GENERATE_BODY_CAP ((size_t)1 << 20)
 #define EXECUTE_BODY_CAP ((size_t)4 << 20)
 
+#define PROBE .method = "GET", .allow = ALLOW_GET, .is_open = true, .is_probe = true
+#define RUN .method = "POST", .allow = ALLOW_POST, .is_costly = true
+
 static const struct agt_route routes[] = {
-    {AGT_ROUTE_INDEX, "/", GET, ALLOW_GET, "this list", 0, true, true, false},
-    {AGT_ROUTE_LIVEZ, "/livez", GET, ALLOW_GET, "the process is alive", 0, true, true, false},
-    {AGT_ROUTE_READYZ, "/readyz", GET, ALLOW_GET, "ready for work: 200 or 503", 0, true, true,
-     false},
-    {AGT_ROUTE_HEALTH, "/api/v1/health", GET, ALLOW_GET, "what is available", 0, true, true, false},
-    {AGT_ROUTE_RUNTIMES, "/api/v1/runtimes", GET, ALLOW_GET, "what /api/v1/execute can run", 0,
-     false, false, false},
-    {AGT_ROUTE_GENERATE, "/api/v1/generate", POST, ALLOW_POST,
-     "{\"task\",\"max_iterations\"}: plans, writes, runs and repairs code; answers at the end",
-     GENERATE_BODY_CAP, false, false, true},
-    {AGT_ROUTE_STREAM, "/api/v1/stream", POST, ALLOW_POST,
-     "the same as server-sent events; the last one is `result`", GENERATE_BODY_CAP, false, false,
-     true},
-    {AGT_ROUTE_EXECUTE, "/api/v1/execute", POST, ALLOW_POST,
-     "{\"runtime\",\"code\"}: runs a program in a sandbox; with Accept: text/event-stream live",
-     EXECUTE_BODY_CAP, false, false, true},
+    {.id = AGT_ROUTE_INDEX, .path = "/", PROBE, .help = "this list"},
+    {.id = AGT_ROUTE_LIVEZ, .path = "/livez", PROBE, .help = "the process is alive"},
+    {.id = AGT_ROUTE_READYZ, .path = "/readyz", PROBE, .help = "ready for work: 200 or 503"},
+    {.id = AGT_ROUTE_HEALTH, .path = "/api/v1/health", PROBE, .help = "what is available"},
+    {.id = AGT_ROUTE_RUNTIMES,
+     .path = "/api/v1/runtimes",
+     .method = "GET",
+     .allow = ALLOW_GET,
+     .help = "what /api/v1/execute can run"},
+    {.id = AGT_ROUTE_GENERATE,
+     .path = "/api/v1/generate",
+     RUN,
+     .body_cap = GENERATE_BODY_CAP,
+     .help = "{\"task\",\"max_iterations\"}: plans, writes, runs and repairs code; answers at the "
+             "end"},
+    {.id = AGT_ROUTE_STREAM,
+     .path = "/api/v1/stream",
+     RUN,
+     .body_cap = GENERATE_BODY_CAP,
+     .help = "the same as server-sent events; the last one is `result`"},
+    {.id = AGT_ROUTE_EXECUTE,
+     .path = "/api/v1/execute",
+     RUN,
+     .body_cap = EXECUTE_BODY_CAP,
+     .help = "{\"runtime\",\"code\"}: runs a program in a sandbox; with Accept: "
+             "text/event-stream live"},
 };
 
 _Static_assert(CR_ARRAY_SIZE(routes) == AGT_ROUTE_COUNT, "one row per route, in order");
@@ -54,7 +65,7 @@ bool agt_route_allows(const struct agt_route *route, const char *method)
 {
     if (strcmp(method, route->method) == 0 || strcmp(method, "OPTIONS") == 0)
         return true;
-    return strcmp(method, "HEAD") == 0 && strcmp(route->method, GET) == 0;
+    return strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0;
 }
 
 int agt_routes_write(struct cr_buf *buf)

@@ -21,15 +21,15 @@ enum agt_route_id {
 
 /* What is served, as data: checks, 404 and 405 answers all read this table. */
 struct agt_route {
-    enum agt_route_id id;
     const char *path;
     const char *method; /* "GET" (then HEAD too) or "POST" */
     const char *allow;  /* for Allow */
     const char *help;   /* one line for GET / */
     size_t body_cap;    /* bytes; 0: takes no body */
-    bool is_open;       /* asks for no token: probes */
-    bool is_probe;      /* answered while draining too */
-    bool is_costly;     /* a client that leaves cancels it, half-closed counts as left */
+    enum agt_route_id id;
+    bool is_open;   /* asks for no token: probes */
+    bool is_probe;  /* answered while draining too */
+    bool is_costly; /* a client that leaves cancels it, half-closed counts as left */
 };
 
 /* `path` is the raw path, without a query, not terminated. NULL when nothing is there. */
