@@ -31,6 +31,21 @@ static uint64_t since(uint64_t end, uint64_t start)
     return end > start ? end - start : 0;
 }
 
+/*
+ * v1 counts user and system time by ticks and the total exactly: the parts are
+ * scaled to the total, as the kernel does for times(2).
+ */
+static void split_cpu(struct sbx_cgroup_usage *usage)
+{
+    uint64_t sum = usage->cpu_user_us + usage->cpu_system_us;
+
+    if (sum == 0)
+        return;
+    usage->cpu_user_us =
+        (uint64_t)((double)usage->cpu_total_us * ((double)usage->cpu_user_us / (double)sum));
+    usage->cpu_system_us = usage->cpu_total_us - usage->cpu_user_us;
+}
+
 static void measure(struct sbx_run *run)
 {
     struct sbx_cgroup_usage *usage = &run->facts.usage;
@@ -45,6 +60,7 @@ static void measure(struct sbx_run *run)
     usage->cpu_user_us = since(usage->cpu_user_us, run->baseline.cpu_user_us);
     usage->cpu_system_us = since(usage->cpu_system_us, run->baseline.cpu_system_us);
     usage->cpu_throttled_us = since(usage->cpu_throttled_us, run->baseline.cpu_throttled_us);
+    split_cpu(usage);
     if (sbx_workspace_usage(run->workspace_fd, &run->facts.workspace_bytes,
                             &run->facts.workspace_inodes, &run->facts.is_workspace_full) < 0)
         cr_log_warn("cannot read the size of a workspace run=%" PRIu64, run->id);

@@ -85,6 +85,17 @@ static void take_priority(void)
         cr_log_debug("cannot raise our own priority, going on");
 }
 
+/* A run holds about a dozen fds and a group made ahead four: the soft limit may be too low. */
+static void raise_open_files(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return;
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files); /* up to the hard limit always works */
+}
+
 static void set_maxima(const struct sbx_native_settings *settings, struct sbx_limits *maximum)
 {
     struct rlimit files;
@@ -219,6 +230,7 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
     if (r < 0)
         return r;
     take_priority();
+    raise_open_files();
     set_maxima(settings, &native->maximum);
     r = prepare(settings, native, err);
     if (r == 0)

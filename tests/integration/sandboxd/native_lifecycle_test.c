@@ -21,6 +21,7 @@
 
 #define SOAK_RUNS 200
 #define GONE_MS 1000
+#define SLOTS_MANY 16
 
 /* Entries of the folder `path` whose name begins with `prefix`; 0 when there is no such folder. */
 static int count_entries(const char *path, const char *prefix)
@@ -173,6 +174,29 @@ static void many_runs_leave_nothing_behind(void **state)
     assert_int_equal(count_mounts(client.pid), mounts);
     native_client_stop(&client);
     assert_int_equal(count_groups(client.pid), 0);
+}
+
+static void all_slots_work_at_one_time(void **state)
+{
+    struct native_client client;
+    struct native_run runs[SLOTS_MANY];
+
+    (void)state;
+    native_client_start(&client, (const char *const[]){"--slots=16", NULL});
+    assert_int_equal(client.hello.slots, SLOTS_MANY);
+    for (size_t i = 0; i < SLOTS_MANY; i++)
+        native_client_send(
+            &client, &runs[i],
+            &(struct native_spec){
+                .shell = "id -u; cat f", .file_name = "f", .file_text = "own\n", .collect = "f"});
+    native_client_wait(&client, runs, SLOTS_MANY);
+    for (size_t i = 0; i < SLOTS_MANY; i++) {
+        assert_int_equal(runs[i].result.verdict, SBX_VERDICT_OK);
+        assert_string_equal(cr_buf_str(&runs[i].out[0]), "1000\nown\n");
+        assert_int_equal(runs[i].out[2].size, sizeof(struct sbx_collect_header) + 4);
+        native_run_done(&runs[i]);
+    }
+    native_client_stop(&client);
 }
 
 static void start_some(const struct native_client *client, struct native_run runs[2])
@@ -380,6 +404,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_runs_leave_nothing_behind),
+        cmocka_unit_test(all_slots_work_at_one_time),
         cmocka_unit_test(the_end_of_the_front_ends_everything),
         cmocka_unit_test(the_end_of_the_supervisor_ends_everything),
         cmocka_unit_test(an_illegal_message_ends_everything),
