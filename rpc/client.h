@@ -67,8 +67,10 @@ void rpc_message_free(ProtobufCMessage *message); /* NULL is allowed */
 /* ---- asynchronous, for services ---- */
 
 struct rpc_client_handlers {
-    /* NULL: messages are dropped. A message, valid until the return. Return true to ask for the next at once; false to pause
-     * (rpc_client_resume). */
+    /*
+     * A message, valid until the return. Return true to ask for the next at
+     * once; false to pause (rpc_client_resume). NULL: messages are dropped.
+     */
     bool (*on_message)(void *user, const ProtobufCMessage *message);
     /* The end, exactly once, always on the loop thread, after the last on_message. `status` is
      * valid until the return. */

@@ -10,7 +10,6 @@
 #include "rpc/status.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Who gives the reasons their meaning (google/rpc/error_details.proto, ErrorInfo.domain). */
@@ -25,33 +24,37 @@
  */
 #define VIOLATION_BYTES_MAX 2048
 
+/* The texts of all details and what protobuf adds to them. */
+#define VALUE_BYTES_MAX (VIOLATION_BYTES_MAX + 1024)
+
 #define PARSE_CAP_BYTES 262144
 
-/* google.rpc.Status under construction; `anys` own their values. */
+/* google.rpc.Status under construction. */
 struct details {
     Google__Protobuf__Any anys[DETAILS_MAX];
     Google__Protobuf__Any *list[DETAILS_MAX];
     size_t count;
+    uint8_t values[VALUE_BYTES_MAX]; /* of the anys, one behind the other */
+    size_t used;
 };
 
-static int add_detail(struct details *details, const char *type_url,
-                      const ProtobufCMessage *message)
+static void add_detail(struct details *details, const char *type_url,
+                       const ProtobufCMessage *message)
 {
     Google__Protobuf__Any *any = &details->anys[details->count];
     size_t size = protobuf_c_message_get_packed_size(message);
-    uint8_t *data = malloc(size + 1);
 
-    if (!data)
-        return -ENOMEM;
+    if (size > sizeof(details->values) - details->used)
+        return; /* the fields of a status cannot add up to this */
     google__protobuf__any__init(any);
     any->type_url = cr_unconst(type_url); /* packing only reads it */
-    any->value.data = data;
-    any->value.len = protobuf_c_message_pack(message, data);
+    any->value.data = details->values + details->used;
+    any->value.len = protobuf_c_message_pack(message, any->value.data);
+    details->used += size;
     details->list[details->count++] = any;
-    return 0;
 }
 
-static int add_bad_request(struct details *details, const struct rpc_status *status)
+static void add_bad_request(struct details *details, const struct rpc_status *status)
 {
     Google__Rpc__BadRequest__FieldViolation violations[RPC_VIOLATIONS_MAX];
     Google__Rpc__BadRequest__FieldViolation *list[RPC_VIOLATIONS_MAX];
@@ -72,10 +75,10 @@ static int add_bad_request(struct details *details, const struct rpc_status *sta
         request.n_field_violations++;
     }
     request.field_violations = list;
-    return add_detail(details, TYPE_PREFIX "google.rpc.BadRequest", &request.base);
+    add_detail(details, TYPE_PREFIX "google.rpc.BadRequest", &request.base);
 }
 
-static int add_retry_info(struct details *details, const struct rpc_status *status)
+static void add_retry_info(struct details *details, const struct rpc_status *status)
 {
     Google__Rpc__RetryInfo__Delay delay = GOOGLE__RPC__RETRY_INFO__DELAY__INIT;
     Google__Rpc__RetryInfo info = GOOGLE__RPC__RETRY_INFO__INIT;
@@ -83,29 +86,26 @@ static int add_retry_info(struct details *details, const struct rpc_status *stat
     delay.seconds = status->retry_after_ms / 1000;
     delay.nanos = status->retry_after_ms % 1000 * 1000000;
     info.retry_delay = &delay;
-    return add_detail(details, TYPE_PREFIX "google.rpc.RetryInfo", &info.base);
+    add_detail(details, TYPE_PREFIX "google.rpc.RetryInfo", &info.base);
 }
 
-static int add_error_info(struct details *details, const struct rpc_status *status)
+static void add_error_info(struct details *details, const struct rpc_status *status)
 {
     Google__Rpc__ErrorInfo info = GOOGLE__RPC__ERROR_INFO__INIT;
 
     info.reason = cr_unconst(status->reason);
     info.domain = cr_unconst(REASON_DOMAIN);
-    return add_detail(details, TYPE_PREFIX "google.rpc.ErrorInfo", &info.base);
+    add_detail(details, TYPE_PREFIX "google.rpc.ErrorInfo", &info.base);
 }
 
-static int add_all(struct details *details, const struct rpc_status *status)
+static void add_all(struct details *details, const struct rpc_status *status)
 {
-    int r = 0;
-
     if (status->violation_count > 0)
-        r = add_bad_request(details, status);
-    if (r == 0 && status->retry_after_ms > 0)
-        r = add_retry_info(details, status);
-    if (r == 0 && status->reason[0])
-        r = add_error_info(details, status);
-    return r;
+        add_bad_request(details, status);
+    if (status->retry_after_ms > 0)
+        add_retry_info(details, status);
+    if (status->reason[0])
+        add_error_info(details, status);
 }
 
 static int pack_status(struct details *details, const struct rpc_status *status, uint8_t **ret_data,
@@ -129,17 +129,13 @@ static int pack_status(struct details *details, const struct rpc_status *status,
 int rpc_details_pack(const struct rpc_status *status, uint8_t **ret_data, size_t *ret_size)
 {
     struct details details = {.count = 0};
-    int r = add_all(&details, status);
 
-    if (r == 0 && details.count > 0) {
-        r = pack_status(&details, status, ret_data, ret_size);
-    } else if (r == 0) {
-        *ret_data = NULL;
-        *ret_size = 0;
-    }
-    for (size_t i = 0; i < details.count; i++)
-        free(details.anys[i].value.data);
-    return r;
+    add_all(&details, status);
+    if (details.count > 0)
+        return pack_status(&details, status, ret_data, ret_size);
+    *ret_data = NULL;
+    *ret_size = 0;
+    return 0;
 }
 
 /* Texts of a foreign server may be longer than our fields. */

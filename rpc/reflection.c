@@ -80,8 +80,19 @@ struct rpc_reflection *rpc_reflection_free(struct rpc_reflection *reflection)
     return NULL;
 }
 
-static void answer_services(struct rpc_call *call, reflection_response *response)
+/* Every answer repeats its request. */
+static reflection_response begin_response(reflection_request *request)
 {
+    reflection_response response = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__INIT;
+
+    response.valid_host = request->host;
+    response.original_request = request;
+    return response;
+}
+
+static void answer_services(struct rpc_call *call, reflection_request *request)
+{
+    reflection_response response = begin_response(request);
     const struct rpc_reflection *reflection = call->server->reflection;
     Grpc__Reflection__V1__ListServiceResponse answer =
         GRPC__REFLECTION__V1__LIST_SERVICE_RESPONSE__INIT;
@@ -95,35 +106,37 @@ static void answer_services(struct rpc_call *call, reflection_response *response
     }
     answer.n_service = reflection->service_count;
     answer.service = list;
-    response->message_response_case = RESPONSE(LIST_SERVICES_RESPONSE);
-    response->list_services_response = &answer;
-    (void)rpc_call_send(call, &response->base);
+    response.message_response_case = RESPONSE(LIST_SERVICES_RESPONSE);
+    response.list_services_response = &answer;
+    (void)rpc_call_send(call, &response.base);
 }
 
-static void answer_error(struct rpc_call *call, reflection_response *response, enum rpc_code code,
+static void answer_error(struct rpc_call *call, reflection_request *request, enum rpc_code code,
                          const char *what)
 {
+    reflection_response response = begin_response(request);
     Grpc__Reflection__V1__ErrorResponse error = GRPC__REFLECTION__V1__ERROR_RESPONSE__INIT;
     char text[256];
 
     (void)snprintf(text, sizeof(text), "%s", what);
     error.error_code = (int32_t)code;
     error.error_message = text;
-    response->message_response_case = RESPONSE(ERROR_RESPONSE);
-    response->error_response = &error;
-    (void)rpc_call_send(call, &response->base);
+    response.message_response_case = RESPONSE(ERROR_RESPONSE);
+    response.error_response = &error;
+    (void)rpc_call_send(call, &response.base);
 }
 
-static void answer_file(struct rpc_call *call, reflection_response *response, int file,
+static void answer_file(struct rpc_call *call, reflection_request *request, int file,
                         const char *missing)
 {
+    reflection_response response = begin_response(request);
     Grpc__Reflection__V1__FileDescriptorResponse answer =
         GRPC__REFLECTION__V1__FILE_DESCRIPTOR_RESPONSE__INIT;
     struct rpc_descriptors_file files[RPC_DESCRIPTORS_FILES_MAX];
     ProtobufCBinaryData list[RPC_DESCRIPTORS_FILES_MAX];
 
     if (file < 0) {
-        answer_error(call, response, RPC_NOT_FOUND, missing);
+        answer_error(call, request, RPC_NOT_FOUND, missing);
         return;
     }
     answer.n_file_descriptor_proto =
@@ -133,58 +146,56 @@ static void answer_file(struct rpc_call *call, reflection_response *response, in
         list[i].len = files[i].size;
     }
     answer.file_descriptor_proto = list;
-    response->message_response_case = RESPONSE(FILE_DESCRIPTOR_RESPONSE);
-    response->file_descriptor_response = &answer;
-    (void)rpc_call_send(call, &response->base);
+    response.message_response_case = RESPONSE(FILE_DESCRIPTOR_RESPONSE);
+    response.file_descriptor_response = &answer;
+    (void)rpc_call_send(call, &response.base);
 }
 
 /* proto3 has no extensions, so every message has none. */
-static void answer_extensions(struct rpc_call *call, reflection_response *response, char *type)
+static void answer_extensions(struct rpc_call *call, reflection_request *request, char *type)
 {
+    reflection_response response = begin_response(request);
     Grpc__Reflection__V1__ExtensionNumberResponse answer =
         GRPC__REFLECTION__V1__EXTENSION_NUMBER_RESPONSE__INIT;
 
     if (rpc_descriptors_find_message(call->server->reflection->descriptors, type) < 0) {
-        answer_error(call, response, RPC_NOT_FOUND, "no such message type");
+        answer_error(call, request, RPC_NOT_FOUND, "no such message type");
         return;
     }
     answer.base_type_name = type;
-    response->message_response_case = RESPONSE(ALL_EXTENSION_NUMBERS_RESPONSE);
-    response->all_extension_numbers_response = &answer;
-    (void)rpc_call_send(call, &response->base);
+    response.message_response_case = RESPONSE(ALL_EXTENSION_NUMBERS_RESPONSE);
+    response.all_extension_numbers_response = &answer;
+    (void)rpc_call_send(call, &response.base);
 }
 
 static void on_message(struct rpc_call *call, const ProtobufCMessage *message)
 {
     const struct rpc_descriptors *descriptors = call->server->reflection->descriptors;
-    /* The answer repeats the request; packing only reads it. */
+    /* The answer repeats it; packing only reads it. */
     reflection_request *request = cr_unconst(message);
-    reflection_response response = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__INIT;
 
-    response.valid_host = request->host;
-    response.original_request = request;
     switch (request->message_request_case) {
     case REQUEST(LIST_SERVICES):
-        answer_services(call, &response);
+        answer_services(call, request);
         break;
     case REQUEST(FILE_BY_FILENAME):
-        answer_file(call, &response,
+        answer_file(call, request,
                     rpc_descriptors_find_file(descriptors, request->file_by_filename),
                     "no such file");
         break;
     case REQUEST(FILE_CONTAINING_SYMBOL):
-        answer_file(call, &response,
+        answer_file(call, request,
                     rpc_descriptors_find_symbol(descriptors, request->file_containing_symbol),
                     "no such symbol");
         break;
     case REQUEST(FILE_CONTAINING_EXTENSION):
-        answer_error(call, &response, RPC_NOT_FOUND, "no such extension: proto3 has none");
+        answer_error(call, request, RPC_NOT_FOUND, "no such extension: proto3 has none");
         break;
     case REQUEST(ALL_EXTENSION_NUMBERS_OF_TYPE):
-        answer_extensions(call, &response, request->all_extension_numbers_of_type);
+        answer_extensions(call, request, request->all_extension_numbers_of_type);
         break;
     default:
-        answer_error(call, &response, RPC_INVALID_ARGUMENT, "message_request: is not set");
+        answer_error(call, request, RPC_INVALID_ARGUMENT, "message_request: is not set");
         break;
     }
 }

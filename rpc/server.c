@@ -136,7 +136,7 @@ static int build_routes(struct rpc_server *server, const struct rpc_method *cons
 
     for (size_t i = 0; i < table_count; i++)
         total += count_rows(tables[i]);
-    server->routes = calloc(total, sizeof(*server->routes));
+    server->routes = calloc(total + 1, sizeof(*server->routes));
     if (!server->routes)
         return cr_err_set(err, ENOMEM, "out of memory for the methods");
     for (size_t i = 0; i < table_count; i++)

@@ -148,7 +148,7 @@ static void every_allocation_may_fail(void **state)
         assert_true(r == 0 || r == -ENOMEM || r == -EINVAL);
     } while (test_stop_alloc());
     assert_int_equal(r, 0);
-    assert_true(n > 4);
+    assert_true(n > 3);
 }
 
 int main(void)
