@@ -328,7 +328,7 @@ static int parse_tcp(const char *text, union tcp_address *ret_address, socklen_t
 {
     union tcp_address address = {0};
     char host[64];
-    uint16_t port;
+    uint16_t port = 0;
     int r = split(text, host, &port, err);
 
     if (r < 0)
@@ -373,8 +373,8 @@ static int open_tcp(const char *text, struct cr_listen *ret_listen, struct cr_er
 {
     CR_AUTO_CLOSE int fd = -1;
     const int on = 1;
-    union tcp_address address;
-    socklen_t size;
+    union tcp_address address = {0};
+    socklen_t size = 0;
     int r = parse_tcp(text, &address, &size, err);
 
     if (r < 0)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #define FIRST_CHUNK_BYTES 4096U
-#define CHUNK_BYTES_MAX (256U * 1024U)
+#define CHUNK_BYTES_MAX ((size_t)256 * 1024)
 
 /* One piece of memory; the first is small, so that a small call costs little. */
 struct chunk {

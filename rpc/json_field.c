@@ -16,7 +16,9 @@ static bool is_lower(char character)
 
 static char to_upper(char character)
 {
-    return is_lower(character) ? (char)(character - 'a' + 'A') : character;
+    if (is_lower(character))
+        return (char)(character - 'a' + 'A');
+    return character;
 }
 
 void rpc_json_camel(const char *name, char *out, size_t room)
@@ -29,7 +31,10 @@ void rpc_json_camel(const char *name, char *out, size_t room)
             is_word_start = true;
             continue;
         }
-        out[used++] = is_word_start ? to_upper(*name) : *name;
+        out[used] = *name;
+        if (is_word_start)
+            out[used] = to_upper(*name);
+        used++;
         is_word_start = false;
     }
     out[used] = '\0';

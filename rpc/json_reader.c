@@ -150,7 +150,7 @@ static int read_uint64(struct rpc_json_reader *reader, uint64_t high, uint64_t *
 
 static int read_int32(struct rpc_json_reader *reader, int32_t *ret_value)
 {
-    int64_t value;
+    int64_t value = 0;
     int r = read_int64(reader, INT32_MIN, INT32_MAX, &value);
 
     if (r == 0)
@@ -160,7 +160,7 @@ static int read_int32(struct rpc_json_reader *reader, int32_t *ret_value)
 
 static int read_uint32(struct rpc_json_reader *reader, uint32_t *ret_value)
 {
-    uint64_t value;
+    uint64_t value = 0;
     int r = read_uint64(reader, UINT32_MAX, &value);
 
     if (r == 0)
@@ -180,7 +180,7 @@ static int read_double(struct rpc_json_reader *reader, double *ret_value)
 
 static int read_float(struct rpc_json_reader *reader, float *ret_value)
 {
-    double value;
+    double value = 0;
     int r = read_double(reader, &value);
 
     if (r < 0)

@@ -116,32 +116,31 @@ int rpc_listener_add(struct rpc_listener *listener, const char *address, struct 
     return r;
 }
 
-/* sin_port and sin6_port lie at the same place. */
-static uint16_t port_of(const struct sockaddr_storage *name)
-{
-    return ntohs(((const struct sockaddr_in *)name)->sin_port);
-}
+union socket_name {
+    struct sockaddr any;
+    struct sockaddr_in v4; /* sin_port and sin6_port lie at the same place */
+    struct sockaddr_storage storage;
+};
 
 int rpc_listener_take_fd(struct rpc_listener *listener, int fd, struct cr_err *err)
 {
     struct cr_listen listen = CR_LISTEN_INIT;
-    struct sockaddr_storage name = {0};
+    union socket_name name = {0};
     socklen_t size = sizeof(name);
     int is_listening = 0;
     socklen_t option_size = sizeof(is_listening);
     int flags = fcntl(fd, F_GETFL);
 
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
-        fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ||
-        getsockname(fd, (struct sockaddr *)&name, &size) < 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 || getsockname(fd, &name.any, &size) < 0 ||
         getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &option_size) < 0)
         return cr_err_sys(err, errno, "take fd %d as a listening socket", fd);
     if (!is_listening)
         return cr_err_set(err, EINVAL, "fd %d is not a listening socket", fd);
     listen.fd = fd;
-    if (name.ss_family != AF_UNIX)
-        listen.port = port_of(&name);
-    return add_address(listener, &listen, name.ss_family == AF_UNIX, err);
+    if (name.any.sa_family != AF_UNIX)
+        listen.port = ntohs(name.v4.sin_port);
+    return add_address(listener, &listen, name.any.sa_family == AF_UNIX, err);
 }
 
 uint16_t rpc_listener_port(const struct rpc_listener *listener, size_t index)

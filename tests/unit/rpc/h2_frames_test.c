@@ -421,7 +421,7 @@ static void h2_frames_count_from_the_first_byte(void **state)
 
     (void)state;
     for (int64_t i = 0; i < 9; i++)
-        assert_int_equal(rpc_h2_feed_client(h2, "\0\0\11\1\0\0\0\0\1" + i, 1, i * CR_NS_PER_S),
+        assert_int_equal(rpc_h2_feed_client(h2, &"\0\0\11\1\0\0\0\0\1"[i], 1, i * CR_NS_PER_S),
                          RPC_H2_OK);
     assert_int_equal(rpc_h2_deadline_ns(h2), 3 * CR_NS_PER_S);
 
