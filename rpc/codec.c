@@ -23,7 +23,8 @@ struct rpc_arena {
     struct chunk *chunks; /* newest first; only the newest has room */
     size_t cap;
     size_t taken; /* bytes of all chunks, headers included */
-    bool is_full; /* an allocation was refused */
+    bool is_full; /* an allocation would have passed the cap */
+    bool is_out;  /* malloc had no more */
     ProtobufCAllocator allocator;
 };
 
@@ -33,8 +34,10 @@ static struct chunk *add_chunk(struct rpc_arena *arena, size_t need)
     size_t left = arena->cap - arena->taken;
     struct chunk *chunk;
 
-    if (left < sizeof(*chunk) || need > left - sizeof(*chunk))
+    if (left < sizeof(*chunk) || need > left - sizeof(*chunk)) {
+        arena->is_full = true;
         return NULL;
+    }
     if (size > CHUNK_BYTES_MAX)
         size = CHUNK_BYTES_MAX;
     if (size < need)
@@ -42,8 +45,10 @@ static struct chunk *add_chunk(struct rpc_arena *arena, size_t need)
     if (size > left - sizeof(*chunk))
         size = left - sizeof(*chunk);
     chunk = malloc(sizeof(*chunk) + size);
-    if (!chunk)
+    if (!chunk) {
+        arena->is_out = true;
         return NULL;
+    }
     *chunk = (struct chunk){.next = arena->chunks, .size = size};
     arena->chunks = chunk;
     arena->taken += sizeof(*chunk) + size;
@@ -64,10 +69,8 @@ static void *arena_alloc(void *user, size_t size)
     size = (size + align - 1) / align * align;
     if (!chunk || chunk->size - chunk->used < size)
         chunk = add_chunk(arena, size);
-    if (!chunk) {
-        arena->is_full = true;
+    if (!chunk)
         return NULL;
-    }
     memory = chunk->data + chunk->used;
     chunk->used += size;
     return memory;
@@ -122,6 +125,8 @@ ProtobufCMessage *rpc_unpack(struct rpc_arena *arena, const ProtobufCMessageDesc
                        "the message needs more than %zu bytes of memory when unpacked; send fewer "
                        "or smaller items",
                        arena->cap);
+    else if (arena->is_out)
+        rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED, "out of memory");
     else
         rpc_status_set(ret_status, RPC_INVALID_ARGUMENT, "the message cannot be read as %s",
                        descriptor->name);

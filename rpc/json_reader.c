@@ -69,18 +69,20 @@ int rpc_json_fail_kind(struct rpc_json_reader *reader, const char *allowed)
 
 void *rpc_json_allocate(struct rpc_json_reader *reader, size_t size)
 {
-    void *memory = NULL;
+    bool is_within = size <= MEMORY_MAX - reader->allocated;
+    void *memory = is_within ? malloc(size ? size : 1) : NULL;
 
-    if (size <= MEMORY_MAX - reader->allocated)
-        memory = malloc(size ? size : 1);
     if (memory) {
         reader->allocated += size;
         return memory;
     }
     *reader->status = (struct rpc_status)RPC_STATUS_INIT;
-    rpc_status_set(reader->status, RPC_RESOURCE_EXHAUSTED,
-                   "the request needs more than %zu bytes of memory; send fewer or smaller items",
-                   MEMORY_MAX);
+    if (is_within)
+        rpc_status_set(reader->status, RPC_RESOURCE_EXHAUSTED, "out of memory");
+    else
+        rpc_status_set(reader->status, RPC_RESOURCE_EXHAUSTED,
+                       "the text needs more than %zu bytes of memory; send fewer or smaller items",
+                       MEMORY_MAX);
     return NULL;
 }
 

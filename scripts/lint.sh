@@ -28,7 +28,8 @@ cppcheck -q --enable=warning,style,performance,portability --inline-suppr --erro
     --suppress=variableScope --suppress=missingIncludeSystem --suppress=unusedStructMember \
     -D_GNU_SOURCE -I. -Ibuild-clang/generated "${ours[@]}"
 echo "clang-tidy"
-printf '%s\n' "${ours[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy -p build-clang --quiet 2>/dev/null
+# One file per process: clang-tidy 14 reports a va_list as uninitialised in the second file and later.
+printf '%s\n' "${ours[@]}" | xargs -P "$(nproc)" -n 1 clang-tidy -p build-clang --quiet 2>/dev/null
 echo "ten most complex functions, and the longest files (a look, no gate)"
 pmccabe "${ours[@]}" | sort -nr | head -n 10
 wc -l "${ours[@]}" | sort -nr | sed -n '2,11p'
