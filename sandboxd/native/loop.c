@@ -6,6 +6,7 @@
 #include "sandboxd/native/native.h"
 #include "sandboxd/runtimes/table.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +14,8 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #define EVENTS_PER_ROUND 64
 #define MESSAGES_PER_ROUND 32 /* the front's, so that it cannot starve the clocks */
@@ -95,6 +98,27 @@ static int check_run(const struct sbx_native *native, const struct sbx_msg_run *
     return 0;
 }
 
+/*
+ * A payload that nobody can change any more, and streams. A folder or a file
+ * of the host handed in as "stdin" would be a door out of the box.
+ */
+static bool are_fds_legal(const int fds[SBX_RUN_FDS])
+{
+    const int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
+    int found = fcntl(fds[0], F_GET_SEALS);
+
+    if (found < 0 || (found & seals) != seals)
+        return false;
+    for (int i = 1; i < SBX_RUN_FDS; i++) {
+        struct stat stat;
+
+        if (fstat(fds[i], &stat) < 0 || !(S_ISFIFO(stat.st_mode) || S_ISSOCK(stat.st_mode) ||
+                                          (S_ISCHR(stat.st_mode) && stat.st_rdev == makedev(1, 3))))
+            return false;
+    }
+    return true;
+}
+
 static void refuse(struct sbx_native *native, uint64_t id, int error)
 {
     union sbx_msg msg;
@@ -114,6 +138,11 @@ static int on_run(struct sbx_native *native, const struct sbx_msg_run *msg, int 
 
     if (find_run(native, msg->header.run)) {
         cr_log_error("the front used the number of a live run again run=%" PRIu64, msg->header.run);
+        return -EPROTO;
+    }
+    if (!are_fds_legal(fds)) {
+        cr_log_error("a run came with fds that are no payload and streams run=%" PRIu64,
+                     msg->header.run);
         return -EPROTO;
     }
     if (error != 0) {

@@ -27,7 +27,8 @@ struct cr_err;
 /*
  * The fds of RUN: payload, stdin read end, stdout write end, stderr write end,
  * collect write end. A collect fd that is neither pipe nor socket (/dev/null)
- * says that nothing is to be collected, which saves a process.
+ * says that nothing is to be collected, which saves a process. The payload is
+ * sealed; the others are pipes, sockets or /dev/null: anything else is illegal.
  */
 #define SBX_RUN_FDS 5
 

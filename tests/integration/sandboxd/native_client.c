@@ -361,13 +361,18 @@ static bool is_zombie(int proc_fd, const char *pid)
     return end && end[1] == ' ' && end[2] == 'Z';
 }
 
+static const struct dirent *next_entry(DIR *dir)
+{
+    return readdir(dir); // NOLINT(concurrency-mt-unsafe): this process has one thread
+}
+
 int native_client_count_processes(const struct native_client *client)
 {
     DIR *dir = opendir("/proc");
     int count = 0;
 
     assert_non_null(dir);
-    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+    for (const struct dirent *entry = next_entry(dir); entry; entry = next_entry(dir)) {
         struct stat stat;
 
         if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' &&

@@ -27,8 +27,8 @@ struct native_client {
 /* One run from the front's side. */
 struct native_run {
     uint64_t id;
-    int out_fds[3]; /* read ends: stdout, stderr, collect; -1 at their end */
     struct cr_buf out[3];
+    int out_fds[3]; /* read ends: stdout, stderr, collect; -1 at their end */
     bool has_started;
     bool has_exited;
     bool is_drained;

@@ -5,10 +5,12 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "sandboxd/native/cgroup.h"
+#include "sandboxd/runtimes/table.h"
 #include "tests/harness/test.h"
 #include "tests/integration/sandboxd/native_client.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,12 +18,18 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #define SOAK_RUNS 200
 #define GONE_MS 1000
 #define SLOTS_MANY 16
+
+static const struct dirent *next_entry(DIR *dir)
+{
+    return readdir(dir); // NOLINT(concurrency-mt-unsafe): this process has one thread
+}
 
 /* Entries of the folder `path` whose name begins with `prefix`; 0 when there is no such folder. */
 static int count_entries(const char *path, const char *prefix)
@@ -31,7 +39,7 @@ static int count_entries(const char *path, const char *prefix)
 
     if (!dir)
         return 0;
-    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
+    for (const struct dirent *entry = next_entry(dir); entry; entry = next_entry(dir))
         count += entry->d_name[0] != '.' && strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
     (void)closedir(dir);
     return count;
@@ -275,6 +283,43 @@ static void an_illegal_message_ends_everything(void **state)
     expect_clean(&client, runs);
 }
 
+/* A folder of the host as stdin, and a payload that could still change. */
+static void fds_that_are_no_streams_are_illegal(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct native_client client;
+        struct native_run runs[2];
+        int pipe_fds[2];
+        int fds[SBX_RUN_FDS];
+        union sbx_msg msg;
+
+        native_client_start(&client, (const char *const[]){"--slots=3", NULL});
+        start_some(&client, runs);
+        assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
+        for (int j = 0; j < SBX_RUN_FDS; j++)
+            fds[j] = pipe_fds[j > 1];
+        fds[0] = memfd_create("payload", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        assert_true(fds[0] >= 0);
+        if (i == 0) {
+            assert_int_equal(fcntl(fds[0], F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW),
+                             0);
+            fds[1] = open("/", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+        }
+        sbx_msg_init(&msg, SBX_MSG_RUN, 1U << 30);
+        msg.run.limits = sbx_default_limits;
+        assert_int_equal(sbx_msg_send(client.wire_fd, &msg, fds, SBX_RUN_FDS), 0);
+
+        assert_int_equal(reap(&client), 0);
+        expect_clean(&client, runs);
+        (void)close(fds[0]);
+        if (i == 0)
+            (void)close(fds[1]);
+        (void)close(pipe_fds[0]);
+        (void)close(pipe_fds[1]);
+    }
+}
+
 static void sigterm_is_the_supervisors_business(void **state)
 {
     struct native_client client;
@@ -335,7 +380,7 @@ static pid_t find_keeper(pid_t parent)
     (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
     file = fopen(path, "re");
     assert_non_null(file);
-    while (fscanf(file, "%d", &pid) == 1) {
+    while (fscanf(file, "%d", &pid) == 1) { // NOLINT(cert-err34-c): the kernel's own format
         char comm[32] = "";
         FILE *comm_file;
 
@@ -408,6 +453,7 @@ int main(void)
         cmocka_unit_test(the_end_of_the_front_ends_everything),
         cmocka_unit_test(the_end_of_the_supervisor_ends_everything),
         cmocka_unit_test(an_illegal_message_ends_everything),
+        cmocka_unit_test(fds_that_are_no_streams_are_illegal),
         cmocka_unit_test(sigterm_is_the_supervisors_business),
         cmocka_unit_test(sigkill_leaves_nothing_behind),
         cmocka_unit_test(sigkill_may_come_at_any_time),
