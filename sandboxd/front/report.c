@@ -35,6 +35,7 @@ struct parser {
     size_t other_count;
     size_t details_left;
     test_case *current;        /* the testcase element that is open */
+    unsigned int case_depth;   /* of it */
     unsigned int detail_depth; /* of the open failure, error or skipped; 0: none */
     struct cr_buf details;
 };
@@ -135,6 +136,7 @@ static void begin_case(struct parser *parser, const char **attributes)
     (void)make_id(attribute(attributes, "classname"), attribute(attributes, "name"), &id);
     item->id = dup_cut(cr_buf_str(&id), ID_MAX, false);
     parser->current = item;
+    parser->case_depth = parser->depth;
     if (!item->id) {
         item->id = (char *)(uintptr_t)protobuf_c_empty_string;
         out_of_memory(parser);
@@ -249,9 +251,10 @@ static void XMLCALL on_end(void *user, const char *name)
 {
     struct parser *parser = user;
 
+    (void)name; /* depth tells which: names may nest, testcase in testcase too */
     if (parser->detail_depth > 0 && parser->detail_depth == parser->depth)
         end_detail(parser);
-    if (parser->current && strcmp(name, "testcase") == 0)
+    if (parser->current && parser->case_depth == parser->depth)
         end_case(parser);
     parser->depth--;
 }

@@ -178,6 +178,19 @@ static void report_cuts_long_texts_on_character_borders(void **state)
     sbx_report_done(&report);
 }
 
+static void report_survives_cases_within_cases(void **state)
+{
+    struct sbx_report report;
+
+    (void)state;
+    parse(&report, HEAD "<testcase name=\"a\"><failure><testcase name=\"b\"></testcase>x</failure>"
+                        "</testcase>" TAIL);
+    assert_true(report.message.is_present);
+    assert_int_equal(report.message.tests, 1);
+    assert_int_equal(report.message.failed, 1);
+    sbx_report_done(&report);
+}
+
 static void report_survives_odd_durations(void **state)
 {
     struct sbx_report report;
@@ -201,6 +214,7 @@ int main(void)
         cmocka_unit_test(report_that_is_too_deep_is_refused),
         cmocka_unit_test(report_keeps_bad_cases_first_and_counts_all),
         cmocka_unit_test(report_cuts_long_texts_on_character_borders),
+        cmocka_unit_test(report_survives_cases_within_cases),
         cmocka_unit_test(report_survives_odd_durations),
     };
 
