@@ -5,6 +5,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/unconst.h"
 #include "common/utf8.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
@@ -59,7 +60,7 @@ static void finish_out_of_memory(struct rpc_call *call)
 static void send_event(struct rpc_call *call, struct sbx_call *state,
                        Crisol__Sandbox__V1__ExecuteResponse *response)
 {
-    response->execution_id = (char *)(uintptr_t)sbx_execution_id(state->execution);
+    response->execution_id = cr_unconst(sbx_execution_id(state->execution));
     response->seq = state->seq++;
     (void)rpc_call_send(call, &response->base); /* cannot fail: can_send was asked before */
 }
@@ -85,14 +86,14 @@ static bool send_output(struct rpc_call *call, struct sbx_call *state,
     Crisol__Sandbox__V1__Output output = CRISOL__SANDBOX__V1__OUTPUT__INIT;
     CR_AUTO_BUF struct cr_buf text;
 
-    cr_buf_init(&text, 3 * SBX_CHUNK_MAX); /* each ill-formed byte becomes three */
+    cr_buf_init(&text, (size_t)3 * SBX_CHUNK_MAX); /* each ill-formed byte becomes three */
     output.stream = (Crisol__Sandbox__V1__OutputStream)event->stream;
     output.offset = event->offset;
     output.data = (ProtobufCBinaryData){.len = state->chunk.size, .data = state->chunk.data};
     if (sbx_execution_request(state->execution)->as_text) {
         if (cr_utf8_add_lossy(&text, state->chunk.data, state->chunk.size) < 0)
             return false;
-        output.text = (char *)(uintptr_t)cr_buf_str(&text);
+        output.text = cr_unconst(cr_buf_str(&text));
     }
     response.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_OUTPUT;
     response.output = &output;
@@ -132,8 +133,8 @@ static bool finish_run(struct rpc_call *call, struct sbx_call *state,
         if (cr_utf8_add_lossy(&stdout_text, outputs[0].data, outputs[0].size) < 0 ||
             cr_utf8_add_lossy(&stderr_text, outputs[1].data, outputs[1].size) < 0)
             return false;
-        response.stdout_text = (char *)(uintptr_t)cr_buf_str(&stdout_text);
-        response.stderr_text = (char *)(uintptr_t)cr_buf_str(&stderr_text);
+        response.stdout_text = cr_unconst(cr_buf_str(&stdout_text));
+        response.stderr_text = cr_unconst(cr_buf_str(&stderr_text));
     }
     rpc_call_finish(call, NULL, &response.base);
     return true;
@@ -149,7 +150,7 @@ static void finish_with_result(struct rpc_call *call, struct sbx_call *state)
         if (state->is_run) {
             is_done = finish_run(call, state, &result->message);
         } else {
-            response.execution_id = (char *)(uintptr_t)sbx_execution_id(state->execution);
+            response.execution_id = cr_unconst(sbx_execution_id(state->execution));
             response.seq = state->seq++;
             response.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_RESULT;
             response.result = &result->message;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/config.h"
+#include "common/unconst.h"
 #include "crisol/sandbox/v1/sandbox.pb-c.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
@@ -39,13 +40,13 @@ static void fill_runtime(struct runtime_row *row, const struct sbx_runtime *runt
     Crisol__Sandbox__V1__Runtime *message = &row->message;
 
     crisol__sandbox__v1__runtime__init(message);
-    message->name = (char *)(uintptr_t)runtime->name; /* protobuf-c knows no const */
-    message->description = (char *)(uintptr_t)runtime->description;
+    message->name = cr_unconst(runtime->name); /* protobuf-c knows no const */
+    message->description = cr_unconst(runtime->description);
     message->version = row->version;
     message->n_argv = count_strings(runtime->argv);
-    message->argv = (char **)(uintptr_t)runtime->argv;
+    message->argv = cr_unconst(runtime->argv);
     if (runtime->entry_file)
-        message->entry_file = (char *)(uintptr_t)runtime->entry_file;
+        message->entry_file = cr_unconst(runtime->entry_file);
     message->default_limits = limits;
     sbx_digest_runtime(runtime, row->digest);
     message->digest = row->digest;
@@ -117,7 +118,7 @@ static void fill_host(struct host_facts *host, const struct sbx_msg_hello *hello
     (void)snprintf(host->cgroup, sizeof(host->cgroup), "%u", hello->cgroup_version);
     for (size_t i = 0; i < HOST_ENTRIES; i++) {
         crisol__sandbox__v1__get_capabilities_response__host_entry__init(&host->entries[i]);
-        host->entries[i].key = (char *)(uintptr_t)keys[i];
+        host->entries[i].key = cr_unconst(keys[i]);
         host->entries[i].value = values[i];
         host->list[i] = &host->entries[i];
     }
@@ -142,7 +143,7 @@ void sbx_service_get_capabilities(struct rpc_call *call)
     sbx_limits_write(&default_limits, &defaults);
     sbx_controls_fill(&controls, &hello, &default_limits);
     fill_host(&host, &hello);
-    response.version = (char *)(uintptr_t)CR_VERSION;
+    response.version = cr_unconst(CR_VERSION);
     response.backend = (Crisol__Sandbox__V1__Backend)hello.backend;
     response.n_controls = SBX_CONTROL_COUNT;
     response.controls = controls.list;

@@ -2,6 +2,7 @@
 #include "sandboxd/front/policy.h"
 
 #include "common/buf.h"
+#include "common/unconst.h"
 #include "sandboxd/front/limits.h"
 #include "sandboxd/front/request.h"
 #include "sandboxd/runtimes/table.h"
@@ -76,7 +77,7 @@ void sbx_controls_fill(struct sbx_controls *controls, const struct sbx_msg_hello
         Crisol__Sandbox__V1__Control *control = &controls->items[i];
 
         crisol__sandbox__v1__control__init(control);
-        control->name = (char *)(uintptr_t)sbx_control_name(i); /* protobuf-c knows no const */
+        control->name = cr_unconst(sbx_control_name(i)); /* protobuf-c knows no const */
         control->enforcement = (Crisol__Sandbox__V1__Enforcement)hello->controls[i];
         control->detail = controls->details[i];
         if (hello->controls[i] == SBX_GAP)
@@ -121,14 +122,14 @@ void sbx_policy_fill(struct sbx_policy *policy, const struct sbx_request *reques
     message->limits = &policy->limits;
     for (uint32_t i = 0; i < SBX_LIMIT_COUNT; i++) {
         if (request->requested & (UINT32_C(1) << i))
-            policy->requested[message->n_requested++] = (char *)(uintptr_t)sbx_limit_name(i);
+            policy->requested[message->n_requested++] = cr_unconst(sbx_limit_name(i));
     }
     message->requested = policy->requested;
     sbx_controls_fill(&policy->controls, hello, &request->limits);
     message->n_controls = SBX_CONTROL_COUNT;
     message->controls = policy->controls.list;
     message->backend = (Crisol__Sandbox__V1__Backend)hello->backend;
-    message->runtime = (char *)(uintptr_t)runtime->name;
+    message->runtime = cr_unconst(runtime->name);
     sbx_digest_runtime(runtime, policy->runtime_digest);
     message->runtime_digest = policy->runtime_digest;
     fill_digest(policy, request, hello);

@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/buf.h"
 #include "common/clock.h"
+#include "common/unconst.h"
 #include "sandboxd/front/backend.h"
 #include "sandboxd/front/execution.h"
 #include "sandboxd/front/limits.h"
@@ -151,7 +152,7 @@ int sbx_probe_run(struct sbx_backend *backend, uint32_t runtime, const char *con
     if (!sbx_backend_hello(backend, &hello))
         return -ENOTCONN;
     while (argv[message.n_command] && message.n_command < ARGV_MAX) {
-        command[message.n_command] = (char *)(uintptr_t)argv[message.n_command];
+        command[message.n_command] = cr_unconst(argv[message.n_command]);
         message.n_command++;
     }
     message.command = command;

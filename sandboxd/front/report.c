@@ -2,6 +2,7 @@
 #include "sandboxd/front/report.h"
 
 #include "common/buf.h"
+#include "common/unconst.h"
 #include "common/utf8.h"
 
 #include <expat.h>
@@ -131,14 +132,14 @@ static void begin_case(struct parser *parser, const char **attributes)
     crisol__sandbox__v1__test_case__init(item);
     item->outcome = OUTCOME(PASSED);
     item->duration_us = parse_duration_us(attribute(attributes, "time"));
-    cr_buf_init(&id, 4 * ID_MAX);
+    cr_buf_init(&id, (size_t)4 * ID_MAX);
     /* A name that does not even fit four times the cap keeps what fitted. */
     (void)make_id(attribute(attributes, "classname"), attribute(attributes, "name"), &id);
     item->id = dup_cut(cr_buf_str(&id), ID_MAX, false);
     parser->current = item;
     parser->case_depth = parser->depth;
     if (!item->id) {
-        item->id = (char *)(uintptr_t)protobuf_c_empty_string;
+        item->id = cr_unconst(protobuf_c_empty_string);
         out_of_memory(parser);
     }
 }
@@ -307,7 +308,7 @@ static int keep_cases(struct parser *parser, struct sbx_report *report)
         return 0;
     if (count > SBX_REPORT_CASES_MAX)
         count = SBX_REPORT_CASES_MAX;
-    report->cases = (test_case **)calloc(count, sizeof(*report->cases));
+    report->cases = (test_case **)calloc(count, sizeof(void *));
     if (!report->cases)
         return -1;
     for (size_t i = 0; i < count; i++) {
@@ -329,7 +330,7 @@ static void finish(struct parser *parser, struct sbx_report *report, const char 
         problem = "there was not enough memory to read the report";
     if (problem) {
         crisol__sandbox__v1__test_report__init(message); /* no half counts */
-        message->problem = (char *)(uintptr_t)problem;
+        message->problem = cr_unconst(problem);
     } else {
         message->is_present = true;
         message->n_cases = report->case_count;
@@ -350,15 +351,14 @@ void sbx_report_parse(struct sbx_report *report, const void *data, size_t size, 
     *report = (struct sbx_report){0};
     crisol__sandbox__v1__test_report__init(&report->message);
     if (!data) {
-        report->message.problem = (char *)(uintptr_t)problem;
+        report->message.problem = cr_unconst(problem);
         return;
     }
     parser = calloc(1, sizeof(*parser));
     if (parser)
         parser->expat = XML_ParserCreate(NULL);
     if (!parser || !parser->expat) {
-        report->message.problem =
-            (char *)(uintptr_t) "there was not enough memory to read the report";
+        report->message.problem = cr_unconst("there was not enough memory to read the report");
         free(parser);
         return;
     }

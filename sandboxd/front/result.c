@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandboxd/front/result.h"
 
+#include "common/unconst.h"
 #include "sandboxd/front/policy.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ static uint32_t narrow(uint64_t value)
 static void fill_hit(Crisol__Sandbox__V1__LimitHit *message, const struct sbx_limit_hit *hit)
 {
     crisol__sandbox__v1__limit_hit__init(message);
-    message->limit = (char *)(uintptr_t)sbx_limit_name(hit->limit); /* protobuf-c knows no const */
+    message->limit = cr_unconst(sbx_limit_name(hit->limit)); /* protobuf-c knows no const */
     message->value = hit->value;
     message->observed = hit->observed;
     message->killed_by = (Crisol__Sandbox__V1__KilledBy)hit->killed_by;
@@ -65,7 +66,7 @@ static void fill_usage(struct sbx_result *result, const struct sbx_msg_result *w
     usage->cpu_total_us = wire->cpu_total_us;
     usage->cpu_throttled_us = wire->cpu_throttled_us;
     usage->memory_peak_bytes = wire->memory_peak_bytes;
-    usage->memory_source = (char *)(uintptr_t)memory_source(wire);
+    usage->memory_source = cr_unconst(memory_source(wire));
     usage->oom_kills = wire->oom_kills;
     usage->processes_peak = wire->processes_peak;
     usage->process_limit_hits = wire->process_limit_hits;
@@ -112,8 +113,7 @@ static int fill_files(struct sbx_result *result, const struct sbx_execution *exe
     if (count == 0)
         return 0;
     result->files = calloc(count, sizeof(*result->files));
-    result->file_list =
-        (Crisol__Sandbox__V1__CollectedFile **)calloc(count, sizeof(*result->file_list));
+    result->file_list = (Crisol__Sandbox__V1__CollectedFile **)calloc(count, sizeof(void *));
     if (!result->files || !result->file_list)
         return -ENOMEM;
     for (size_t i = 0; i < count; i++) {
@@ -212,8 +212,8 @@ int sbx_result_fill(struct sbx_result *result, const struct sbx_execution *execu
 
     *result = (struct sbx_result){0};
     crisol__sandbox__v1__execute_result__init(&result->message);
-    result->message.execution_id = (char *)(uintptr_t)sbx_execution_id(execution);
-    result->message.request_id = (char *)(uintptr_t)sbx_execution_request_id(execution);
+    result->message.execution_id = cr_unconst(sbx_execution_id(execution));
+    result->message.request_id = cr_unconst(sbx_execution_request_id(execution));
     result->message.exit_code = outcome->result.exit_code;
     result->message.signal = outcome->result.signal;
     result->message.policy = &policy->message;

@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/unconst.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +75,7 @@ static _Noreturn void exec_child(const char *path, char *const *argv, const int 
     sigset_t none;
 
     (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &none, NULL);
     (void)setsid();
     if (use_null() == 0 && move_fds(fds, fd_count) == 0)
         (void)execve(path, argv, environment);
@@ -104,7 +105,7 @@ int sbx_child_start(struct sbx_child *child, const char *const *argv, const int 
     arguments[0] = path;
     pid = fork();
     if (pid == 0)
-        exec_child(path, (char *const *)(uintptr_t)arguments, fds, fd_count);
+        exec_child(path, cr_unconst(arguments), fds, fd_count);
     r = pid < 0 ? cr_err_sys(err, errno, "fork for %s", child->name) : 0;
     free((void *)arguments);
     if (r < 0)

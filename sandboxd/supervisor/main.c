@@ -13,13 +13,15 @@
 /*
  * Whoever starts the service may have secrets in the environment. They are of
  * no use here, so they must not be found in /proc/PID/environ either, which
- * shows the bytes below `environ` and not what clearenv() leaves.
+ * shows the bytes below `environ` and not what the library holds.
  */
 static void wipe_environment(void)
 {
+    static char *none[] = {NULL};
+
     for (char **line = environ; line && *line; line++)
         explicit_bzero(*line, strlen(*line));
-    (void)clearenv();
+    environ = none;
 }
 
 static void setup_log(const struct sbx_settings *settings)

@@ -6,6 +6,7 @@
 #include "common/err.h"
 #include "common/listen.h"
 #include "common/log.h"
+#include "common/unconst.h"
 #include "sandboxd/supervisor/child.h"
 #include "sandboxd/supervisor/restart.h"
 #include "sandboxd/supervisor/settings.h"
@@ -88,7 +89,7 @@ static int open_signals(struct supervisor *supervisor, struct cr_err *err)
     (void)sigaddset(&set, SIGINT);
     (void)sigaddset(&set, SIGHUP);
     (void)sigaddset(&set, SIGPIPE);
-    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     (void)sigdelset(&set, SIGPIPE);
     supervisor->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return supervisor->signal_fd < 0 ? cr_err_sys(err, errno, "watch signals") : 0;
@@ -119,8 +120,7 @@ static int start_child(struct sbx_child *child, struct sbx_child_args *args, int
     fds[1] = theirs;
     for (size_t i = 0; i < more_count; i++)
         fds[2 + i] = more[i];
-    r = sbx_child_start(child, (const char *const *)(uintptr_t)args->list, fds, 2 + more_count,
-                        err);
+    r = sbx_child_start(child, cr_unconst(args->list), fds, 2 + more_count, err);
     if (r == 0)
         child->lifeline_fd = cr_take_fd(&ours);
     return r;

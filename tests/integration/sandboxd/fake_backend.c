@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/clock.h"
+#include "common/unconst.h"
 #include "common/utf8.h"
 #include "rpc/status.h"
 #include "sandboxd/runtimes/table.h"
@@ -212,8 +213,8 @@ static void ring(void *user)
 void client_request(Crisol__Sandbox__V1__ExecuteRequest *message)
 {
     crisol__sandbox__v1__execute_request__init(message);
-    message->runtime = (char *)(uintptr_t) "python";
-    message->code = (char *)(uintptr_t) "pass";
+    message->runtime = cr_unconst("python");
+    message->code = cr_unconst("pass");
 }
 
 void client_submit(struct fake_client *client, struct fake *fake,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
+#include "common/unconst.h"
 #include "rpc/status.h"
 #include "sandboxd/wire/payload.h"
 #include "tests/harness/test.h"
@@ -320,8 +321,8 @@ static void files_are_collected_and_a_missing_required_one_is_told(void **state)
     client_request(&message);
     crisol__sandbox__v1__collect_spec__init(&specs[0]);
     crisol__sandbox__v1__collect_spec__init(&specs[1]);
-    specs[0].path = (char *)(uintptr_t) "out.txt";
-    specs[1].path = (char *)(uintptr_t) "must.txt";
+    specs[0].path = cr_unconst("out.txt");
+    specs[1].path = cr_unconst("must.txt");
     specs[1].required = true;
     message.collect = list;
     message.n_collect = 2;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
+#include "common/unconst.h"
 #include "rpc/status.h"
 #include "sandboxd/front/payload_build.h"
 #include "sandboxd/runtimes/table.h"
@@ -87,7 +88,7 @@ static void payload_of_code_has_argv_and_entry_file(void **state)
 {
     const struct sbx_runtime *runtime;
     execute_request message = CRISOL__SANDBOX__V1__EXECUTE_REQUEST__INIT;
-    char *args[] = {(char *)(uintptr_t) "one", (char *)(uintptr_t) ""};
+    char *args[] = {cr_unconst("one"), cr_unconst("")};
     struct payload payload;
     struct sbx_payload_item item;
     size_t count;
@@ -96,8 +97,8 @@ static void payload_of_code_has_argv_and_entry_file(void **state)
 
     (void)state;
     runtime = &sbx_runtimes(&count)[sbx_runtime_find("python")];
-    message.runtime = (char *)(uintptr_t) "python";
-    message.code = (char *)(uintptr_t) "print(2+2)";
+    message.runtime = cr_unconst("python");
+    message.code = cr_unconst("print(2+2)");
     message.args = args;
     message.n_args = 2;
     build(&message, &payload);
@@ -116,12 +117,12 @@ static void payload_of_code_has_argv_and_entry_file(void **state)
 static void payload_of_a_command_has_it_as_it_is(void **state)
 {
     execute_request message = CRISOL__SANDBOX__V1__EXECUTE_REQUEST__INIT;
-    char *command[] = {(char *)(uintptr_t) "/usr/bin/env", (char *)(uintptr_t) "-i"};
+    char *command[] = {cr_unconst("/usr/bin/env"), cr_unconst("-i")};
     struct payload payload;
     struct sbx_payload_item item;
 
     (void)state;
-    message.runtime = (char *)(uintptr_t) "pytest";
+    message.runtime = cr_unconst("pytest");
     message.command = command;
     message.n_command = 2;
     build(&message, &payload);
@@ -142,12 +143,12 @@ static void payload_has_files_with_mode_and_flags(void **state)
     struct sbx_payload_item item;
 
     (void)state;
-    message.runtime = (char *)(uintptr_t) "pytest";
-    file[0].path = (char *)(uintptr_t) "test_a.py";
-    file[0].text = (char *)(uintptr_t) "x";
+    message.runtime = cr_unconst("pytest");
+    file[0].path = cr_unconst("test_a.py");
+    file[0].text = cr_unconst("x");
     file[0].read_only = true;
-    file[1].path = (char *)(uintptr_t) "d/run.sh";
-    file[1].data = (ProtobufCBinaryData){.len = 3, .data = (uint8_t *)(uintptr_t) "a\0b"};
+    file[1].path = cr_unconst("d/run.sh");
+    file[1].data = (ProtobufCBinaryData){.len = 3, .data = cr_unconst("a\0b")};
     file[1].mode = 0755;
     message.files = files;
     message.n_files = 2;
@@ -173,9 +174,9 @@ static void payload_collects_the_report_last(void **state)
     struct sbx_payload_item item;
 
     (void)state;
-    message.runtime = (char *)(uintptr_t) "pytest";
-    message.code = (char *)(uintptr_t) "x";
-    spec.path = (char *)(uintptr_t) "out.txt";
+    message.runtime = cr_unconst("pytest");
+    message.code = cr_unconst("x");
+    spec.path = cr_unconst("out.txt");
     spec.max_bytes = 10;
     spec.required = true;
     message.collect = specs;
@@ -201,10 +202,10 @@ static void payload_environment_of_the_request_replaces_the_fixed_one(void **sta
     struct payload payload;
 
     (void)state;
-    message.runtime = (char *)(uintptr_t) "python";
-    message.code = (char *)(uintptr_t) "x";
-    entry.key = (char *)(uintptr_t) "TZ";
-    entry.value = (char *)(uintptr_t) "Europe/Madrid";
+    message.runtime = cr_unconst("python");
+    message.code = cr_unconst("x");
+    entry.key = cr_unconst("TZ");
+    entry.value = cr_unconst("Europe/Madrid");
     message.env = env;
     message.n_env = 1;
     build(&message, &payload);

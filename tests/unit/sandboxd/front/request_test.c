@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
+#include "common/unconst.h"
 #include "rpc/status.h"
 #include "sandboxd/front/request.h"
 #include "sandboxd/runtimes/table.h"
@@ -24,7 +25,7 @@ static execute_request python(char *code)
 {
     execute_request message = CRISOL__SANDBOX__V1__EXECUTE_REQUEST__INIT;
 
-    message.runtime = (char *)(uintptr_t) "python";
+    message.runtime = cr_unconst("python");
     message.code = code;
     return message;
 }
@@ -71,7 +72,7 @@ static void assert_accepted(const execute_request *message)
 
 static void request_with_code_takes_every_default(void **state)
 {
-    execute_request message = python((char *)(uintptr_t) "print(2+2)");
+    execute_request message = python(cr_unconst("print(2+2)"));
     struct sbx_request request;
     struct rpc_status status;
 
@@ -89,7 +90,7 @@ static void request_with_code_takes_every_default(void **state)
 static void request_asks_for_text_in_either_place(void **state)
 {
     Crisol__Sandbox__V1__OutputOptions output = CRISOL__SANDBOX__V1__OUTPUT_OPTIONS__INIT;
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
     struct sbx_request request;
     struct rpc_status status;
 
@@ -116,12 +117,12 @@ static void request_without_runtime_lists_the_known_ones(void **state)
 
 static void request_of_an_unknown_runtime_is_not_found(void **state)
 {
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
     struct sbx_request request;
     struct rpc_status status;
 
     (void)state;
-    message.runtime = (char *)(uintptr_t) "cobol";
+    message.runtime = cr_unconst("cobol");
     assert_int_equal(check(&message, &request, &status), -EINVAL);
     assert_int_equal(status.code, RPC_NOT_FOUND);
     assert_non_null(strstr(status.message, "'cobol'"));
@@ -130,7 +131,7 @@ static void request_of_an_unknown_runtime_is_not_found(void **state)
 
 static void request_of_a_runtime_that_this_host_lacks_is_not_found(void **state)
 {
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
     struct sbx_request_rules none = rules();
     struct rpc_status status = RPC_STATUS_INIT;
     struct sbx_request request;
@@ -145,7 +146,7 @@ static void request_of_a_runtime_that_this_host_lacks_is_not_found(void **state)
 static void request_for_what_does_not_exist_is_unimplemented_by_name(void **state)
 {
     Crisol__Sandbox__V1__NetworkPolicy network = CRISOL__SANDBOX__V1__NETWORK_POLICY__INIT;
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
     struct sbx_request request;
     struct rpc_status status;
 
@@ -169,20 +170,20 @@ static void request_for_what_does_not_exist_is_unimplemented_by_name(void **stat
 
 static void request_needs_exactly_one_of_code_and_command(void **state)
 {
-    char *command[] = {(char *)(uintptr_t) "/usr/bin/true", (char *)(uintptr_t) "x"};
-    execute_request message = python((char *)(uintptr_t) "");
+    char *command[] = {cr_unconst("/usr/bin/true"), cr_unconst("x")};
+    execute_request message = python(cr_unconst(""));
 
     (void)state;
     assert_violation(&message, "code", "is required");
     message.n_command = 2;
     message.command = command;
     assert_accepted(&message);
-    message.code = (char *)(uintptr_t) "1";
+    message.code = cr_unconst("1");
     assert_violation(&message, "command", "not both");
-    message.code = (char *)(uintptr_t) "";
-    command[0] = (char *)(uintptr_t) "true";
+    message.code = cr_unconst("");
+    command[0] = cr_unconst("true");
     assert_violation(&message, "command[0]", "absolute");
-    command[0] = (char *)(uintptr_t) "/usr/bin/true";
+    command[0] = cr_unconst("/usr/bin/true");
     message.n_args = 1;
     message.args = command;
     assert_violation(&message, "args", "command");
@@ -192,14 +193,14 @@ static void request_of_pytest_needs_files_only(void **state)
 {
     Crisol__Sandbox__V1__InputFile file = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
     Crisol__Sandbox__V1__InputFile *files[] = {&file};
-    execute_request message = python((char *)(uintptr_t) "");
+    execute_request message = python(cr_unconst(""));
     struct sbx_request request;
     struct rpc_status status;
 
     (void)state;
-    message.runtime = (char *)(uintptr_t) "pytest";
+    message.runtime = cr_unconst("pytest");
     assert_int_equal(check(&message, &request, &status), -EINVAL);
-    file.path = (char *)(uintptr_t) "test_a.py";
+    file.path = cr_unconst("test_a.py");
     message.files = files;
     message.n_files = 1;
     assert_int_equal(check(&message, &request, &status), 0);
@@ -218,14 +219,14 @@ static void request_refuses_every_bad_path(void **state)
     };
     Crisol__Sandbox__V1__InputFile file = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
     Crisol__Sandbox__V1__InputFile *files[] = {&file};
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
 
     (void)state;
     memset(long_part, 'a', sizeof(long_part) - 1);
     message.files = files;
     message.n_files = 1;
     for (size_t i = 0; i < CR_ARRAY_SIZE(bad); i++) {
-        file.path = (char *)(uintptr_t)bad[i];
+        file.path = cr_unconst(bad[i]);
         assert_violation(&message, "files[0].path", "");
     }
 }
@@ -237,13 +238,13 @@ static void request_accepts_every_good_path(void **state)
                                        "CON",  "x/.crisol/y", ".hidden"};
     Crisol__Sandbox__V1__InputFile file = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
     Crisol__Sandbox__V1__InputFile *files[] = {&file};
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
 
     (void)state;
     message.files = files;
     message.n_files = 1;
     for (size_t i = 0; i < CR_ARRAY_SIZE(good); i++) {
-        file.path = (char *)(uintptr_t)good[i];
+        file.path = cr_unconst(good[i]);
         assert_accepted(&message);
     }
 }
@@ -266,18 +267,18 @@ static void request_refuses_files_that_clash(void **state)
     Crisol__Sandbox__V1__InputFile file[2] = {CRISOL__SANDBOX__V1__INPUT_FILE__INIT,
                                               CRISOL__SANDBOX__V1__INPUT_FILE__INIT};
     Crisol__Sandbox__V1__InputFile *files[] = {&file[0], &file[1]};
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
 
     (void)state;
     message.files = files;
     message.n_files = 2;
     for (size_t i = 0; i < CR_ARRAY_SIZE(rows); i++) {
-        file[0].path = (char *)(uintptr_t)rows[i].first;
-        file[1].path = (char *)(uintptr_t)rows[i].second;
+        file[0].path = cr_unconst(rows[i].first);
+        file[1].path = cr_unconst(rows[i].second);
         assert_violation(&message, rows[i].field, rows[i].text);
     }
-    file[0].path = (char *)(uintptr_t) "a";
-    file[1].path = (char *)(uintptr_t) "a.b";
+    file[0].path = cr_unconst("a");
+    file[1].path = cr_unconst("a.b");
     assert_accepted(&message);
 }
 
@@ -285,14 +286,14 @@ static void request_finds_a_clash_among_names_that_sort_between(void **state)
 {
     Crisol__Sandbox__V1__InputFile file[3];
     Crisol__Sandbox__V1__InputFile *files[] = {&file[0], &file[1], &file[2]};
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
 
     (void)state;
     for (size_t i = 0; i < 3; i++)
         crisol__sandbox__v1__input_file__init(&file[i]);
-    file[0].path = (char *)(uintptr_t) "a";
-    file[1].path = (char *)(uintptr_t) "a-b"; /* '-' sorts before '/' */
-    file[2].path = (char *)(uintptr_t) "a/c";
+    file[0].path = cr_unconst("a");
+    file[1].path = cr_unconst("a-b"); /* '-' sorts before '/' */
+    file[2].path = cr_unconst("a/c");
     message.files = files;
     message.n_files = 3;
     assert_violation(&message, "files[2].path", "folder");
@@ -302,18 +303,18 @@ static void request_checks_what_is_said_about_a_file(void **state)
 {
     Crisol__Sandbox__V1__InputFile file = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
     Crisol__Sandbox__V1__InputFile *files[] = {&file};
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
 
     (void)state;
     message.files = files;
     message.n_files = 1;
-    file.path = (char *)(uintptr_t) "a";
+    file.path = cr_unconst("a");
     file.mode = 04755;
     assert_violation(&message, "files[0].mode", "04755");
     file.mode = 0777;
     assert_accepted(&message);
-    file.text = (char *)(uintptr_t) "x";
-    file.data = (ProtobufCBinaryData){.len = 1, .data = (uint8_t *)(uintptr_t) "y"};
+    file.text = cr_unconst("x");
+    file.data = (ProtobufCBinaryData){.len = 1, .data = cr_unconst("y")};
     assert_violation(&message, "files[0].data", "not both");
 }
 
@@ -322,13 +323,13 @@ static void request_files_must_fit_the_workspace(void **state)
     Crisol__Sandbox__V1__Limits limits = CRISOL__SANDBOX__V1__LIMITS__INIT;
     Crisol__Sandbox__V1__InputFile file = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
     Crisol__Sandbox__V1__InputFile *files[] = {&file};
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
     static uint8_t content[(64U << 10) + 1];
 
     (void)state;
     limits.workspace_bytes = 64U << 10;
     message.limits = &limits;
-    file.path = (char *)(uintptr_t) "a";
+    file.path = cr_unconst("a");
     file.data = (ProtobufCBinaryData){.len = sizeof(content), .data = content};
     message.files = files;
     message.n_files = 1;
@@ -338,7 +339,7 @@ static void request_files_must_fit_the_workspace(void **state)
 static void request_refuses_limits_out_of_range_naming_the_maximum(void **state)
 {
     Crisol__Sandbox__V1__Limits limits = CRISOL__SANDBOX__V1__LIMITS__INIT;
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
     struct sbx_request request;
     struct rpc_status status;
 
@@ -359,7 +360,7 @@ static void request_refuses_limits_out_of_range_naming_the_maximum(void **state)
 static void request_notes_which_limits_were_asked_for(void **state)
 {
     Crisol__Sandbox__V1__Limits limits = CRISOL__SANDBOX__V1__LIMITS__INIT;
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
     struct sbx_request request;
     struct rpc_status status;
 
@@ -390,20 +391,20 @@ static void request_refuses_bad_environment(void **state)
     Crisol__Sandbox__V1__ExecuteRequest__EnvEntry entry =
         CRISOL__SANDBOX__V1__EXECUTE_REQUEST__ENV_ENTRY__INIT;
     Crisol__Sandbox__V1__ExecuteRequest__EnvEntry *env[] = {&entry, &entry};
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
     char field[64];
 
     (void)state;
     message.env = env;
     message.n_env = 1;
     for (size_t i = 0; i < CR_ARRAY_SIZE(rows); i++) {
-        entry.key = (char *)(uintptr_t)rows[i].name;
+        entry.key = cr_unconst(rows[i].name);
         (void)snprintf(field, sizeof(field), "env[\"%s\"]", rows[i].name);
         assert_violation(&message, field, rows[i].text);
     }
-    entry.key = (char *)(uintptr_t) "GREETING";
+    entry.key = cr_unconst("GREETING");
     assert_accepted(&message);
-    entry.key = (char *)(uintptr_t) "TZ";
+    entry.key = cr_unconst("TZ");
     assert_accepted(&message);
     message.n_env = 2;
     assert_violation(&message, "env[\"TZ\"]", "twice");
@@ -413,11 +414,11 @@ static void request_refuses_too_much_of_anything(void **state)
 {
     static char *args[SBX_ARGS_MAX + 1];
     static char huge[SBX_ARG_BYTES_MAX + 1];
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
 
     (void)state;
     for (size_t i = 0; i < CR_ARRAY_SIZE(args); i++)
-        args[i] = (char *)(uintptr_t) "x";
+        args[i] = cr_unconst("x");
     message.args = args;
     message.n_args = SBX_ARGS_MAX;
     assert_accepted(&message);
@@ -450,14 +451,14 @@ static void request_checks_collect(void **state)
 {
     Crisol__Sandbox__V1__CollectSpec spec = CRISOL__SANDBOX__V1__COLLECT_SPEC__INIT;
     Crisol__Sandbox__V1__CollectSpec *specs[] = {&spec};
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
 
     (void)state;
     message.collect = specs;
     message.n_collect = 1;
-    spec.path = (char *)(uintptr_t) "../../etc/passwd";
+    spec.path = cr_unconst("../../etc/passwd");
     assert_violation(&message, "collect[0].path", "'..'");
-    spec.path = (char *)(uintptr_t) "out.txt";
+    spec.path = cr_unconst("out.txt");
     spec.max_bytes = SBX_COLLECT_BYTES_MAX + 1;
     assert_violation(&message, "collect[0].max_bytes", "1048577");
     spec.max_bytes = 0;
@@ -468,11 +469,11 @@ static void request_checks_collect(void **state)
 static void request_checks_id_stdin_and_policy(void **state)
 {
     Crisol__Sandbox__V1__OutputOptions output = CRISOL__SANDBOX__V1__OUTPUT_OPTIONS__INIT;
-    execute_request message = python((char *)(uintptr_t) "1");
+    execute_request message = python(cr_unconst("1"));
     char id[SBX_REQUEST_ID_MAX + 2];
 
     (void)state;
-    message.request_id = (char *)(uintptr_t) "a/b\r\n";
+    message.request_id = cr_unconst("a/b\r\n");
     assert_violation(&message, "request_id", "letters");
     memset(id, 'x', sizeof(id) - 1);
     id[sizeof(id) - 1] = '\0';
@@ -480,8 +481,8 @@ static void request_checks_id_stdin_and_policy(void **state)
     assert_violation(&message, "request_id", "65 characters");
     id[SBX_REQUEST_ID_MAX] = '\0';
     assert_accepted(&message);
-    message.stdin_text = (char *)(uintptr_t) "a";
-    message.stdin_data = (ProtobufCBinaryData){.len = 1, .data = (uint8_t *)(uintptr_t) "b"};
+    message.stdin_text = cr_unconst("a");
+    message.stdin_data = (ProtobufCBinaryData){.len = 1, .data = cr_unconst("b")};
     assert_violation(&message, "stdin_data", "not both");
     message.stdin_data.len = 0;
     output.on_overflow = (Crisol__Sandbox__V1__OverflowPolicy)7;
@@ -494,12 +495,12 @@ static void request_checks_id_stdin_and_policy(void **state)
 static void request_reports_several_violations_at_once(void **state)
 {
     Crisol__Sandbox__V1__Limits limits = CRISOL__SANDBOX__V1__LIMITS__INIT;
-    execute_request message = python((char *)(uintptr_t) "");
+    execute_request message = python(cr_unconst(""));
     struct sbx_request request;
     struct rpc_status status;
 
     (void)state;
-    message.request_id = (char *)(uintptr_t) "!";
+    message.request_id = cr_unconst("!");
     message.limits = &limits;
     limits.open_files = 1;
     assert_int_equal(check(&message, &request, &status), -EINVAL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
 #include "common/err.h"
+#include "common/unconst.h"
 #include "sandboxd/supervisor/settings.h"
 #include "tests/harness/test.h"
 
@@ -10,10 +11,10 @@
 static int load(const char *const *flags, size_t count, struct sbx_settings *settings,
                 struct cr_err *err)
 {
-    char *argv[16] = {(char *)(uintptr_t) "sandboxd"};
+    char *argv[16] = {cr_unconst("sandboxd")};
 
     for (size_t i = 0; i < count; i++)
-        argv[1 + i] = (char *)(uintptr_t)flags[i];
+        argv[1 + i] = cr_unconst(flags[i]);
     *settings = (struct sbx_settings){0};
     return sbx_settings_load((int)count + 1, argv, settings, err);
 }
