@@ -2,6 +2,7 @@
 #include "common/config.h"
 
 #include "common/auto.h"
+#include "common/buf.h"
 #include "common/err.h"
 #include "common/log.h"
 
@@ -9,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LOG_TEXT_MAX 1500
 
 static void *member(const struct cr_setting *setting, void *values)
 {
@@ -226,29 +229,39 @@ void cr_config_done(const struct cr_setting *settings, size_t count, void *value
     }
 }
 
+/* One setting as " name=value". */
+static int add_setting(struct cr_buf *line, const struct cr_setting *setting, const void *values)
+{
+    const void *slot = (const char *)values + setting->offset;
+    const char *name = setting->flag ? setting->flag : setting->environment;
+    const char *text;
+
+    switch (setting->type) {
+    case CR_SETTING_UINT:
+        return cr_buf_printf(line, " %s=%" PRIu64, name, *(const uint64_t *)slot);
+    case CR_SETTING_BOOL:
+        return cr_buf_printf(line, " %s=%s", name, *(const bool *)slot ? "true" : "false");
+    case CR_SETTING_STRING:
+        break;
+    }
+    text = *(const char *const *)slot;
+    if (setting->is_secret)
+        return cr_buf_printf(line, " %s=%s", name, text && *text ? "(set)" : "(not set)");
+    return cr_buf_printf(line, " %s=%s", name, text ? text : "");
+}
+
 void cr_config_log(const struct cr_setting *settings, size_t count, const void *values)
 {
+    CR_AUTO_BUF struct cr_buf line = {0};
+
+    cr_buf_init(&line, LOG_TEXT_MAX);
     for (size_t i = 0; i < count; i++) {
-        const struct cr_setting *setting = &settings[i];
-        const void *slot = (const char *)values + setting->offset;
-        const char *name = setting->flag ? setting->flag : setting->environment;
-
-        switch (setting->type) {
-        case CR_SETTING_UINT:
-            cr_log_info("setting %s=%" PRIu64, name, *(const uint64_t *)slot);
-            break;
-        case CR_SETTING_BOOL:
-            cr_log_info("setting %s=%s", name, *(const bool *)slot ? "true" : "false");
-            break;
-        case CR_SETTING_STRING: {
-            const char *text = *(const char *const *)slot;
-
-            if (!text)
-                text = "";
-            cr_log_info("setting %s=%s", name,
-                        setting->is_secret ? (*text ? "(set)" : "(not set)") : text);
-            break;
-        }
+        /* A full line is written and a new one begun. */
+        if (add_setting(&line, &settings[i], values) == -ENOSPC) {
+            cr_log_info("settings%s", cr_buf_str(&line));
+            cr_buf_clear(&line);
+            (void)add_setting(&line, &settings[i], values);
         }
     }
+    cr_log_info("settings%s", cr_buf_str(&line));
 }

@@ -43,7 +43,7 @@ int cr_config_load(const struct cr_setting *settings, size_t count, const char *
 /* Frees the strings; secrets are wiped first. */
 void cr_config_done(const struct cr_setting *settings, size_t count, void *values);
 
-/* Logs every setting at info, secrets masked. */
+/* Logs all settings at info, on as few lines as they need, secrets masked. */
 void cr_config_log(const struct cr_setting *settings, size_t count, const void *values);
 
 #define CR_VERSION "0.1.0"
