@@ -160,15 +160,24 @@ int agt_stack_up(const struct agt_config *config, struct agt_stack **ret_stack, 
     return 0;
 }
 
+/* Length of the host in "host:port". */
+static int host_length(const char *address)
+{
+    const char *colon = strrchr(address, ':');
+
+    return colon ? (int)(colon - address) : 0;
+}
+
 void agt_stack_log_ready(const struct agt_stack *stack, const struct agt_config *config)
 {
     if (!stack->model->ops->is_configured(stack->model))
         cr_log_warn("%s Until then runs are refused; everything else works.",
                     agt_gemini_no_key_help);
-    cr_log_info("ready listen=%s grpc_port=%u http=%s http_port=%u sandbox=%s model=%s",
+    cr_log_info("ready grpc=%.*s:%u http=%.*s:%u sandbox=%s model=%s", host_length(config->listen),
                 config->listen, rpc_listener_port(stack->listener, 0),
-                stack->http ? config->http : "none", stack->http ? agt_http_port(stack->http) : 0,
-                config->sandbox, stack->model->ops->default_model(stack->model));
+                stack->http ? host_length(config->http) : 0, config->http,
+                stack->http ? agt_http_port(stack->http) : 0, config->sandbox,
+                stack->model->ops->default_model(stack->model));
 }
 
 void agt_stack_drain(struct agt_stack *stack, int grace_ms)

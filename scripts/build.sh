@@ -14,8 +14,14 @@ if command -v ccache >/dev/null; then launcher="-DCMAKE_C_COMPILER_LAUNCHER=ccac
 tests=""
 [ -f build/CMakeCache.txt ] || tests="-DCRISOL_TESTS=OFF" # 'make test' turns them on
 log=build/build.log
-# shellcheck disable=SC2086 # either is one word or none
-if ! { cmake -S . -B build -G Ninja $launcher $tests "$@" && cmake --build build; } >"$log" 2>&1; then
+# shellcheck disable=SC2086,SC2317 # either is one word or none
+configure() {
+    # A configured folder configures itself again when it must.
+    if [ ! -f build/build.ninja ] || [ $# -gt 0 ]; then
+        cmake -S . -B build -G Ninja $launcher $tests "$@"
+    fi
+}
+if ! { configure "$@" && cmake --build build; } >"$log" 2>&1; then
     grep -E 'error|Error' "$log" | head -n 20 >&2 || true
     echo "crisol: the build failed; all of it is in $log" >&2
     exit 1

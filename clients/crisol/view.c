@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PLAN_LINES 5
-#define DIFF_LINES 12
+#define PLAN_LINES 4
+#define DIFF_LINES 10
 #define LINE_BYTES 96
 
 #define RED "\033[31m"
@@ -117,6 +117,14 @@ static void show_model_call(struct cli_view *view, const Crisol__Agent__V1__RunE
                   call->elapsed_ms / 1000.0);
 }
 
+/* The diff without the two lines that name the files. */
+static const char *first_hunk(const char *diff)
+{
+    const char *hunk = strstr(diff, "\n@@");
+
+    return hunk ? hunk + 1 : diff;
+}
+
 static void show_files(struct cli_view *view, const Crisol__Agent__V1__RunEvent *event)
 {
     const Crisol__Agent__V1__FilesReady *ready = event->files_ready;
@@ -124,7 +132,7 @@ static void show_files(struct cli_view *view, const Crisol__Agent__V1__RunEvent 
     if (ready->diff[0] != '\0') {
         print_label(view, "repair", 0);
         (void)fprintf(stderr, "what changed for attempt %d\n", event->iteration);
-        print_lines(ready->diff, DIFF_LINES);
+        print_lines(first_hunk(ready->diff), DIFF_LINES);
     }
     print_label(view, "attempt", event->iteration);
     for (size_t i = 0; i < ready->n_files; i++) {

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the real services on private addresses for end-to-end tests, and counts what they leave."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("CRISOL_BUILD", os.path.join(SOURCE, "build"))
+BIN = os.path.join(BUILD, "bin")
+TOOLS = os.environ.get("CRISOL_TOOLS", "")
+SCRIPTS = os.path.join(SOURCE, "clients", "gemini-replay", "scripts")
+SERVICE_UID = 64902
+CANARY = "canary-7f3d9c51-not-a-real-key"
+
+
+def wait_for(condition, seconds, what):
+    """Polls until `condition` gives something true; fails after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+class Process:
+    """One service, its log in a file."""
+
+    def __init__(self, name, argv, log, env=None):
+        self.name = name
+        self.log_path = log
+        with open(log, "wb") as out:
+            self.popen = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                          env=env if env is not None else {"PATH": "/usr/bin:/bin"})
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def match(self, pattern, seconds=15):
+        def look():
+            found = re.search(pattern, self.log())
+            assert found or self.popen.poll() is None, f"{self.name} ended: {self.log()[-2000:]}"
+            return found
+        return wait_for(look, seconds, f"{self.name} prints {pattern}")
+
+    def stop(self, seconds=40):
+        if self.popen.poll() is None:
+            self.popen.send_signal(signal.SIGTERM)
+        try:
+            return self.popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+            raise
+
+
+class Services:
+    """sandboxd, gemini-replay and the orchestrator in a folder of their own."""
+
+    def __init__(self, script="lru_cache", with_agent=True, sandboxd_flags=(), replay_flags=()):
+        self.folder = tempfile.mkdtemp(prefix="crisol-e2e-")
+        os.chmod(self.folder, 0o711)
+        self.socket = os.path.join(self.folder, "s", "sandboxd.sock")
+        self.sandbox = "unix:" + self.socket
+        self.orchestrator = self.replay = None
+        self.grpc = self.http = None
+        self.sandboxd = Process("sandboxd", [
+            os.path.join(BIN, "sandboxd"), f"--socket={self.socket}", f"--socket-owner={SERVICE_UID}",
+            *sandboxd_flags], os.path.join(self.folder, "sandboxd.log"),
+            env={"PATH": "/usr/bin:/bin", "GEMINI_API_KEY": CANARY})
+        try:
+            self.sandboxd.match(r" ready ")
+            if with_agent:
+                self.start_agent(script, replay_flags)
+        except BaseException:
+            self.stop()
+            raise
+
+    def start_agent(self, script, replay_flags=()):
+        self.replay = Process("gemini-replay", [
+            os.path.join(BIN, "gemini-replay"), "--listen=127.0.0.1:0",
+            f"--script={os.path.join(SCRIPTS, script + '.json')}", *replay_flags],
+            os.path.join(self.folder, "replay.log"))
+        address = self.replay.match(r"gemini-replay listening on (\S+)").group(1)
+        self.start_orchestrator(f"http://{address}", CANARY)
+
+    def start_orchestrator(self, base_url, key):
+        env = {"PATH": "/usr/bin:/bin", "GEMINI_BASE_URL": base_url}
+        if key:
+            env["GEMINI_API_KEY"] = key
+        self.orchestrator = Process("orchestrator", [
+            os.path.join(BIN, "orchestrator"), "--listen=127.0.0.1:0", "--http=127.0.0.1:0",
+            f"--sandbox={self.sandbox}", f"--user={SERVICE_UID}"],
+            os.path.join(self.folder, "orchestrator.log"), env=env)
+        ready = self.orchestrator.match(r" ready .*grpc=(\S+) .*http=(\S+)")
+        self.grpc, self.http = ready.group(1), ready.group(2)
+
+    def crisol(self, *argv, stdin=b"", timeout=60):
+        return subprocess.run([os.path.join(BIN, "crisol"), *argv], input=stdin, capture_output=True,
+                              timeout=timeout, check=False,
+                              env={"PATH": "/usr/bin:/bin", "CRISOL_SANDBOX": self.sandbox,
+                                   "CRISOL_ORCHESTRATOR": self.grpc or ""})
+
+    def sandboxd_pids(self):
+        """The supervisor and everything below it."""
+        return [self.sandboxd.pid, *descendants(self.sandboxd.pid)]
+
+    def stop(self):
+        """Stops everything; returns the exit codes by name."""
+        codes = {}
+        for process in (self.orchestrator, self.replay, self.sandboxd):
+            if process:
+                codes[process.name] = process.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return codes
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+def descendants(pid):
+    """Every process below `pid`, from /proc."""
+    children = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
+                parent = int(file.read().rsplit(")", 1)[1].split()[1])
+        except (OSError, IndexError):
+            continue
+        children.setdefault(parent, []).append(int(entry))
+    found, queue = [], [pid]
+    while queue:
+        for child in children.get(queue.pop(), []):
+            found.append(child)
+            queue.append(child)
+    return found
+
+
+def cgroup_folders():
+    """Every control group on this machine, as paths."""
+    found = set()
+    for folder, names, _ in os.walk("/sys/fs/cgroup"):
+        found.update(os.path.join(folder, name) for name in names)
+    return found
+
+
+def net_namespaces():
+    """Network namespaces that some process is in."""
+    found = set()
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                found.add(os.readlink(f"/proc/{entry}/ns/net"))
+            except OSError:
+                pass
+    return found
+
+
+def count_fds(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+class HostState:
+    """What is on the host: compare two of them."""
+
+    def __init__(self, services):
+        self.processes = len(services.sandboxd_pids())
+        self.cgroups = cgroup_folders()
+        self.namespaces = net_namespaces()
+        with open("/proc/self/mountinfo", encoding="utf-8") as file:
+            self.mounts = sorted(line.split()[4] for line in file)
+        self.fds = {pid: count_fds(pid) for pid in services.sandboxd_pids()}
+        self.files = sorted(os.listdir(tempfile.gettempdir()))
+
+    def differences(self, before):
+        out = []
+        if self.processes != before.processes:
+            out.append(f"processes {before.processes} -> {self.processes}")
+        if self.cgroups - before.cgroups:
+            out.append(f"cgroups {sorted(self.cgroups - before.cgroups)[:5]}")
+        if self.namespaces - before.namespaces:
+            out.append(f"network namespaces {self.namespaces - before.namespaces}")
+        if self.mounts != before.mounts:
+            out.append(f"mounts {len(before.mounts)} -> {len(self.mounts)}")
+        if self.files != before.files:
+            out.append(f"files {sorted(set(self.files) - set(before.files))[:5]}")
+        for pid, count in self.fds.items():
+            if count > before.fds.get(pid, count):
+                out.append(f"fds of {pid} {before.fds[pid]} -> {count}")
+        return out

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line against the real services."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import services as crisol
+
+
+def test_exec_prints_what_the_program_prints(services, tmp_path):
+    program = tmp_path / "main.py"
+    program.write_text("import sys\nprint(2 + 2)\nprint('err', file=sys.stderr)\n")
+    done = services.crisol("exec", str(program))
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"4\n", b"err\n")
+
+
+def test_exec_exits_with_the_programs_own_code(services):
+    done = services.crisol("exec", "--runtime", "shell", "--", "echo hi; exit 3")
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"hi\n", b"")
+
+
+def test_exec_passes_stdin_and_arguments(services, tmp_path):
+    program = tmp_path / "main.py"
+    program.write_text("import sys\nprint(sys.argv[1:], sys.stdin.read())\n")
+    done = services.crisol("exec", str(program), "--", "-x", "two words", stdin=b"input")
+    assert (done.returncode, done.stdout) == (0, b"['-x', 'two words'] input\n")
+
+
+def test_exec_of_a_limit_is_124_with_one_line(services):
+    done = services.crisol("exec", "--wall-ms=300", "--runtime", "python", "--", "while True: pass")
+    assert done.returncode == 124
+    assert done.stdout == b""
+    assert done.stderr.count(b"\n") == 1 and b"WALL_TIME_LIMIT" in done.stderr
+
+
+def test_exec_of_a_signal_is_128_plus_its_number(services):
+    done = services.crisol("exec", "--runtime", "python", "--", "import os; os.kill(os.getpid(), 11)")
+    assert done.returncode == 128 + 11
+
+
+def test_exec_json_is_one_document(services):
+    done = services.crisol("exec", "--json", "--runtime", "python", "--", "print('x')")
+    answer = json.loads(done.stdout)
+    assert answer["stdout_text"] == "x\n"
+    assert answer["result"]["verdict"]["code"] == "VERDICT_CODE_OK"
+
+
+def test_exec_names_an_unknown_runtime(services):
+    done = services.crisol("exec", "--runtime", "cobol", "--", "x")
+    assert done.returncode == 125
+    assert b"NOT_FOUND" in done.stderr and b"cobol" in done.stderr
+
+
+def test_exec_runs_pytest_files(services, tmp_path):
+    test = tmp_path / "test_it.py"
+    test.write_text("def test_a():\n    assert 1 == 2\n")
+    done = services.crisol("exec", str(test))
+    assert done.returncode == 1
+    assert b"assert 1 == 2" in done.stdout
+
+
+def test_ctrl_c_kills_the_program_and_exits_130(services):
+    before = len(services.sandboxd_pids())
+    call = subprocess.Popen([os.path.join(crisol.BIN, "crisol"), "exec", "--runtime", "python", "--",
+                             "import time; print('up', flush=True); time.sleep(9)"],
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            env={"CRISOL_SANDBOX": services.sandbox, "PATH": "/usr/bin:/bin"})
+    assert call.stdout.readline() == b"up\n"
+    call.send_signal(signal.SIGINT)
+    assert call.wait(5) == 130
+    call.stdout.close()
+    crisol.wait_for(lambda: len(services.sandboxd_pids()) == before, 2, "the program is dead")
+
+
+def test_a_closed_pipe_is_quiet(services):
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{crisol.BIN}/crisol exec --runtime python -- 'for i in range(9999): print(i)' | head -n 1"],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False,
+        env={"CRISOL_SANDBOX": services.sandbox, "PATH": "/usr/bin:/bin"})
+    assert (done.stdout, done.stderr) == (b"0\n", b"")
+
+
+def test_service_that_is_not_there_is_125_and_says_where(services, tmp_path):
+    done = services.crisol("exec", "--sandbox", f"unix:{tmp_path}/none.sock", "--runtime", "shell", "--", "true")
+    assert done.returncode == 125
+    assert b"none.sock" in done.stderr
+
+
+def test_health_says_that_both_serve(services):
+    done = services.crisol("health")
+    assert done.returncode == 0
+    assert done.stdout.count(b" SERVING ") == 2
+
+
+def test_attack_is_held(services):
+    done = services.crisol("attack")
+    assert done.returncode == 0, done.stdout.decode()
+    assert b"10 of 10 held" in done.stdout
+
+
+def test_run_repairs_and_succeeds(services):
+    begin = time.monotonic()
+    done = services.crisol("run", "--json", "Write an LRU cache in Python.")
+    answer = json.loads(done.stdout)
+    assert done.returncode == 0, done.stderr.decode()
+    assert answer["status"] == "SUCCESS" and answer["iterations"] == 2
+    assert sorted(file["path"] for file in answer["files"]) == ["solution.py", "test_solution.py"]
+    assert answer["verification"]["level"] == "EVIDENCE"
+    assert answer["models_served"] == ["gemini-replay (scripted)"] and answer["warnings"]
+    assert "red" in done.stderr.decode() and "green" in done.stderr.decode()
+    assert time.monotonic() - begin < 20
+
+
+def test_run_writes_its_files(services, tmp_path):
+    done = services.crisol("run", "--out", str(tmp_path / "out"), "Write an LRU cache in Python.")
+    assert done.returncode == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["solution.py", "test_solution.py"]
+
+
+def test_run_refuses_an_empty_task(services):
+    done = services.crisol("run", "  ")
+    assert done.returncode == 125
+    assert b"INVALID_ARGUMENT" in done.stderr and b"task" in done.stderr

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thousand runs leave nothing behind, and a canary key is nowhere."""
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import services as crisol
+
+# (arguments of crisol exec, expected exit code)
+KINDS = [
+    (["--runtime", "shell", "--", "true"], 0),
+    (["--runtime", "shell", "--", "echo out; echo err >&2"], 0),
+    (["--runtime", "shell", "--", "exit 9"], 9),
+    (["--runtime", "shell", "--", "sleep 0.05"], 0),
+    (["--wall-ms=60", "--runtime", "shell", "--", "sleep 30"], 124),
+    (["--runtime", "shell", "--", "setsid sleep 30 & exit 0"], 0),
+    (["--runtime", "shell", "--", "kill -9 $$"], 137),
+]
+RUNS = int(os.environ.get("CRISOL_LEAK_RUNS", "1000"))
+
+
+def test_a_thousand_runs_leave_nothing_behind():
+    with crisol.Services(with_agent=False) as running:
+        for arguments, code in KINDS:  # everything lazy is there before the first count
+            assert running.crisol("exec", *arguments).returncode == code
+        before = crisol.HostState(running)
+
+        def run(number):
+            arguments, code = KINDS[number % len(KINDS)]
+            return running.crisol("exec", *arguments).returncode == code
+
+        with ThreadPoolExecutor(4) as pool:
+            good = sum(pool.map(run, range(RUNS)))
+        assert good == RUNS
+        crisol.wait_for(lambda: not crisol.HostState(running).differences(before), 5,
+                        f"as before: {crisol.HostState(running).differences(before)}")
+
+
+def test_a_canary_key_is_in_no_sandboxd_process_nor_in_the_box():
+    with crisol.Services() as running:
+        box = running.crisol("exec", "--runtime", "shell", "--",
+                             "env; cat /proc/*/environ /proc/self/mountinfo 2>/dev/null; grep -rs canary- /etc /workspace /tmp; true")
+        assert box.returncode == 0
+        assert crisol.CANARY.encode() not in box.stdout + box.stderr
+        for pid in running.sandboxd_pids():
+            for name in ("environ", "cmdline"):
+                with open(f"/proc/{pid}/{name}", "rb") as file:
+                    content = file.read()
+                # The supervisor was started with it in its environment, as by a careless unit file.
+                assert crisol.CANARY.encode() not in content, f"{name} of {pid}"
+        with open(f"/proc/{running.orchestrator.pid}/cmdline", "rb") as file:
+            assert crisol.CANARY.encode() not in file.read()
+        done = running.crisol("run", "Write an LRU cache in Python.")
+        assert done.returncode == 0
+        for folder, _, names in os.walk(running.folder):
+            for name in names:
+                path = os.path.join(folder, name)
+                if os.path.isfile(path):
+                    with open(path, "rb") as file:
+                        assert crisol.CANARY.encode() not in file.read(), path
+
+
+def rss_anon_kib(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("RssAnon"))
+
+
+def pss_kib(pid):
+    with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+
+
+def test_idle_memory_is_within_its_bars():
+    with crisol.Services() as running:
+        pids = running.sandboxd_pids()
+        anon = {pid: rss_anon_kib(pid) for pid in [*pids, running.orchestrator.pid]}
+        sandboxd = sum(pss_kib(pid) for pid in pids)
+        orchestrator = pss_kib(running.orchestrator.pid)
+        print(f"RssAnon {anon} KiB, PSS sandboxd {sandboxd} KiB, orchestrator {orchestrator} KiB")
+        assert max(anon.values()) <= 8 * 1024
+        assert sandboxd <= 30 * 1024
+        assert orchestrator <= 28 * 1024
+
+
+def test_sigterm_lets_a_run_in_flight_finish():
+    running = crisol.Services(with_agent=False)
+    call = subprocess.Popen([os.path.join(crisol.BIN, "crisol"), "exec", "--runtime", "shell", "--",
+                             "echo up; sleep 1; echo done"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            env={"CRISOL_SANDBOX": running.sandbox, "PATH": "/usr/bin:/bin"})
+    try:
+        assert call.stdout.readline() == b"up\n"
+    finally:
+        codes = running.stop()
+    assert call.stdout.read() == b"done\n"
+    call.stdout.close()
+    assert call.wait(5) == 0
+    assert codes == {"sandboxd": 0}
