@@ -133,8 +133,11 @@ void agt_sandbox_trim(Crisol__Sandbox__V1__ExecuteResult *result, size_t cases)
 {
     Crisol__Sandbox__V1__TestReport *report = result->test_report;
 
-    for (size_t i = cases; report && i < report->n_cases; i++)
-        report->cases[i]->details[0] = '\0';
+    for (size_t i = cases; report && i < report->n_cases; i++) {
+        /* An empty string of protobuf-c is shared and must not be written to. */
+        if (report->cases[i]->details[0] != '\0')
+            report->cases[i]->details[0] = '\0';
+    }
 }
 
 static char *to_text(const struct cr_buf *bytes)

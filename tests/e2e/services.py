@@ -151,55 +151,55 @@ def descendants(pid):
     return found
 
 
-def cgroup_folders():
-    """Every control group on this machine, as paths."""
+def cgroup_folders(pids):
+    """Control groups that the backends among `pids` made."""
+    names = tuple(f"crisol-native-{pid}" for pid in pids)
     found = set()
-    for folder, names, _ in os.walk("/sys/fs/cgroup"):
-        found.update(os.path.join(folder, name) for name in names)
+    for folder, subfolders, _ in os.walk("/sys/fs/cgroup"):
+        if any(name in folder for name in names):
+            found.update(os.path.join(folder, name) for name in subfolders)
     return found
 
 
-def net_namespaces():
-    """Network namespaces that some process is in."""
-    found = set()
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                found.add(os.readlink(f"/proc/{entry}/ns/net"))
-            except OSError:
-                pass
-    return found
-
-
-def count_fds(pid):
-    return len(os.listdir(f"/proc/{pid}/fd"))
+def mounts_of(pid):
+    with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="replace") as file:
+        return sorted(line.split()[4] for line in file)
 
 
 class HostState:
-    """What is on the host: compare two of them."""
+    """What one sandboxd has on the host: compare two of them. Other work on the machine does not count."""
 
     def __init__(self, services):
-        self.processes = len(services.sandboxd_pids())
-        self.cgroups = cgroup_folders()
-        self.namespaces = net_namespaces()
-        with open("/proc/self/mountinfo", encoding="utf-8") as file:
-            self.mounts = sorted(line.split()[4] for line in file)
-        self.fds = {pid: count_fds(pid) for pid in services.sandboxd_pids()}
-        self.files = sorted(os.listdir(tempfile.gettempdir()))
+        pids = services.sandboxd_pids()
+        self.processes = len(pids)
+        # Boxes are numbered, so groups are counted: those that wait for the next runs have new names.
+        self.cgroups = len(cgroup_folders(pids))
+        self.namespaces = len({os.readlink(f"/proc/{pid}/ns/net") for pid in pids})
+        self.mounts = {pid: mounts_of(pid) for pid in [*pids, os.getpid()]}
+        self.fds = {pid: len(os.listdir(f"/proc/{pid}/fd")) for pid in pids}
+        self.files = sorted(os.path.join(folder, name) for folder, _, names in os.walk(services.folder)
+                            for name in names)
 
     def differences(self, before):
-        out = []
-        if self.processes != before.processes:
-            out.append(f"processes {before.processes} -> {self.processes}")
-        if self.cgroups - before.cgroups:
-            out.append(f"cgroups {sorted(self.cgroups - before.cgroups)[:5]}")
-        if self.namespaces - before.namespaces:
-            out.append(f"network namespaces {self.namespaces - before.namespaces}")
-        if self.mounts != before.mounts:
-            out.append(f"mounts {len(before.mounts)} -> {len(self.mounts)}")
-        if self.files != before.files:
-            out.append(f"files {sorted(set(self.files) - set(before.files))[:5]}")
-        for pid, count in self.fds.items():
-            if count > before.fds.get(pid, count):
-                out.append(f"fds of {pid} {before.fds[pid]} -> {count}")
+        out = [f"{name} {getattr(before, name)} -> {getattr(self, name)}"
+               for name in ("processes", "cgroups", "namespaces", "mounts", "files")
+               if getattr(self, name) != getattr(before, name)]
+        out += [f"fds of {pid} {before.fds.get(pid)} -> {count}" for pid, count in self.fds.items()
+                if count > before.fds.get(pid, -1)]
         return out
+
+
+def settled(services):
+    """The state once nothing changes any more: what follows a run happens off its path."""
+    last = [None]
+
+    def look():
+        try:
+            state = HostState(services)
+        except FileNotFoundError:  # a process ended while it was looked at
+            return None
+        same = last[0] is not None and not state.differences(last[0])
+        last[0] = state
+        return state if same else None
+    time.sleep(0.2)
+    return wait_for(look, 10, "sandboxd settles")

@@ -57,9 +57,10 @@ def test_grpcurl_unary(services):
 def test_grpcurl_server_stream(services):
     events = documents(grpcurl("-unix", "-d", '{"runtime":"python","code":"print(2+2)","output_text":true}',
                                services.socket, "crisol.sandbox.v1.SandboxService/Execute"))
-    assert [key for event in events for key in event if key in ("started", "output", "result")] == [
-        "started", "output", "result"]
-    assert events[1]["output"]["text"] == "4\n"
+    kinds = [next(key for key in event if key in ("started", "output", "result")) for event in events]
+    assert kinds[0] == "started" and kinds[-1] == "result" and set(kinds[1:-1]) == {"output"}
+    assert "".join(event["output"]["text"] for event in events[1:-1]) == "4\n"
+    assert [event.get("seq", 0) for event in events] == list(range(len(events)))
 
 
 def test_grpcurl_shows_the_details_of_an_error(services):

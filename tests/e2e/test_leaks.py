@@ -23,7 +23,7 @@ def test_a_thousand_runs_leave_nothing_behind():
     with crisol.Services(with_agent=False) as running:
         for arguments, code in KINDS:  # everything lazy is there before the first count
             assert running.crisol("exec", *arguments).returncode == code
-        before = crisol.HostState(running)
+        before = crisol.settled(running)
 
         def run(number):
             arguments, code = KINDS[number % len(KINDS)]
@@ -32,8 +32,7 @@ def test_a_thousand_runs_leave_nothing_behind():
         with ThreadPoolExecutor(4) as pool:
             good = sum(pool.map(run, range(RUNS)))
         assert good == RUNS
-        crisol.wait_for(lambda: not crisol.HostState(running).differences(before), 5,
-                        f"as before: {crisol.HostState(running).differences(before)}")
+        assert crisol.settled(running).differences(before) == []
 
 
 def test_a_canary_key_is_in_no_sandboxd_process_nor_in_the_box():
