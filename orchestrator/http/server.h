@@ -33,7 +33,8 @@ struct agt_http_options {
     const char *version;        /* NULL: CR_VERSION. Static storage */
     const char *allowed_hosts;  /* further Host names, comma separated, without port; NULL: only
                                    loopback names and the address itself. "*": any. Copied */
-    const char *token;          /* bearer token asked of /api/…; NULL: none. Copied, wiped */
+    const char *token;          /* bearer token asked of everything but GET /, health and the
+                                   probes; NULL: none. Copied, wiped at the end */
     uint32_t max_connections;   /* more get 503; 0: 1,024 */
     uint32_t max_body_memory;   /* bytes of request bodies held at one time; 0: 64 MiB */
     uint32_t header_timeout_ms; /* from connect, or the end of the last answer, to a complete
