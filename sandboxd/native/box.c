@@ -4,7 +4,7 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "sandboxd/native/box_child.h"
-#include "sandboxd/native/cgroup.h"
+#include "sandboxd/backend/cgroup.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 
 #include "common/auto.h"
 #include "sandboxd/native/box.h"
-#include "sandboxd/native/cgroup.h"
+#include "sandboxd/backend/cgroup.h"
 #include "sandboxd/wire/boxctl.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "common/log.h"
-#include "sandboxd/native/cgroup.h"
+#include "sandboxd/backend/cgroup.h"
 
 #include <stdbool.h>
 #include <string.h>

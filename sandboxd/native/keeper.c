@@ -5,7 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
-#include "sandboxd/native/cgroup.h"
+#include "sandboxd/backend/cgroup.h"
 #include "sandboxd/native/sweep.h"
 
 #include <fcntl.h>

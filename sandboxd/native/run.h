@@ -2,8 +2,8 @@
 #pragma once
 
 #include "sandboxd/native/box.h"
-#include "sandboxd/native/cgroup.h"
-#include "sandboxd/native/verdict.h"
+#include "sandboxd/backend/cgroup.h"
+#include "sandboxd/backend/verdict.h"
 #include "sandboxd/wire/boxctl.h"
 #include "sandboxd/wire/msg.h"
 

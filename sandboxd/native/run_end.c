@@ -5,7 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
-#include "sandboxd/native/collector.h"
+#include "sandboxd/backend/collector.h"
 #include "sandboxd/native/native.h"
 #include "sandboxd/native/run.h"
 #include "sandboxd/native/userns.h"

@@ -8,7 +8,7 @@
 #include "sandboxd/native/native.h"
 #include "sandboxd/native/probe.h"
 #include "sandboxd/native/rootfs.h"
-#include "sandboxd/native/seccomp.h"
+#include "sandboxd/backend/seccomp.h"
 #include "sandboxd/native/sweep.h"
 #include "sandboxd/native/userns.h"
 #include "sandboxd/runtimes/table.h"

@@ -6,7 +6,7 @@
  */
 #include "common/auto.h"
 #include "common/buf.h"
-#include "sandboxd/native/seccomp.h"
+#include "sandboxd/backend/seccomp.h"
 #include "sandboxd/wire/boxctl.h"
 #include "sandboxd/wire/msg.h"
 #include "sandboxd/wire/payload.h"

@@ -4,7 +4,7 @@
 #include "common/auto.h"
 #include "common/clock.h"
 #include "common/err.h"
-#include "sandboxd/native/cgroup.h"
+#include "sandboxd/backend/cgroup.h"
 #include "sandboxd/runtimes/table.h"
 #include "tests/harness/test.h"
 #include "tests/integration/sandboxd/native_client.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandboxd/native/seccomp.h"
+#include "sandboxd/backend/seccomp.h"
 
 #include "common/auto.h"
 #include "common/err.h"
-#include "sandboxd/native/seccomp_arguments.h"
-#include "sandboxd/native/seccomp_policy.h"
+#include "sandboxd/backend/seccomp_arguments.h"
+#include "sandboxd/backend/seccomp_policy.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandboxd/native/cgroup_paths.h"
+#include "sandboxd/backend/cgroup_paths.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "common/auto.h"
 #include "common/clock.h"
 #include "common/err.h"
-#include "sandboxd/native/cgroup.h"
+#include "sandboxd/backend/cgroup.h"
 #include "sandboxd/wire/msg.h"
 
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 /* Control groups of v1 and v2, on ordinary files in a folder of the test. */
 #include "common/auto.h"
 #include "common/err.h"
-#include "sandboxd/native/cgroup.h"
+#include "sandboxd/backend/cgroup.h"
 #include "sandboxd/wire/msg.h"
 #include "tests/harness/test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
-#include "sandboxd/native/verdict.h"
+#include "sandboxd/backend/verdict.h"
 #include "tests/harness/test.h"
 
 #include <errno.h>

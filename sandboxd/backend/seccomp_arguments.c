@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandboxd/native/seccomp_arguments.h"
+#include "sandboxd/backend/seccomp_arguments.h"
 
 #include "common/auto.h"
 

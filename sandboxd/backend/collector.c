@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandboxd/native/collector.h"
+#include "sandboxd/backend/collector.h"
 
 #include "common/auto.h"
 #include "common/err.h"

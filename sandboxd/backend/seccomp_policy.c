@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandboxd/native/seccomp_policy.h"
+#include "sandboxd/backend/seccomp_policy.h"
 
 #include "common/auto.h"
-#include "sandboxd/native/seccomp_arguments.h"
+#include "sandboxd/backend/seccomp_arguments.h"
 
 #include <errno.h>
 

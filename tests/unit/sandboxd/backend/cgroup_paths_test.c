@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
-#include "sandboxd/native/cgroup_paths.h"
+#include "sandboxd/backend/cgroup_paths.h"
 #include "tests/harness/test.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "sandboxd/native/cgroup.h"
+#include "sandboxd/backend/cgroup.h"
 #include "sandboxd/wire/msg.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
 #include "common/buf.h"
-#include "sandboxd/native/collector.h"
+#include "sandboxd/backend/collector.h"
 #include "sandboxd/wire/payload.h"
 #include "tests/harness/test.h"
 

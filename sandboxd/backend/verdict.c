@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandboxd/native/verdict.h"
+#include "sandboxd/backend/verdict.h"
 
 #include "common/auto.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
-#include "sandboxd/native/seccomp.h"
-#include "sandboxd/native/seccomp_policy.h"
+#include "sandboxd/backend/seccomp.h"
+#include "sandboxd/backend/seccomp_policy.h"
 #include "tests/harness/test.h"
 
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandboxd/native/cgroup.h"
+#include "sandboxd/backend/cgroup.h"
 
 #include "common/auto.h"
 #include "common/buf.h"
 #include "common/err.h"
-#include "sandboxd/native/cgroup_paths.h"
+#include "sandboxd/backend/cgroup_paths.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
