@@ -103,7 +103,7 @@ _Static_assert(sizeof(shapes) / sizeof(shapes[0]) == FRAME_KNOWN_COUNT, "one row
 
 void rpc_h2_init(struct rpc_h2 *h2, uint32_t stream_limit, struct rpc_h2_budget *peer)
 {
-    memset(h2, 0, sizeof(*h2));
+    memset(h2, 0, offsetof(struct rpc_h2, streams));
     h2->peer = peer;
     h2->stream_limit = stream_limit + STREAM_SLACK;
     if (h2->stream_limit > RPC_H2_STREAMS_MAX)
