@@ -67,25 +67,19 @@ void agt_run_set_outcome(struct agt_run *run, enum agt_outcome outcome)
         run->outcome = outcome;
 }
 
-static void set_failure(struct agt_run *run, Crisol__Agent__V1__FailureCause cause,
-                        const char *format, va_list args)
-{
-    if (run->failure)
-        return; /* the first cause counts */
-    run->cause = cause;
-    if (vasprintf(&run->failure, format, args) < 0)
-        run->failure = NULL;
-}
-
 void agt_run_fail(struct agt_run *run, Crisol__Agent__V1__FailureCause cause, const char *format,
                   ...)
 {
     va_list args;
 
-    va_start(args, format);
-    set_failure(run, cause, format, args);
-    va_end(args);
     agt_run_set_outcome(run, AGT_OUTCOME_FAILED);
+    if (run->failure)
+        return; /* the first cause counts */
+    run->cause = cause;
+    va_start(args, format);
+    if (vasprintf(&run->failure, format, args) < 0)
+        run->failure = NULL;
+    va_end(args);
 }
 
 static void emit_edge(struct agt_run *run, const struct agt_graph_edge *edge)
