@@ -39,9 +39,9 @@ struct agt_mail {
 };
 
 /* Bytes of deltas that may wait for the engine at one time; more are dropped and counted. */
-#define AGT_MAIL_BYTES_MAX (64U * 1024 * 1024)
+#define AGT_MAIL_BYTES_MAX 67108864U
 /* What a result keeps of each output stream; the rest is counted. */
-#define AGT_OUTPUT_KEPT_MAX (256U * 1024)
+#define AGT_OUTPUT_KEPT_MAX 262144U
 
 /* NULL when memory is gone. `run` (may be NULL) gets one more reference. */
 struct agt_mail *agt_mail_new(enum agt_mail_kind kind, struct agt_run *run, const void *data,

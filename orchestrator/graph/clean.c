@@ -5,10 +5,24 @@
 #include "common/utf8.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <string.h>
 
 /* Room for the note between head and tail. */
 #define NOTE_MAX 48
+
+/* OSC, DCS, SOS, PM and APC begin a string that has an end of its own. */
+static bool is_string_start(char character)
+{
+    return character == ']' || character == 'P' || character == 'X' || character == '^' ||
+           character == '_';
+}
+
+/* Ends a sequence. Anything else does not belong to it: a line feed, half a character. */
+static bool is_final(char character)
+{
+    return character >= '@' && character <= '~';
+}
 
 /*
  * Length of the escape sequence that begins at `text` (ECMA-48 §5.4: CSI;
@@ -24,10 +38,10 @@ static size_t escape_size(const char *text, size_t size)
     if (text[1] == '[') {
         while (at < size && (unsigned char)text[at] >= 0x20 && (unsigned char)text[at] < 0x40)
             at++;
-        return at < size && text[at] != '\n' ? at + 1 : at;
+        return at < size && is_final(text[at]) ? at + 1 : at;
     }
-    if (!memchr("]PX^_", text[1], 5))
-        return text[1] == '\n' ? 1 : 2;
+    if (!is_string_start(text[1]))
+        return is_final(text[1]) || (text[1] >= ' ' && text[1] < '@') ? 2 : 1;
     for (; at < size && text[at] != '\n'; at++) {
         if (text[at] == '\a')
             return at + 1;

@@ -13,7 +13,7 @@
 #define CONTEXT 3
 #define LINES_MAX 8192
 /* Cells of the table below: 2 MiB, some milliseconds of the engine's thread. */
-#define CELLS_MAX (1024U * 1024)
+#define CELLS_MAX 1048576U
 /* Kept free in the buffer for the line that says that the diff was cut. */
 #define CUT_NOTE "... (diff cut)\n"
 
@@ -37,6 +37,13 @@ struct script {
     struct step *steps;
     size_t count;
 };
+
+static void free_text(struct text *text)
+{
+    free(text->lines);
+}
+
+#define AUTO_TEXT __attribute__((cleanup(free_text)))
 
 static int split(const char *data, struct text *ret_text)
 {
@@ -226,11 +233,9 @@ static int cut(struct cr_buf *buf, size_t start)
 
 int agt_diff_add(const char *name, const char *old_text, const char *new_text, struct cr_buf *buf)
 {
-    CR_AUTO_FREE struct line *old_lines = NULL;
-    CR_AUTO_FREE struct line *new_lines = NULL;
     CR_AUTO_FREE struct step *steps = NULL;
-    struct text a = {0};
-    struct text b = {0};
+    AUTO_TEXT struct text a = {0};
+    AUTO_TEXT struct text b = {0};
     struct script script = {0};
     size_t start = buf->size;
     int r;
@@ -238,10 +243,8 @@ int agt_diff_add(const char *name, const char *old_text, const char *new_text, s
     if (strcmp(old_text, new_text) == 0)
         return 0;
     r = split(old_text, &a);
-    old_lines = a.lines;
     if (r == 0)
         r = split(new_text, &b);
-    new_lines = b.lines;
     if (r < 0)
         return r;
     steps = calloc(a.count + b.count + 1, sizeof(*steps));

@@ -30,7 +30,7 @@ struct agt_engine {
 
     pthread_mutex_t lock; /* guards the next two */
     bool is_draining;
-    uint32_t live_runs;
+    uint32_t live_runs;   /* atomic, so that it can be read without the lock */
     pthread_cond_t ended; /* live_runs fell */
 
     /* The engine's thread only. */
@@ -103,7 +103,7 @@ static void remove_run(struct agt_engine *engine, struct agt_run *run)
     (void)pthread_mutex_unlock(&run->lock);
     (void)agt_run_unref(run);
     (void)pthread_mutex_lock(&engine->lock);
-    engine->live_runs--;
+    (void)__atomic_fetch_sub(&engine->live_runs, 1, __ATOMIC_RELEASE);
     (void)pthread_cond_broadcast(&engine->ended);
     (void)pthread_mutex_unlock(&engine->lock);
 }
@@ -317,14 +317,7 @@ bool agt_engine_drain(struct agt_engine *engine, int grace_ms)
 
 uint32_t agt_engine_live_runs(const struct agt_engine *engine)
 {
-    /* The lock is not part of what a reader sees of the engine. */
-    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&engine->lock;
-    uint32_t live_runs;
-
-    (void)pthread_mutex_lock(lock);
-    live_runs = engine->live_runs;
-    (void)pthread_mutex_unlock(lock);
-    return live_runs;
+    return __atomic_load_n(&engine->live_runs, __ATOMIC_ACQUIRE);
 }
 
 /* Counts the run in, or says why it may not start. */
@@ -344,7 +337,7 @@ static int admit(struct agt_engine *engine, struct rpc_status *ret_status)
         ret_status->retry_after_ms = 5000;
         r = -EAGAIN;
     } else {
-        engine->live_runs++;
+        (void)__atomic_fetch_add(&engine->live_runs, 1, __ATOMIC_RELEASE);
     }
     (void)pthread_mutex_unlock(&engine->lock);
     return r;
@@ -353,7 +346,7 @@ static int admit(struct agt_engine *engine, struct rpc_status *ret_status)
 static void dismiss(struct agt_engine *engine)
 {
     (void)pthread_mutex_lock(&engine->lock);
-    engine->live_runs--;
+    (void)__atomic_fetch_sub(&engine->live_runs, 1, __ATOMIC_RELEASE);
     (void)pthread_cond_broadcast(&engine->ended);
     (void)pthread_mutex_unlock(&engine->lock);
 }

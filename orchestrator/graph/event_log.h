@@ -12,7 +12,7 @@
 struct agt_event_log;
 
 #define AGT_LOG_DELTAS_MAX 512
-#define AGT_LOG_DELTA_BYTES_MAX (256U * 1024)
+#define AGT_LOG_DELTA_BYTES_MAX 262144U
 
 /* Packs a RunEvent. NULL when memory is gone. `seq` is that of the message. */
 struct agt_event *agt_event_new(const Crisol__Agent__V1__RunEvent *message, bool is_state,

@@ -83,12 +83,12 @@ static const char *short_id(const char *id)
     return at && at > id && at[-1] == ':' ? at + 1 : id;
 }
 
-/* Length of the first line, at most `max`. */
-static int line_size(const char *text, int max)
+/* Length of the first line, at most `max`, for "%.*s": never in the middle of a character. */
+static int line_size(const char *text, size_t max)
 {
-    int size = (int)strcspn(text, "\r\n");
+    size_t size = strcspn(text, "\r\n");
 
-    return size < max ? size : max;
+    return (int)cr_utf8_complete_prefix(text, size < max ? size : max);
 }
 
 /* Line number of the last "test_solution.py:N:" in a traceback; 0 when there is none. */
@@ -97,7 +97,7 @@ static unsigned find_test_line(const char *details)
     unsigned found = 0;
 
     for (const char *at = strstr(details, AGT_TESTS_NAME ":"); at;
-         at = strstr(at + 1, AGT_TESTS_NAME ":")) {
+         at = strstr(at, AGT_TESTS_NAME ":")) { /* behind what was read */
         unsigned line = 0;
 
         at += sizeof(AGT_TESTS_NAME ":") - 1;
@@ -157,14 +157,15 @@ static void conclude_from_test(const Crisol__Sandbox__V1__TestCase *test,
                                struct agt_evidence *evidence)
 {
     const char *reason = find_reason(test);
+    const char *name = short_id(test->id);
     unsigned line = find_test_line(test->details);
     int size = line_size(reason, 300);
 
     if (line > 0)
-        conclude(evidence, classify(test), AGT_TESTS_NAME ":%u: %.*s (%.100s)", line, size, reason,
-                 short_id(test->id));
+        conclude(evidence, classify(test), AGT_TESTS_NAME ":%u: %.*s (%.*s)", line, size, reason,
+                 line_size(name, 100), name);
     else
-        conclude(evidence, classify(test), "%.*s (%.100s)", size, reason, short_id(test->id));
+        conclude(evidence, classify(test), "%.*s (%.*s)", size, reason, line_size(name, 100), name);
 }
 
 /* The first case with this outcome, or NULL. */
@@ -186,32 +187,34 @@ static bool judge_verdict(const Crisol__Sandbox__V1__ExecuteResult *result,
 
     for (size_t i = 0; i < CR_ARRAY_SIZE(limits); i++) {
         if (limits[i].code == verdict->code) {
-            conclude(evidence, limits[i].cause, "%s%s%.200s", limits[i].text,
-                     verdict->message[0] ? ": " : "", verdict->message);
+            conclude(evidence, limits[i].cause, "%s%s%.*s", limits[i].text,
+                     verdict->message[0] ? ": " : "", line_size(verdict->message, 200),
+                     verdict->message);
             return true;
         }
     }
     if (verdict->code == VERDICT(OK) || verdict->code == VERDICT(NONZERO_EXIT))
         return false;
-    conclude(evidence, CAUSE(OTHER), "the sandbox run ended with verdict %d%s%.200s",
-             (int)verdict->code, verdict->message[0] ? ": " : "", verdict->message);
+    conclude(evidence, CAUSE(OTHER), "the sandbox run ended with verdict %d%s%.*s",
+             (int)verdict->code, verdict->message[0] ? ": " : "", line_size(verdict->message, 200),
+             verdict->message);
     return true;
 }
 
 static void judge_missing_report(const Crisol__Sandbox__V1__ExecuteResult *result,
                                  struct agt_evidence *evidence)
 {
-    const char *problem =
-        result->test_report && result->test_report->problem[0] ? result->test_report->problem : "";
+    const char *problem = result->test_report ? result->test_report->problem : "";
+    int size = line_size(problem, 200);
 
     if (result->exit_code == 0)
-        conclude(evidence, CAUSE(TAMPER), "exit code 0 without a test report%s%.200s",
-                 problem[0] ? ": " : "", problem);
+        conclude(evidence, CAUSE(TAMPER), "exit code 0 without a test report%s%.*s",
+                 problem[0] ? ": " : "", size, problem);
     else if (result->exit_code == 5) /* pytest: no tests were collected */
         conclude(evidence, CAUSE(NO_TESTS), "no test was found");
     else
-        conclude(evidence, CAUSE(OTHER), "exit code %d without a test report%s%.200s",
-                 result->exit_code, problem[0] ? ": " : "", problem);
+        conclude(evidence, CAUSE(OTHER), "exit code %d without a test report%s%.*s",
+                 result->exit_code, problem[0] ? ": " : "", size, problem);
 }
 
 /* Failures and errors that the report itself admits. True when there are any. */

@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+#include "common/utf8.h"
 #include "orchestrator/graph/clean.h"
 
 #include <ctype.h>
@@ -12,7 +13,7 @@
 #define TESTS_SHOWN 5
 #define TEST_MAX 1200
 #define OUTPUT_MAX 2000
-#define SECTION_MAX (64U * 1024)
+#define SECTION_MAX 65536U
 
 /* What a fix usually is, beside what happened. */
 static const char *advice(Crisol__Agent__V1__AttemptCause cause)
@@ -117,7 +118,9 @@ static int add_source(struct cr_buf *buf, const char *source, unsigned line)
         size_t size = strcspn(source, "\n");
 
         if (number + 1 >= line)
-            r = cr_buf_printf(buf, "%5u | %.*s\n", number, (int)(size < 200 ? size : 200), source);
+            r = cr_buf_printf(buf, "%5u | %.*s\n", number,
+                              (int)cr_utf8_complete_prefix(source, size < 200 ? size : 200),
+                              source);
         source += size + (source[size] == '\n');
     }
     return r;
@@ -130,7 +133,7 @@ static int flush(struct cr_buf *body, struct cr_buf *section, size_t max)
     size_t room = body->cap - body->size;
     int r;
 
-    cr_buf_init(&clean, 4 * SECTION_MAX);
+    cr_buf_init(&clean, 4UL * SECTION_MAX);
     r = agt_clean_add(&clean, cr_buf_str(section), section->size);
     cr_buf_clear(section);
     return r == 0 ? agt_clean_add_cut(body, cr_buf_str(&clean), clean.size, max < room ? max : room)

@@ -10,7 +10,7 @@
 
 struct cr_buf;
 
-#define AGT_FEEDBACK_BUDGET (8U * 1024)
+#define AGT_FEEDBACK_BUDGET 8192U /* bytes */
 
 /* What the feedback on an attempt is made from. Everything is borrowed. */
 struct agt_feedback {

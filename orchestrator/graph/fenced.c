@@ -264,7 +264,9 @@ static int store(struct reader *reader, const struct fence *fence, struct slice 
         return complain(reader,
                         "The block at line %zu is named '%.*s'. Only " AGT_SOLUTION_NAME
                         " and " AGT_TESTS_NAME " are allowed, without a folder.",
-                        fence->line, (int)(path.size < 80 ? path.size : 80), path.data);
+                        fence->line,
+                        (int)cr_utf8_complete_prefix(path.data, path.size < 80 ? path.size : 80),
+                        path.data);
     if (*slot)
         return complain(reader, "There are two blocks for %.*s. Write each file once, whole.",
                         (int)path.size, path.data);
@@ -368,6 +370,7 @@ static int read_all(struct reader *reader)
     return 0;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): written through the reader */
 int agt_fenced_read(const char *text, size_t size, struct agt_files *ret_files, char *complaint,
                     size_t complaint_size)
 {

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#define AGT_FILE_MAX (128U * 1024)
+#define AGT_FILE_MAX 131072U /* bytes of one file */
 
 /* The two files of an answer. Both or none. Owned strings. */
 struct agt_files {
@@ -32,8 +32,8 @@ void agt_files_done(struct agt_files *files);
  * Nothing is guessed: an unclosed block, a Python block without a name, two
  * names for one block, two blocks for one name, any other file, an empty or
  * too large file make the answer unusable. Then returns -EINVAL and fills in
- * `complaint` with what was wrong, worded for the model. -ENOMEM when memory
- * is gone. Pure.
+ * `complaint` (at least 256 bytes) with what was wrong, worded for the model.
+ * -ENOMEM when memory is gone. Pure.
  */
 int agt_fenced_read(const char *text, size_t size, struct agt_files *ret_files, char *complaint,
                     size_t complaint_size);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DIFF_MAX (32U * 1024)
+#define DIFF_MAX 32768U
 
 /* The attempt to repair: the last one. NULL before the first. */
 static struct agt_attempt *last_attempt(struct agt_run *run)

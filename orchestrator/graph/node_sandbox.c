@@ -7,6 +7,7 @@
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/run.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,8 @@ static char *to_text(const struct cr_buf *bytes)
 /* Gives what the program wrote, and its result, to the evaluator. */
 static void keep(struct agt_run *run, struct agt_call *call)
 {
+    uint64_t omitted = call->out_omitted + call->err_omitted;
+
     if (run->execution)
         crisol__sandbox__v1__execute_result__free_unpacked(run->execution, NULL);
     run->execution = call->result;
@@ -163,12 +166,11 @@ static void keep(struct agt_run *run, struct agt_call *call)
     free(run->stderr_text);
     run->stdout_text = to_text(&call->out);
     run->stderr_text = to_text(&call->err);
-    if (call->out_omitted + call->err_omitted > 0)
+    if (omitted > 0)
         agt_list_add(&run->warnings,
-                     "Attempt %d: the result keeps the first %u bytes of each output stream; %llu "
-                     "bytes are left out.",
-                     run->iteration, AGT_OUTPUT_KEPT_MAX,
-                     (unsigned long long)(call->out_omitted + call->err_omitted));
+                     "Attempt %d: %" PRIu64 " bytes of output are left out; the result keeps the "
+                     "first %u of each stream.",
+                     run->iteration, omitted, AGT_OUTPUT_KEPT_MAX);
 }
 
 void agt_sandbox_on_end(struct agt_run *run, struct agt_call *call)

@@ -7,7 +7,7 @@ struct agt_files;
 struct cr_buf;
 
 /* Enough for a task, a plan, two files and the feedback. */
-#define AGT_PROMPT_MAX (1024U * 1024)
+#define AGT_PROMPT_MAX 1048576U
 
 enum agt_prompt_kind {
     AGT_PROMPT_PLAN,

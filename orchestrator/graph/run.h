@@ -19,9 +19,9 @@ struct agt_mail;
 #define AGT_FORMAT_RETRIES_MAX 2
 #define AGT_SANDBOX_TRIES_MAX 5  /* when sandboxd failed or cannot be reached */
 #define AGT_SANDBOX_WAITS_MAX 60 /* when it is only busy */
-#define AGT_TASK_MAX (64U * 1024)
-#define AGT_PLAN_MAX (64U * 1024)
-#define AGT_LIST_MAX 64 /* items of a string list; further ones are left out */
+#define AGT_TASK_MAX 65536U      /* bytes */
+#define AGT_PLAN_MAX 65536U      /* bytes */
+#define AGT_LIST_MAX 64          /* items of a string list; further ones are left out */
 
 /* Strings that a result carries. Owned. */
 struct agt_list {

@@ -7,16 +7,19 @@
 #include "rpc/server.h"
 #include "rpc/status.h"
 
-#include <stdint.h>
+#include <string.h>
 
 #define NODES_MAX AGT_NODE_COUNT
 #define EDGES_MAX (AGT_NODE_COUNT * AGT_OUTCOME_COUNT)
-#define DRAWING_MAX (16U * 1024)
+#define DRAWING_MAX 16384U
 
 /* The generated types have char * where the graph has constants; nobody writes to them. */
 static char *constant(const char *text)
 {
-    return (char *)(uintptr_t)text;
+    char *same;
+
+    memcpy(&same, &text, sizeof(same));
+    return same;
 }
 
 static void list_nodes(Crisol__Agent__V1__GraphNode *nodes, Crisol__Agent__V1__GraphNode **list)

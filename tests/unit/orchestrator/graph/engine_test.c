@@ -185,6 +185,40 @@ static void failed_run_returns_its_best_attempt(void **state)
     engine_fixture_stop(&fixture);
 }
 
+static void fail_many(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                      struct double_execution *ret_execution)
+{
+    (void)user;
+    (void)request;
+    ret_execution->exit_code = 1;
+    ret_execution->passed = 90;
+    ret_execution->failed = 80;
+}
+
+static void event_carries_64_failures_whole_and_the_result_8(void **state)
+{
+    const Crisol__Sandbox__V1__TestReport *sent;
+    const Crisol__Sandbox__V1__TestReport *kept;
+    struct engine_fixture fixture;
+    struct run_reader reader;
+
+    (void)state;
+    engine_fixture_start(&fixture, NULL, fail_many, NULL);
+    run_reader_read(&reader, engine_fixture_run(&fixture, 1));
+
+    sent = run_reader_find(&reader, EVENT(SANDBOX_RESULT), 0)->sandbox_result->result->test_report;
+    kept = reader.result->attempts[0]->execution->test_report;
+    assert_int_equal(sent->n_cases, 170);
+    assert_int_equal(kept->n_cases, 170);
+    assert_true(sent->cases[63]->details[0] != '\0');
+    assert_string_equal(sent->cases[64]->details, "");
+    assert_true(kept->cases[7]->details[0] != '\0');
+    assert_string_equal(kept->cases[8]->details, "");
+    assert_string_equal(kept->cases[79]->message, "assert 2 == 1");
+    run_reader_done(&reader);
+    engine_fixture_stop(&fixture);
+}
+
 static void answer_by_another_model(void *user, const struct agt_model_request *request,
                                     struct double_answer *ret_answer)
 {
@@ -293,6 +327,7 @@ int main(void)
         cmocka_unit_test(prompts_carry_the_marks_that_others_rely_on),
         cmocka_unit_test(run_that_never_passes_stops_at_max_iterations),
         cmocka_unit_test(failed_run_returns_its_best_attempt),
+        cmocka_unit_test(event_carries_64_failures_whole_and_the_result_8),
         cmocka_unit_test(other_model_than_asked_for_is_a_warning),
         cmocka_unit_test(deltas_give_the_whole_answer),
         cmocka_unit_test(thousand_runs_at_once_all_end),
