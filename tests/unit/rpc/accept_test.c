@@ -105,6 +105,7 @@ static void accept_knows_a_caller_by_its_address(void **state)
     struct rpc_accepted accepted;
 
     (void)state;
+    assert_true(client >= 0);
     wait_readable(listen.fd);
     assert_int_equal(rpc_accept(listen.fd, false, &spare, &accepted), RPC_ACCEPT_DONE);
 
@@ -125,6 +126,7 @@ static void accept_counts_an_ipv6_network_as_one(void **state)
     struct rpc_accepted accepted;
 
     (void)state;
+    assert_true(client >= 0);
     wait_readable(listen.fd);
     assert_int_equal(rpc_accept(listen.fd, false, &spare, &accepted), RPC_ACCEPT_DONE);
 
@@ -142,6 +144,7 @@ static void accept_sees_ipv4_behind_an_ipv6_socket(void **state)
     struct rpc_accepted accepted;
 
     (void)state;
+    assert_true(client >= 0);
     wait_readable(listen.fd);
     assert_int_equal(rpc_accept(listen.fd, false, &spare, &accepted), RPC_ACCEPT_DONE);
 
@@ -163,6 +166,7 @@ static void accept_refuses_callers_while_there_are_no_fds(void **state)
     char byte;
 
     (void)state;
+    assert_true(first >= 0 && second >= 0);
     rpc_accept_get_spare(&spare);
     assert_true(spare >= 0);
     wait_readable(listen.fd);
