@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,8 @@
 
 #define DIRECTORY_FLAGS (O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
 #define PROC_TEXT_MAX (4U << 20)
+#define LOCK_ATTEMPTS 200
+#define LOCK_PAUSE_MS 5
 
 static const char *const controller_names[SBX_CONTROLLER_COUNT] = {
     [SBX_CONTROLLER_MEMORY] = "memory",
@@ -275,16 +278,40 @@ int sbx_cgroup_host_find(struct sbx_cgroup_host *host, struct cr_err *err)
     return 0;
 }
 
-static int open_base(struct sbx_cgroup_host *host, uint32_t i, struct cr_err *err)
+/*
+ * One attempt to make and lock our folder. -EAGAIN: a neighbour that starts
+ * at this moment took it for an orphan, between our mkdir and our lock.
+ */
+static int try_base(struct sbx_cgroup_host *host, uint32_t i, struct cr_err *err)
 {
+    CR_AUTO_CLOSE int fd = -1;
+    struct stat ours;
+    struct stat there;
+
     if (mkdirat(host->own_fds[i], host->base_name, 0755) < 0 && errno != EEXIST)
         return cr_err_sys(err, errno, "make control group '%s' below our own", host->base_name);
-    host->base_fds[i] = openat(host->own_fds[i], host->base_name, DIRECTORY_FLAGS);
-    if (host->base_fds[i] < 0)
+    fd = openat(host->own_fds[i], host->base_name, DIRECTORY_FLAGS);
+    if (fd < 0 && errno != ENOENT)
         return cr_err_sys(err, errno, "open control group '%s'", host->base_name);
-    if (flock(host->base_fds[i], LOCK_EX | LOCK_NB) < 0)
-        return cr_err_sys(err, errno, "lock control group '%s'", host->base_name);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &ours) < 0 ||
+        fstatat(host->own_fds[i], host->base_name, &there, AT_SYMLINK_NOFOLLOW) < 0 ||
+        ours.st_ino != there.st_ino)
+        return -EAGAIN;
+    host->base_fds[i] = cr_take_fd(&fd);
     return 0;
+}
+
+static int open_base(struct sbx_cgroup_host *host, uint32_t i, struct cr_err *err)
+{
+    for (int attempt = 0; attempt < LOCK_ATTEMPTS; attempt++) {
+        int r = try_base(host, i, err);
+
+        if (r != -EAGAIN)
+            return r;
+        (void)poll(NULL, 0, LOCK_PAUSE_MS);
+    }
+    return cr_err_set(err, EBUSY, "control group '%s' is locked by another process",
+                      host->base_name);
 }
 
 int sbx_cgroup_host_open(struct sbx_cgroup_host *host, struct cr_err *err)
