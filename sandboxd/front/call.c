@@ -21,6 +21,7 @@
 #include <string.h>
 
 #define RETRY_MS 1000
+#define RUN_OUTPUT_MAX (16U << 20) /* per stream: Run keeps it in memory and sends it at once */
 
 /* An Execute or Run call. */
 struct sbx_call {
@@ -331,6 +332,8 @@ static void on_request(struct rpc_call *call, const ProtobufCMessage *base, bool
     rules = (struct sbx_request_rules){.maximum = hello.maximum,
                                        .runtimes = service->runtimes,
                                        .backend = (Crisol__Sandbox__V1__Backend)hello.backend};
+    if (is_run && rules.maximum.value[SBX_LIMIT_OUTPUT] > RUN_OUTPUT_MAX)
+        rules.maximum.value[SBX_LIMIT_OUTPUT] = RUN_OUTPUT_MAX;
     if (sbx_request_check(message, &rules, &request, &status) < 0) {
         rpc_call_finish(call, &status, NULL);
         return;

@@ -9,6 +9,7 @@
 #include "rpc/server.h"
 #include "sandboxd/front/auth.h"
 #include "sandboxd/front/backend.h"
+#include "sandboxd/front/confine.h"
 #include "sandboxd/front/probe.h"
 #include "sandboxd/front/service.h"
 #include "sandboxd/front/settings.h"
@@ -56,6 +57,17 @@ static int drop_privileges(int argc, char **argv, struct cr_err *err)
     if (sbx_front_settings_user(argc, argv, &uid) < 0)
         return cr_err_set(err, EINVAL, "sandboxd-front is started by sandboxd, with --user=UID");
     return cr_privilege_drop(uid, uid, err);
+}
+
+/* Loses what it does not need, before the first thread and the first byte from outside. */
+static int confine(struct cr_err *err)
+{
+    bool has_landlock;
+    int r = sbx_confine(&has_landlock, err);
+
+    if (r == 0 && !has_landlock)
+        cr_log_warn("this kernel has no Landlock; seccomp alone confines the front");
+    return r;
 }
 
 static int setup_log(const struct sbx_front_settings *settings, struct cr_err *err)
@@ -199,7 +211,9 @@ static void learn_versions(struct front *front)
         const char *const argv[] = {runtimes[i].version_path, "--version", NULL};
         struct sbx_probe probe;
 
-        if ((front->service.runtimes & (UINT32_C(1) << i)) &&
+        /* Asked once: a backend that was restarted has the same runtimes. */
+        if (!sbx_service_has_version(&front->service, i) &&
+            (front->service.runtimes & (UINT32_C(1) << i)) &&
             sbx_probe_run(front->backend, i, argv, PROBE_DEADLINE_MS, &probe) == 0 && probe.is_ok)
             sbx_service_set_version(&front->service, i, probe.output);
     }
@@ -311,6 +325,8 @@ int main(int argc, char **argv)
     if (r == 0)
         r = setup_log(&front.settings, &err);
     raise_file_limit();
+    if (r == 0)
+        r = confine(&err);
     if (r == 0)
         r = start(&front, &err);
     if (r < 0) {

@@ -12,6 +12,7 @@
 
 #include <sys/epoll.h>
 
+#define REST_READS 16 /* of SBX_CHUNK_MAX: the largest pipe that a program can ask for */
 #define BIT(state) (UINT32_C(1) << (state))
 
 static const struct {
@@ -105,27 +106,6 @@ static void end(struct sbx_execution *execution)
     execution->host->ended(execution->host->user, execution);
 }
 
-void sbx_run_abort(struct sbx_execution *execution, enum sbx_verdict verdict, enum sbx_stage stage,
-                   int error)
-{
-    struct sbx_msg_result *result = &execution->outcome.result;
-
-    result->verdict = verdict;
-    result->stage = stage;
-    result->stage_errno = error;
-    end(execution);
-}
-
-void sbx_run_refuse(struct sbx_execution *execution, enum rpc_code code, const char *text,
-                    const char *reason, int32_t retry_after_ms)
-{
-    execution->outcome.refusal = code;
-    execution->outcome.refusal_text = text;
-    execution->outcome.refusal_reason = reason;
-    execution->outcome.retry_after_ms = retry_after_ms;
-    end(execution);
-}
-
 static void fill_message(const struct sbx_execution *execution, uint32_t owed, union sbx_msg *msg)
 {
     switch (owed) {
@@ -179,6 +159,82 @@ static void owe(struct sbx_execution *execution, uint32_t message)
 {
     execution->owed |= message;
     sbx_run_flush(execution);
+}
+
+static bool is_final(const struct sbx_execution *execution)
+{
+    return execution->state >= SBX_RUN_DRAINING;
+}
+
+static void note_overflow(struct sbx_execution *execution, uint32_t stream, uint64_t observed)
+{
+    if (execution->overflow_stream)
+        return;
+    execution->overflow_stream = stream;
+    execution->overflow_observed = observed;
+    if (execution->state == SBX_RUN_RUNNING)
+        owe(execution, SBX_OWED_OUTPUT_LIMIT);
+}
+
+/* Takes what one read() of an output pipe gave; 0 bytes are its end. Returns true to go on. */
+static bool feed_output(struct sbx_execution *execution, enum sbx_source_kind kind, size_t size)
+{
+    uint32_t stream = kind == SBX_SOURCE_STDOUT ? 1 : 2;
+    struct sbx_output *output = &execution->outputs[stream - 1];
+    bool is_over = false;
+    bool wants_more;
+    uint64_t total;
+
+    (void)pthread_mutex_lock(&execution->lock);
+    if (size > 0)
+        is_over = sbx_output_feed(output, execution->host->scratch, size);
+    else
+        sbx_output_end(output);
+    wants_more = sbx_output_wants_more(output);
+    total = output->total;
+    (void)pthread_mutex_unlock(&execution->lock);
+    if (is_over)
+        note_overflow(execution, stream, total);
+    return wants_more;
+}
+
+/* What a pipe held when the backend was lost; who writes may still be dying, so it is bounded. */
+static void read_rest(struct sbx_execution *execution, enum sbx_source_kind kind)
+{
+    const struct sbx_source *source = &execution->sources[kind];
+
+    for (int i = 0; source->fd >= 0 && i < REST_READS; i++) {
+        ssize_t n = read(source->fd, execution->host->scratch, SBX_CHUNK_MAX);
+
+        if (n <= 0)
+            return;
+        (void)feed_output(execution, kind, (size_t)n);
+    }
+}
+
+void sbx_run_abort(struct sbx_execution *execution, enum sbx_verdict verdict, enum sbx_stage stage,
+                   int error)
+{
+    struct sbx_msg_result *result = &execution->outcome.result;
+
+    if (verdict == SBX_VERDICT_SANDBOX_LOST) {
+        read_rest(execution, SBX_SOURCE_STDOUT);
+        read_rest(execution, SBX_SOURCE_STDERR);
+    }
+    result->verdict = verdict;
+    result->stage = stage;
+    result->stage_errno = error;
+    end(execution);
+}
+
+void sbx_run_refuse(struct sbx_execution *execution, enum rpc_code code, const char *text,
+                    const char *reason, int32_t retry_after_ms)
+{
+    execution->outcome.refusal = code;
+    execution->outcome.refusal_text = text;
+    execution->outcome.refusal_reason = reason;
+    execution->outcome.retry_after_ms = retry_after_ms;
+    end(execution);
 }
 
 /* One pipe; `ours` becomes non-blocking, the program's end stays as a program expects it. */
@@ -252,43 +308,6 @@ static void write_stdin(struct sbx_execution *execution)
     execution->stdin_data = NULL;
     execution->stdin_size = 0;
     execution->stdin_at = 0;
-}
-
-static bool is_final(const struct sbx_execution *execution)
-{
-    return execution->state >= SBX_RUN_DRAINING;
-}
-
-static void note_overflow(struct sbx_execution *execution, uint32_t stream, uint64_t observed)
-{
-    if (execution->overflow_stream)
-        return;
-    execution->overflow_stream = stream;
-    execution->overflow_observed = observed;
-    if (execution->state == SBX_RUN_RUNNING)
-        owe(execution, SBX_OWED_OUTPUT_LIMIT);
-}
-
-/* Takes what one read() of an output pipe gave; 0 bytes are its end. Returns true to go on. */
-static bool feed_output(struct sbx_execution *execution, enum sbx_source_kind kind, size_t size)
-{
-    uint32_t stream = kind == SBX_SOURCE_STDOUT ? 1 : 2;
-    struct sbx_output *output = &execution->outputs[stream - 1];
-    bool is_over = false;
-    bool wants_more;
-    uint64_t total;
-
-    (void)pthread_mutex_lock(&execution->lock);
-    if (size > 0)
-        is_over = sbx_output_feed(output, execution->host->scratch, size);
-    else
-        sbx_output_end(output);
-    wants_more = sbx_output_wants_more(output);
-    total = output->total;
-    (void)pthread_mutex_unlock(&execution->lock);
-    if (is_over)
-        note_overflow(execution, stream, total);
-    return wants_more;
 }
 
 /*

@@ -342,6 +342,7 @@ class Shared(unittest.TestCase):
         self.assertEqual(status["Gid"].split(), ["64321"] * 4)
         self.assertEqual(status["Groups"].strip(), "")
         self.assertEqual(status["NoNewPrivs"], "1")
+        self.assertEqual(status["Seccomp"], "2")
         for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
             self.assertEqual(int(status[name], 16), 0, name)
 
