@@ -15,8 +15,10 @@
 
 #define CAUSE(name) CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_##name
 
-/* Tests whose whole failure a result keeps, of each attempt; the event of the run had more. */
-#define CASES_KEPT 8
+/* Tests that a result keeps of each attempt, and of how many the whole failure, which may have
+ * 8 KiB; SandboxResult had more. */
+#define CASES_KEPT 100
+#define DETAILS_KEPT 8
 
 /* The program runs before this is drawn, so it cannot have written it. */
 static void make_delimiter(char text[static 24])
@@ -111,7 +113,7 @@ static struct agt_attempt *add_attempt(struct agt_run *run, const struct agt_evi
     };
     run->files = (struct agt_files){NULL, NULL};
     run->attempt_count++;
-    agt_sandbox_trim(attempt->execution, CASES_KEPT);
+    agt_sandbox_trim(attempt->execution, CASES_KEPT, DETAILS_KEPT);
     choose_best(run);
     return attempt;
 }

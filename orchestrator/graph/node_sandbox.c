@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/random.h>
+
 #define CAUSE(name) CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_##name
 #define VERDICT(name) CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_##name
 
@@ -20,7 +22,7 @@
 #define WALL_DEFAULT_MS 10000
 #define WAIT_MAX_MS 10000
 /* Tests whose whole failure an event carries: 8 KiB each. */
-#define CASES_SENT 64
+#define DETAILS_SENT 64
 
 static int deadline_ms(const struct agt_run *run)
 {
@@ -59,6 +61,15 @@ static enum fault fault_of_code(enum rpc_code code)
     }
 }
 
+/* So that runs that were turned away together do not come back together. */
+static int64_t spread(int64_t most_ms)
+{
+    uint32_t number = 0;
+
+    (void)!getrandom(&number, sizeof(number), 0);
+    return most_ms > 0 ? number % most_ms : 0;
+}
+
 /* Waits and tries again, or fails the run when that was done often enough. Never counted. */
 static void on_fault(struct agt_run *run, enum fault fault, int32_t retry_after_ms,
                      const char *message)
@@ -82,6 +93,7 @@ static void on_fault(struct agt_run *run, enum fault fault, int32_t retry_after_
         wait_ms = retry_after_ms;
     if (wait_ms > WAIT_MAX_MS)
         wait_ms = WAIT_MAX_MS;
+    wait_ms += spread(wait_ms / 2);
     if (fault == FAULT_FAILED)
         agt_list_add(&run->warnings, "The sandbox failed and was tried again: %s", message);
     cr_log_warn("sandbox try failed run=%s try=%u wait_ms=%lld reason=%s", run->id, *tries,
@@ -130,11 +142,13 @@ static void emit_result(struct agt_run *run, Crisol__Sandbox__V1__ExecuteResult 
     result->policy = policy;
 }
 
-void agt_sandbox_trim(Crisol__Sandbox__V1__ExecuteResult *result, size_t cases)
+void agt_sandbox_trim(Crisol__Sandbox__V1__ExecuteResult *result, size_t cases, size_t details)
 {
     Crisol__Sandbox__V1__TestReport *report = result->test_report;
 
-    for (size_t i = cases; report && i < report->n_cases; i++) {
+    while (report && report->n_cases > cases)
+        crisol__sandbox__v1__test_case__free_unpacked(report->cases[--report->n_cases], NULL);
+    for (size_t i = details; report && i < report->n_cases; i++) {
         /* An empty string of protobuf-c is shared and must not be written to. */
         if (report->cases[i]->details[0] != '\0')
             report->cases[i]->details[0] = '\0';
@@ -179,7 +193,7 @@ void agt_sandbox_on_end(struct agt_run *run, struct agt_call *call)
     const Crisol__Sandbox__V1__Verdict *verdict;
 
     if (call->result) {
-        agt_sandbox_trim(call->result, CASES_SENT);
+        agt_sandbox_trim(call->result, SIZE_MAX, DETAILS_SENT);
         emit_result(run, call->result);
     }
     if (run->stop != AGT_STOP_NONE)

@@ -144,8 +144,8 @@ void agt_sandbox_enter(struct agt_run *run);
 void agt_sandbox_on_end(struct agt_run *run, struct agt_call *call);
 void agt_evaluator_enter(struct agt_run *run);
 
-/* Drops the details of all test cases but the first `cases`. */
-void agt_sandbox_trim(Crisol__Sandbox__V1__ExecuteResult *result, size_t cases);
+/* Keeps the first `cases` tests of the report, and the details of the first `details` of them. */
+void agt_sandbox_trim(Crisol__Sandbox__V1__ExecuteResult *result, size_t cases, size_t details);
 
 /* ---- run_result.c ---- */
 

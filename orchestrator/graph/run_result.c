@@ -11,6 +11,8 @@
 
 #define VERDICT(name) CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_##name
 
+#define RESULT_MAX 2621440U /* bytes, 2.5 MiB */
+
 /* The messages of a result, all borrowing from the run while it is packed. */
 struct pieces {
     Crisol__Agent__V1__Attempt attempts[AGT_ITERATIONS_MAX];
@@ -219,6 +221,23 @@ static void fill(struct agt_run *run, struct pieces *pieces, Crisol__Agent__V1__
     result->elapsed_ms = (uint32_t)((cr_clock_mono_ns() - run->started_ns) / CR_NS_PER_MS);
 }
 
+/* Clients take 4 MiB unless told otherwise, and a result that is too large would tell nothing. */
+static void limit(struct agt_run *run, struct pieces *pieces, Crisol__Agent__V1__RunResult *result)
+{
+    if (crisol__agent__v1__run_result__get_packed_size(result) <= RESULT_MAX)
+        return;
+    for (size_t i = 0; i < run->attempt_count; i++) {
+        if (i == run->best)
+            continue;
+        pieces->attempts[i].n_files = 0;
+        pieces->attempts[i].diff = pieces->empty;
+    }
+    agt_list_add(&run->warnings, "The result would be too large: files and differences of the "
+                                 "other attempts are left out. The events of the run had them.");
+    result->warnings = run->warnings.items;
+    result->n_warnings = run->warnings.count;
+}
+
 void agt_run_emit_result(struct agt_run *run)
 {
     Crisol__Agent__V1__RunResult result = CRISOL__AGENT__V1__RUN_RESULT__INIT;
@@ -226,6 +245,7 @@ void agt_run_emit_result(struct agt_run *run)
     struct pieces pieces = {.empty = ""};
 
     fill(run, &pieces, &result);
+    limit(run, &pieces, &result);
     event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_RESULT;
     event.result = &result;
     agt_run_emit(run, &event);

@@ -4,6 +4,7 @@
 #include "tests/harness/run_reader.h"
 #include "tests/harness/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -195,7 +196,7 @@ static void fail_many(void *user, const Crisol__Sandbox__V1__ExecuteRequest *req
     ret_execution->failed = 80;
 }
 
-static void event_carries_64_failures_whole_and_the_result_8(void **state)
+static void event_carries_all_tests_and_the_result_the_first_ones(void **state)
 {
     const Crisol__Sandbox__V1__TestReport *sent;
     const Crisol__Sandbox__V1__TestReport *kept;
@@ -209,12 +210,54 @@ static void event_carries_64_failures_whole_and_the_result_8(void **state)
     sent = run_reader_find(&reader, EVENT(SANDBOX_RESULT), 0)->sandbox_result->result->test_report;
     kept = reader.result->attempts[0]->execution->test_report;
     assert_int_equal(sent->n_cases, 170);
-    assert_int_equal(kept->n_cases, 170);
+    assert_int_equal(kept->n_cases, 100);
     assert_true(sent->cases[63]->details[0] != '\0');
     assert_string_equal(sent->cases[64]->details, "");
     assert_true(kept->cases[7]->details[0] != '\0');
     assert_string_equal(kept->cases[8]->details, "");
     assert_string_equal(kept->cases[79]->message, "assert 2 == 1");
+    run_reader_done(&reader);
+    engine_fixture_stop(&fixture);
+}
+
+/* Both files with 120,000 bytes, and another line in each answer. */
+static void answer_at_length(void *user, const struct agt_model_request *request,
+                             struct double_answer *ret_answer)
+{
+    static char text[250000]; /* one thread, one answer at a time */
+    struct engine_fixture *fixture = user;
+    size_t size;
+
+    double_solve(NULL, request, ret_answer);
+    if (strcmp(request->purpose, "plan") == 0)
+        return;
+    size = (size_t)snprintf(text, sizeof(text), "```python path=test_solution.py\n# %u\n",
+                            fixture->answers++);
+    memset(text + size, '#', 120000);
+    size += 120000;
+    size +=
+        (size_t)snprintf(text + size, sizeof(text) - size, "\n```\n```python path=solution.py\n");
+    memset(text + size, '#', 120000);
+    size += 120000;
+    (void)snprintf(text + size, sizeof(text) - size, "\n```\n");
+    ret_answer->text = text;
+}
+
+static void result_that_would_be_too_large_keeps_the_best_files(void **state)
+{
+    struct engine_fixture fixture;
+    struct run_reader reader;
+
+    (void)state;
+    engine_fixture_start(&fixture, answer_at_length, fail_always, NULL);
+    run_reader_read(&reader, engine_fixture_run(&fixture, 10));
+
+    assert_int_equal(reader.result->n_attempts, 10);
+    assert_true(crisol__agent__v1__run_result__get_packed_size(reader.result) < 3500000);
+    assert_int_equal(strlen(reader.result->files[0]->text), 120001);
+    assert_int_equal(reader.result->attempts[1]->n_files, 2); /* the best */
+    assert_int_equal(reader.result->attempts[9]->n_files, 0);
+    assert_int_equal(reader.result->n_warnings, 1);
     run_reader_done(&reader);
     engine_fixture_stop(&fixture);
 }
@@ -327,7 +370,8 @@ int main(void)
         cmocka_unit_test(prompts_carry_the_marks_that_others_rely_on),
         cmocka_unit_test(run_that_never_passes_stops_at_max_iterations),
         cmocka_unit_test(failed_run_returns_its_best_attempt),
-        cmocka_unit_test(event_carries_64_failures_whole_and_the_result_8),
+        cmocka_unit_test(event_carries_all_tests_and_the_result_the_first_ones),
+        cmocka_unit_test(result_that_would_be_too_large_keeps_the_best_files),
         cmocka_unit_test(other_model_than_asked_for_is_a_warning),
         cmocka_unit_test(deltas_give_the_whole_answer),
         cmocka_unit_test(thousand_runs_at_once_all_end),
