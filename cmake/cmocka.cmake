@@ -24,6 +24,6 @@ function(crisol_test_environment name)
   if(CRISOL_SANITIZE MATCHES thread)
     # Or each hand-over through a library without instrumentation would be a false report.
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
-      "TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp")
+      "TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions='${CMAKE_SOURCE_DIR}/tests/tsan.supp'")
   endif()
 endfunction()

@@ -72,8 +72,7 @@ if [ "${1:-}" != --quick ]; then
     configure_and_build build-asan -DCMAKE_BUILD_TYPE=Debug "-DCRISOL_SANITIZE=address,undefined"
     run_group asan build-asan -L '^(unit|integration)$' -LE '^(privileged|nosan)$' -j 2
     configure_and_build build-tsan -DCMAKE_BUILD_TYPE=Debug -DCRISOL_SANITIZE=thread
-    TSAN_OPTIONS="ignore_noninstrumented_modules=1 suppressions=$PWD/tests/tsan.supp" \
-        run_group tsan build-tsan -L '^(unit|integration)$' -R '^(rpc|front|engine|http|model|agent)' -LE '^(privileged|nosan)$' -j 2
+    run_group tsan build-tsan -L '^(unit|integration)$' -R '^(rpc|front|graph|orchestrator|model|agent)' -LE '^(privileged|nosan)$' -j 2
     configure_and_build build-fuzz -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DCRISOL_FUZZ=ON
     run_group fuzz build-fuzz -L '^fuzz$' -j 2
 fi

@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 
 #define REPORT_FD 3
+#define KERNEL_SIGNALS 64 /* of x86-64 and aarch64 */
 #define FILE_CREATION_MASK 022
 
 struct vectors {
@@ -39,11 +40,16 @@ _Noreturn static void fail(int report_fd, enum sbx_stage stage, int error)
  */
 static int reset_signals(void)
 {
-    const struct sigaction action = {.sa_handler = SIG_DFL};
+    /*
+     * The kernel's own struct, all zero: SIG_DFL. The C library keeps signals 32 and 33 to itself
+     * and would leave them as whoever started us had them.
+     */
+    const uint64_t action[4] = {0};
     sigset_t none;
 
-    for (int number = 1; number <= SIGRTMAX; number++)
-        (void)sigaction(number, &action, NULL); /* EINVAL for KILL, STOP and those of the libc */
+    for (int number = 1; number <= KERNEL_SIGNALS; number++)
+        (void)syscall(SYS_rt_sigaction, number, action, NULL,
+                      KERNEL_SIGNALS / 8); /* EINVAL for KILL, STOP */
     (void)sigemptyset(&none);
     return -pthread_sigmask(SIG_SETMASK, &none, NULL);
 }

@@ -76,7 +76,7 @@ def test_ctrl_c_kills_the_program_and_exits_130(services):
 
 def test_a_closed_pipe_is_quiet(services):
     done = subprocess.run(
-        ["/bin/sh", "-c", f"{crisol.BIN}/crisol exec --runtime python -- 'for i in range(9999): print(i)' | head -n 1"],
+        ["/bin/sh", "-c", f"'{crisol.BIN}/crisol' exec --runtime python -- 'for i in range(9999): print(i)' | head -n 1"],
         stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False,
         env={"CRISOL_SANDBOX": services.sandbox, "PATH": "/usr/bin:/bin"})
     assert (done.stdout, done.stderr) == (b"0\n", b"")

@@ -19,9 +19,10 @@ def test_block_works(services, language, code):
     if "grpcurl" in code and not os.path.exists(os.path.join(crisol.TOOLS, "grpcurl")):
         pytest.skip("grpcurl could not be had on this machine (scripts/tools.sh)")
     # The README speaks of the default addresses; the services under test have their own.
-    code = (code.replace("127.0.0.1:50051", services.grpc).replace("127.0.0.1:8000", services.http)
-            .replace("/run/crisol/sandboxd.sock", services.socket).replace("build/bin", crisol.BIN)
-            .replace("/tmp/crisol-", services.folder + "/"))
+    code = (code.replace("/tmp/crisol-", services.folder + "/").replace("127.0.0.1:50051", services.grpc)
+            .replace("127.0.0.1:8000", services.http).replace("/run/crisol/sandboxd.sock", services.socket))
+    if crisol.BUILD != os.path.join(crisol.SOURCE, "build"):
+        code = code.replace("build/bin", crisol.BIN)
     argv = ["/usr/bin/python3", "-c", code] if language == "python" else ["/bin/bash", "-euo", "pipefail", "-c", code]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
                           cwd=crisol.SOURCE,
