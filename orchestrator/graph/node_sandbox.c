@@ -96,8 +96,10 @@ static void on_fault(struct agt_run *run, enum fault fault, int32_t retry_after_
     wait_ms += spread(wait_ms / 2);
     if (fault == FAULT_FAILED)
         agt_list_add(&run->warnings, "The sandbox failed and was tried again: %s", message);
-    cr_log_warn("sandbox try failed run=%s try=%u wait_ms=%lld reason=%s", run->id, *tries,
-                (long long)wait_ms, message);
+    /* Being busy is no fault, and there may be many waits. */
+    cr_log_write(fault == FAULT_BUSY ? CR_LOG_DEBUG : CR_LOG_WARN,
+                 "sandbox try failed run=%s try=%u wait_ms=%lld reason=%s", run->id, *tries,
+                 (long long)wait_ms, message);
     run->retry_at_ns = cr_clock_mono_ns() + wait_ms * CR_NS_PER_MS;
 }
 

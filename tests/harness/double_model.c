@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/err.h"
 #include "tests/harness/double_worker.h"
 #include "tests/harness/doubles.h"
 
@@ -118,7 +119,8 @@ static int start(struct agt_model *base, const struct agt_model_request *request
     struct double_model *model = (struct double_model *)base;
     struct model_call *call = calloc(1, sizeof(*call));
 
-    (void)err;
+    if (!call)
+        return cr_err_set(err, ENOMEM, "out of memory for a call");
     call->model = model;
     call->handlers = *handlers;
     call->model_name = strdup(request->model ? request->model : DEFAULT_MODEL);
@@ -127,6 +129,10 @@ static int start(struct agt_model *base, const struct agt_model_request *request
     call->purpose = request->purpose;
     call->max_output_tokens = request->max_output_tokens;
     call->deadline_ns = request->deadline_ns;
+    if (!call->model_name || !call->system || !call->prompt) {
+        release(&call->base);
+        return cr_err_set(err, ENOMEM, "out of memory for a call");
+    }
     *ret_call = (struct agt_model_call *)(void *)call;
     double_worker_add(&model->worker, &call->base);
     return 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/err.h"
 #include "tests/harness/double_worker.h"
 #include "tests/harness/doubles.h"
 
@@ -199,6 +200,8 @@ static Crisol__Sandbox__V1__ExecuteRequest *dup_request(const ProtobufCMessage *
     uint8_t *packed = malloc(size + 1);
     Crisol__Sandbox__V1__ExecuteRequest *request;
 
+    if (!packed)
+        return NULL;
     (void)protobuf_c_message_pack(message, packed);
     request = crisol__sandbox__v1__execute_request__unpack(NULL, size, packed);
     free(packed);
@@ -212,11 +215,16 @@ static int execute(struct agt_sandbox *base, const ProtobufCMessage *request, in
     struct double_sandbox *sandbox = (struct double_sandbox *)base;
     struct sandbox_call *call = calloc(1, sizeof(*call));
 
-    (void)err;
     (void)deadline_ms;
+    if (!call)
+        return cr_err_set(err, ENOMEM, "out of memory for a call");
     call->sandbox = sandbox;
     call->handlers = *handlers;
     call->request = dup_request(request);
+    if (!call->request) {
+        free(call);
+        return cr_err_set(err, ENOMEM, "out of memory for a call");
+    }
     *ret_call = (struct agt_sandbox_call *)(void *)call;
     double_worker_add(&sandbox->worker, &call->base);
     return 0;
