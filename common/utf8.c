@@ -98,6 +98,8 @@ int cr_utf8_add_lossy(struct cr_buf *buf, const void *data, size_t size)
     size_t clean = 0; /* start of the run not yet copied */
     int r = 0;
 
+    if (size == 0)
+        return 0; /* `data` may be NULL then */
     for (size_t at = 0; at < size && r == 0;) {
         struct step step = next(bytes + at, size - at);
 

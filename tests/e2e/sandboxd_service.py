@@ -58,6 +58,18 @@ def wait_for(condition, seconds, what):
         time.sleep(0.01)
 
 
+def settled(measure):
+    """A count, once it has stayed the same for a while: what is replaced after a run is back then."""
+    deadline = time.monotonic() + 5
+    value, same = measure(), 0
+    while same < 30 and time.monotonic() < deadline:
+        time.sleep(0.01)
+        now = measure()
+        same = same + 1 if now == value else 0
+        value = now
+    return value
+
+
 def processes():
     """pid -> (parent, command line) of everything that runs here."""
     found = {}

@@ -356,8 +356,8 @@ class Shared(unittest.TestCase):
                 self.service.child("sandboxd-front")]
         for runtime, code in programs:  # whatever is made once is made now
             self.stub.Run(pb.RunRequest(runtime=runtime, code=code, limits=pb.Limits(wall_time_ms=300)))
+        fds = lab.settled(lambda: [lab.count_fds(pid) for pid in pids])
         family, groups = len(self.service.family()), len(lab.control_groups(pids[1]))
-        fds = [lab.count_fds(pid) for pid in pids]
         mounts = [lab.count_mounts(pid) for pid in pids]
         for i in range(100):
             runtime, code = programs[i % len(programs)]

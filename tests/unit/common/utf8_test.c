@@ -43,6 +43,7 @@ static void utf8_lossy_replaces_nul(void **state)
 
     (void)state;
     cr_buf_init(&buf, 100);
+    assert_int_equal(cr_utf8_add_lossy(&buf, NULL, 0), 0);
     assert_int_equal(cr_utf8_add_lossy(&buf, "a\0b", 3), 0);
     assert_string_equal(cr_buf_str(&buf), "a\xEF\xBF\xBD"
                                           "b");
