@@ -26,7 +26,7 @@ struct double_model {
     struct double_worker worker;
     double_model_script script;
     void *user;
-    bool is_configured;
+    _Atomic bool is_configured; /* read on the thread of the server */
 };
 
 struct model_call {
