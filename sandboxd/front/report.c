@@ -125,6 +125,7 @@ static void begin_case(struct parser *parser, const char **attributes)
     CR_AUTO_BUF struct cr_buf id;
     test_case *item = calloc(1, sizeof(*item));
 
+    cr_buf_init(&id, (size_t)4 * ID_MAX);
     if (!item) {
         out_of_memory(parser);
         return;
@@ -132,7 +133,6 @@ static void begin_case(struct parser *parser, const char **attributes)
     crisol__sandbox__v1__test_case__init(item);
     item->outcome = OUTCOME(PASSED);
     item->duration_us = parse_duration_us(attribute(attributes, "time"));
-    cr_buf_init(&id, (size_t)4 * ID_MAX);
     /* A name that does not even fit four times the cap keeps what fitted. */
     (void)make_id(attribute(attributes, "classname"), attribute(attributes, "name"), &id);
     item->id = dup_cut(cr_buf_str(&id), ID_MAX, false);

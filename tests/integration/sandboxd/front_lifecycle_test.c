@@ -2,6 +2,8 @@
 #include "common/auto.h"
 #include "common/unconst.h"
 #include "rpc/status.h"
+#include "sandboxd/front/policy.h"
+#include "sandboxd/front/result.h"
 #include "sandboxd/wire/payload.h"
 #include "tests/harness/test.h"
 #include "tests/integration/sandboxd/fake_backend.h"
@@ -346,6 +348,85 @@ static void files_are_collected_and_a_missing_required_one_is_told(void **state)
     fake_close(&fake);
 }
 
+static void fill_result(union sbx_msg *msg, uint64_t run)
+{
+    sbx_msg_init(msg, SBX_MSG_RESULT, run);
+    msg->result.verdict = SBX_VERDICT_MEMORY_LIMIT;
+    msg->result.signal = 9;
+    msg->result.has_hit = 1;
+    msg->result.hit = (struct sbx_limit_hit){SBX_LIMIT_MEMORY, SBX_KILLED_BY_OOM_KILLER, 100, 101};
+    msg->result.other_hit_count = 1;
+    msg->result.other_hits[0] =
+        (struct sbx_limit_hit){SBX_LIMIT_WALL_TIME, SBX_KILLED_BY_SANDBOXD, 10, 11};
+    msg->result.cgroup_version = 2;
+    msg->result.prepare_us = 1;
+    msg->result.wall_us = 2;
+    msg->result.kill_us = 3;
+    msg->result.collect_us = 4;
+    msg->result.cpu_total_us = 5;
+    msg->result.cpu_throttled_us = 6;
+    msg->result.memory_peak_bytes = 7;
+    msg->result.oom_kills = 8;
+    msg->result.killed_leftovers = 9;
+}
+
+static void assert_result(const Crisol__Sandbox__V1__ExecuteResult *message)
+{
+    assert_int_equal(message->verdict->code, SBX_VERDICT_MEMORY_LIMIT);
+    assert_false(message->verdict->retryable);
+    assert_int_equal(message->signal, 9);
+    assert_string_equal(message->limit_hit->limit, "memory_bytes");
+    assert_int_equal(message->limit_hit->observed, 101);
+    assert_int_equal(message->limit_hit->killed_by, SBX_KILLED_BY_OOM_KILLER);
+    assert_int_equal(message->n_other_limit_hits, 1);
+    assert_string_equal(message->other_limit_hits[0]->limit, "wall_time_ms");
+    assert_int_equal(message->timing->prepare_us, 1);
+    assert_int_equal(message->timing->run_us, 2);
+    assert_int_equal(message->timing->kill_us, 3);
+    assert_int_equal(message->timing->collect_us, 4);
+    assert_int_equal(message->usage->cpu_total_us, 5);
+    assert_int_equal(message->usage->cpu_throttled_us, 6);
+    assert_int_equal(message->usage->memory_peak_bytes, 7);
+    assert_string_equal(message->usage->memory_source, "memory.peak");
+    assert_int_equal(message->usage->oom_kills, 8);
+    assert_int_equal(message->usage->killed_leftovers, 9);
+    assert_int_equal(message->stdout_info->total_bytes, 3);
+    assert_int_equal(message->stdout_info->delivered_bytes, 3);
+    assert_null(message->test_report);
+}
+
+static void result_has_everything_that_the_backend_said(void **state)
+{
+    struct sbx_msg_hello hello;
+    struct fake_client client;
+    struct sbx_policy policy;
+    struct sbx_result result;
+    struct fake_run run;
+    struct fake fake;
+    union sbx_msg msg;
+
+    (void)state;
+    fake_open(&fake, 1, 1);
+    submit(&client, &fake, "a");
+    fake_start(&fake, &run);
+    fake_write(&run, 1, "abc", 3, &client);
+    fake_exit(&fake, &run, NULL);
+    fill_result(&msg, run.number);
+    fake_send(&fake, &msg);
+    (void)client_wait_end(&client);
+
+    assert_true(sbx_backend_hello(fake.backend, &hello));
+    sbx_policy_fill(&policy, sbx_execution_request(client.execution), &hello);
+    assert_int_equal(sbx_result_fill(&result, client.execution, &policy), 0);
+    assert_result(&result.message);
+    assert_ptr_equal(result.message.policy, &policy.message);
+    assert_string_equal(result.message.execution_id, sbx_execution_id(client.execution));
+    assert_int_equal(strlen(result.message.execution_id), 32);
+    sbx_result_done(&result);
+    client_done(&client);
+    fake_close(&fake);
+}
+
 static void many_runs_leave_no_descriptor_behind(void **state)
 {
     struct fake fake;
@@ -395,6 +476,7 @@ int main(void)
         cmocka_unit_test_teardown(drain_lets_what_runs_finish_and_refuses_the_rest, check_fds),
         cmocka_unit_test_teardown(files_are_collected_and_a_missing_required_one_is_told,
                                   check_fds),
+        cmocka_unit_test_teardown(result_has_everything_that_the_backend_said, check_fds),
         cmocka_unit_test_teardown(many_runs_leave_no_descriptor_behind, check_fds),
     };
 
