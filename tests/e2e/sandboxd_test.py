@@ -494,6 +494,29 @@ class Own(unittest.TestCase):
             self.assertEqual(health.Check(health_pb2.HealthCheckRequest()).status,
                              health_pb2.HealthCheckResponse.SERVING)
 
+    def test_the_operators_maximum_holds(self):
+        with lab.Service("--max-wall-time-ms=5000", "--max-memory-bytes=100000000") as service:
+            stub = services.SandboxServiceStub(service.channel)
+            with self.assertRaises(grpc.RpcError) as caught:
+                stub.Run(pb.RunRequest(runtime="python", code="pass", limits=pb.Limits(wall_time_ms=5001)))
+            self.assertEqual(violations(caught.exception),
+                             {"limits.wall_time_ms": "5001 is more than the maximum of 5000"})
+            limits = result_of(stub, runtime="python", code="pass").policy.limits
+            self.assertEqual((limits.wall_time_ms, limits.memory_bytes), (5000, 100000000))
+            self.assertEqual(stub.GetCapabilities(pb.GetCapabilitiesRequest()).maximum_limits.wall_time_ms, 5000)
+
+    def test_only_the_owner_of_the_socket_gets_in(self):
+        code = ("import socket, sys\nwith socket.socket(socket.AF_UNIX) as s:\n"
+                "    s.connect(sys.argv[1])\n    s.sendall(b'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n'"
+                " + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))\n    s.settimeout(10)\n"
+                "    sys.exit(0 if s.recv(9) else 3)\n")
+        with lab.Service("--socket-owner=64001") as service:
+            os.chmod(service.folder, 0o755)
+            for user, is_in in ((64001, True), (64002, False), (0, True)):
+                done = subprocess.run(["/usr/bin/python3", "-c", code, service.socket], user=user, group=user,
+                                      extra_groups=[], stderr=subprocess.PIPE, timeout=30, check=False)
+                self.assertEqual(done.returncode == 0, is_in, (user, done.stderr))
+
     def test_many_callers_at_once_get_their_own_output(self):
         with lab.Service("--queue=256", slots=4) as service:
             stub = services.SandboxServiceStub(service.channel)
