@@ -15,14 +15,20 @@
 
 #include <microhttpd.h>
 
+#include <sys/resource.h>
+
 static const size_t MAX_REQUEST = 8U << 20;
-static const unsigned MAX_CONNECTIONS = 1000;
+static const unsigned MAX_CONNECTIONS = 20000;
+static const rlim_t FD_RESERVE = 32;
 static const unsigned CONNECTION_TIMEOUT_S = 60;
 
 struct replay_server {
     struct MHD_Daemon *daemon;
     struct replay_server_options options;
-    struct stream *sleeping; /* streams that wait for their next chunk */
+    /* Streams that wait for their next chunk. Every wait is as long, so this is their order, too.
+     */
+    struct stream *first_asleep;
+    struct stream *last_asleep;
     bool is_closing;
 };
 
@@ -89,6 +95,18 @@ static enum MHD_Result send_not_found(struct MHD_Connection *connection, const c
     return send_error(connection, MHD_HTTP_NOT_FOUND, "NOT_FOUND", message, NULL);
 }
 
+static void fall_asleep(struct replay_server *server, struct stream *stream)
+{
+    stream->due_ns = cr_clock_mono_ns() + (int64_t)server->options.delay_ms * CR_NS_PER_MS;
+    stream->next = NULL;
+    if (server->last_asleep)
+        server->last_asleep->next = stream;
+    else
+        server->first_asleep = stream;
+    server->last_asleep = stream;
+    MHD_suspend_connection(stream->connection);
+}
+
 /* Gives out what is due; with nothing due the connection sleeps until the loop wakes it. */
 static ssize_t read_stream(void *user, uint64_t position, char *buffer, size_t room)
 {
@@ -103,10 +121,7 @@ static ssize_t read_stream(void *user, uint64_t position, char *buffer, size_t r
         return MHD_CONTENT_READER_END_WITH_ERROR;
     end = stream->body.ends[stream->released - 1];
     if (position >= end) {
-        stream->due_ns = cr_clock_mono_ns() + (int64_t)server->options.delay_ms * CR_NS_PER_MS;
-        stream->next = server->sleeping;
-        server->sleeping = stream;
-        MHD_suspend_connection(stream->connection);
+        fall_asleep(server, stream);
         return 0;
     }
     take = end - (size_t)position < room ? end - (size_t)position : room;
@@ -314,6 +329,20 @@ static void on_log(void *user, const char *format, va_list args)
     (void)args;
 }
 
+/* Raises the limit of open files as far as it goes; every connection needs one. */
+static unsigned max_connections(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return MAX_CONNECTIONS;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur > MAX_CONNECTIONS + FD_RESERVE)
+        return MAX_CONNECTIONS;
+    return limit.rlim_cur > 2 * FD_RESERVE ? (unsigned)(limit.rlim_cur - FD_RESERVE) : 1;
+}
+
 int replay_server_new(const struct replay_server_options *options,
                       struct replay_server **ret_server, struct cr_err *err)
 {
@@ -333,7 +362,7 @@ int replay_server_new(const struct replay_server_options *options,
         MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL,
                          NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
                          MHD_OPTION_LISTEN_SOCKET, options->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
-                         on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT, MAX_CONNECTIONS,
+                         on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT, max_connections(),
                          MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_TIMEOUT_S, MHD_OPTION_END);
     if (!server->daemon) {
         (void)close(listen_fd);
@@ -348,16 +377,13 @@ int replay_server_new(const struct replay_server_options *options,
 static void wake_streams(struct replay_server *server)
 {
     int64_t now_ns = cr_clock_mono_ns();
-    struct stream **at = &server->sleeping;
 
-    while (*at) {
-        struct stream *stream = *at;
+    while (server->first_asleep && (server->first_asleep->due_ns <= now_ns || server->is_closing)) {
+        struct stream *stream = server->first_asleep;
 
-        if (stream->due_ns > now_ns && !server->is_closing) {
-            at = &stream->next;
-            continue;
-        }
-        *at = stream->next;
+        server->first_asleep = stream->next;
+        if (!server->first_asleep)
+            server->last_asleep = NULL;
         stream->released++;
         MHD_resume_connection(stream->connection);
     }
@@ -365,17 +391,17 @@ static void wake_streams(struct replay_server *server)
 
 static int next_timeout_ms(const struct replay_server *server)
 {
-    int64_t now_ns = cr_clock_mono_ns();
     int64_t wait_ms = INT32_MAX;
     MHD_UNSIGNED_LONG_LONG daemon_ms;
 
     if (MHD_get_timeout(server->daemon, &daemon_ms) == MHD_YES && daemon_ms < INT32_MAX)
         wait_ms = (int64_t)daemon_ms;
-    for (const struct stream *stream = server->sleeping; stream; stream = stream->next) {
-        int64_t due_ms = (stream->due_ns - now_ns + CR_NS_PER_MS - 1) / CR_NS_PER_MS;
+    if (server->first_asleep) {
+        int64_t due_ns = server->first_asleep->due_ns - cr_clock_mono_ns();
+        int64_t due_ms = due_ns < 0 ? 0 : (due_ns + CR_NS_PER_MS - 1) / CR_NS_PER_MS;
 
         if (due_ms < wait_ms)
-            wait_ms = due_ms < 0 ? 0 : due_ms;
+            wait_ms = due_ms;
     }
     return wait_ms == INT32_MAX ? -1 : (int)wait_ms;
 }
