@@ -83,6 +83,20 @@ static bool is_set(const char *text)
     return text && *text;
 }
 
+/* Not by asprintf: it works in a buffer of its own and gives that back with the key in it. */
+static char *make_key_header(const char *key)
+{
+    static const char name[] = "x-goog-api-key: ";
+    size_t size = strlen(key) + 1;
+    char *header = malloc(sizeof(name) - 1 + size);
+
+    if (!header)
+        return NULL;
+    memcpy(header, name, sizeof(name) - 1);
+    memcpy(header + sizeof(name) - 1, key, size);
+    return header;
+}
+
 /* A line break in the key would add a header of its own. */
 static int take_key(struct agt_gemini *gemini, const char *key, struct cr_err *err)
 {
@@ -92,7 +106,8 @@ static int take_key(struct agt_gemini *gemini, const char *key, struct cr_err *e
                               "GEMINI_API_KEY has a blank or an unprintable character in it");
     }
     gemini->key = strdup(key);
-    if (!gemini->key || asprintf(&gemini->key_header, "x-goog-api-key: %s", key) < 0)
+    gemini->key_header = make_key_header(key);
+    if (!gemini->key || !gemini->key_header)
         return cr_err_set(err, ENOMEM, "out of memory for the model's key");
     return 0;
 }
