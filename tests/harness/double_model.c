@@ -190,9 +190,9 @@ struct agt_model *double_model_new(double_model_script script, void *user)
     return &model->base;
 }
 
-void double_model_set_configured(struct agt_model *model, bool has_key)
+void double_model_set_configured(struct agt_model *model, bool value)
 {
-    ((struct double_model *)model)->is_configured = has_key;
+    ((struct double_model *)model)->is_configured = value;
 }
 
 uint32_t double_model_live_calls(struct agt_model *model)

@@ -32,8 +32,10 @@ struct sandbox_call {
 static char *text(const char *script_text, const char *fallback)
 {
     const char *chosen = script_text ? script_text : fallback;
+    char *same;
 
-    return (char *)(uintptr_t)chosen;
+    memcpy(&same, &chosen, sizeof(same));
+    return same;
 }
 
 void double_pass(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,

@@ -30,7 +30,7 @@ typedef void (*double_model_script)(void *user, const struct agt_model_request *
 struct agt_model *double_model_new(double_model_script script, void *user);
 
 /* Takes the key away, or gives it back. Before any call. */
-void double_model_set_configured(struct agt_model *model, bool is_configured);
+void double_model_set_configured(struct agt_model *model, bool value);
 
 /* Calls that are going on. */
 uint32_t double_model_live_calls(struct agt_model *model);
