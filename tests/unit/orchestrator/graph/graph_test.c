@@ -6,6 +6,7 @@
 #include "orchestrator/graph/graph.h"
 #include "tests/harness/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define BIT(name) AGT_OUTCOME_BIT(AGT_OUTCOME_##name)
@@ -136,6 +137,26 @@ static void drawing_has_every_node_and_edge(void **state)
     }
 }
 
+static void drawing_in_the_documentation_is_the_graph(void **state)
+{
+    CR_AUTO_FCLOSE FILE *file = fopen(CRISOL_SOURCE_DIR "/docs/agent.md", "re");
+    CR_AUTO_BUF struct cr_buf page = {0};
+    CR_AUTO_BUF struct cr_buf drawing = {0};
+    char piece[4096];
+
+    (void)state;
+    cr_buf_init(&page, 1 << 20);
+    cr_buf_init(&drawing, 65536);
+    assert_non_null(file);
+    for (size_t size = fread(piece, 1, sizeof(piece), file); size > 0;
+         size = fread(piece, 1, sizeof(piece), file))
+        assert_int_equal(cr_buf_add(&page, piece, size), 0);
+    assert_int_equal(agt_graph_draw_mermaid(&agt_agent_graph, NULL, &drawing), 0);
+
+    if (!strstr(cr_buf_str(&page), cr_buf_str(&drawing)))
+        fail_msg("docs/agent.md should have:\n%s", cr_buf_str(&drawing));
+}
+
 static void drawing_marks_the_path_of_a_run(void **state)
 {
     CR_AUTO_BUF struct cr_buf mermaid = {0};
@@ -190,6 +211,7 @@ int main(void)
         cmocka_unit_test(every_missing_edge_is_found),
         cmocka_unit_test(every_fault_of_a_graph_is_named),
         cmocka_unit_test(drawing_has_every_node_and_edge),
+        cmocka_unit_test(drawing_in_the_documentation_is_the_graph),
         cmocka_unit_test(drawing_marks_the_path_of_a_run),
         cmocka_unit_test(drawing_into_a_full_buffer_fails),
         cmocka_unit_test(unknown_numbers_have_no_name_and_no_edge),
