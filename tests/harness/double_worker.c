@@ -31,23 +31,21 @@ static void append(struct double_worker *worker, struct double_call *call)
 /* Called and returns with the lock held. */
 static void work_on(struct double_worker *worker, struct double_call *call)
 {
-    bool is_held = call->is_held;
     bool is_cancelled = call->is_cancelled;
 
-    (void)pthread_mutex_unlock(&worker->lock);
-    if (!call->has_begun)
-        is_held = worker->begin(call);
-    call->has_begun = true;
-    if (!is_held || is_cancelled)
-        worker->finish(call, is_cancelled);
-    (void)pthread_mutex_lock(&worker->lock);
-    if (is_held && !is_cancelled) {
-        call->is_held = true;
+    if (!call->has_begun) {
+        (void)pthread_mutex_unlock(&worker->lock);
+        call->is_held = worker->begin(call);
+        call->has_begun = true;
+        (void)pthread_mutex_lock(&worker->lock);
+    }
+    if (call->is_held && !is_cancelled) {
         append(worker, call);
         return;
     }
-    worker->live--;
+    worker->live--; /* before its end, so that whoever was told of all ends counts none */
     (void)pthread_mutex_unlock(&worker->lock);
+    worker->finish(call, is_cancelled);
     double_call_unref(call);
     (void)pthread_mutex_lock(&worker->lock);
 }
