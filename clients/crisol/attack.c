@@ -4,7 +4,7 @@
 #include "clients/crisol/verdict.h"
 #include "common/auto.h"
 #include "common/clock.h"
-#include "common/lend.h"
+#include "common/unconst.h"
 #include "rpc/status.h"
 
 #include <getopt.h>
@@ -78,7 +78,7 @@ static bool run_attack(struct rpc_channel *channel, const struct attack *attack,
     bool is_held;
 
     request.runtime = python;
-    request.code = cr_lend(attack->code);
+    request.code = cr_unconst(attack->code);
     limits.wall_time_ms = attack->wall_time_ms;
     request.limits = &limits;
     if (rpc_call_blocking(channel, &cli_method_run, &request.base, 60000, &base, status) != RPC_OK)

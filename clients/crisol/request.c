@@ -3,7 +3,7 @@
 
 #include "clients/crisol/cli.h"
 #include "common/auto.h"
-#include "common/lend.h"
+#include "common/unconst.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -87,7 +87,7 @@ static int add_file(struct cli_request *request, const char *path, const char *n
     request->message.n_files++;
     crisol__sandbox__v1__input_file__init(file);
     request->file_pointers[at] = file;
-    file->path = cr_lend(name);
+    file->path = cr_unconst(name);
     if (cli_read_file(path, &request->file_contents[at]) < 0)
         return -EINVAL;
     file->data.data = request->file_contents[at].data;
@@ -124,7 +124,7 @@ static int add_env(struct cli_request *request, const char *text)
         return -ENOMEM;
     crisol__sandbox__v1__execute_request__env_entry__init(entry);
     entry->key = request->env_names[at];
-    entry->value = cr_lend(equals + 1);
+    entry->value = cr_unconst(equals + 1);
     request->env_pointers[at] = entry;
     request->message.n_env++;
     return 0;
@@ -216,7 +216,7 @@ static int set_program_file(struct cli_request *request, const char *path)
         return add_file(request, path, name);
     if (cli_read_file(path, &request->code) < 0)
         return -EINVAL;
-    message->code = cr_lend(cr_buf_str(&request->code));
+    message->code = cr_unconst(cr_buf_str(&request->code));
     if (strlen(message->code) != request->code.size) {
         (void)cli_fail("'%s' holds a NUL byte: it is not program text", path);
         return -EINVAL;
