@@ -15,6 +15,9 @@
 #define VERDICT(name) CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_##name
 #define OUTCOME(name) CRISOL__SANDBOX__V1__TEST_OUTCOME__TEST_OUTCOME_##name
 
+/* How pytest shows the assertion with the values that it saw. */
+#define ASSERT_LINE "\nE       assert "
+
 const char agt_evidence_shows[] =
     "The test runner reported at least one test, all passed and none skipped, and the exit status "
     "measured outside the sandbox is 0.";
@@ -91,22 +94,49 @@ static int line_size(const char *text, size_t max)
     return (int)cr_utf8_complete_prefix(text, size < max ? size : max);
 }
 
-/* Line number of the last "test_solution.py:N:" in a traceback; 0 when there is none. */
-static unsigned find_test_line(const char *details)
+/* Where in the test file a failure was seen. */
+struct place {
+    unsigned line;      /* 0: nowhere */
+    const char *source; /* borrowed from the details, up to the end of its line; "": not shown */
+};
+
+/* The line that pytest marked with '>' before `end`, without the mark; "" when there is none. */
+static const char *find_marked_line(const char *details, const char *end)
 {
-    unsigned found = 0;
+    const char *found = "";
+    const char *at = details;
+
+    while (at && at < end) {
+        if (*at == '>')
+            found = at + 1 + strspn(at + 1, " ");
+        at = strchr(at, '\n');
+        if (at)
+            at++;
+    }
+    return found;
+}
+
+/* The last "test_solution.py:N:" of a traceback and the source line that stands above it. */
+static struct place find_place(const char *details)
+{
+    struct place place = {.source = ""};
+    const char *end = details;
 
     for (const char *at = strstr(details, AGT_TESTS_NAME ":"); at;
          at = strstr(at, AGT_TESTS_NAME ":")) { /* behind what was read */
+        const char *start = at;
         unsigned line = 0;
 
         at += sizeof(AGT_TESTS_NAME ":") - 1;
         while (isdigit((unsigned char)*at) && line < 1000000)
             line = 10 * line + (unsigned)(*at++ - '0');
-        if (*at == ':' && line > 0)
-            found = line;
+        if (*at == ':' && line > 0) {
+            place.line = line;
+            end = start;
+        }
     }
-    return found;
+    place.source = find_marked_line(details, end);
+    return place;
 }
 
 static bool mentions(const Crisol__Sandbox__V1__TestCase *test, const char *text)
@@ -131,7 +161,7 @@ static Crisol__Agent__V1__AttemptCause classify(const Crisol__Sandbox__V1__TestC
     if (is_error && !strstr(test->id, "::"))
         return CAUSE(COLLECTION);
     if (starts_with(test->message, "AssertionError") || starts_with(test->message, "assert") ||
-        starts_with(test->message, "Failed:") || strstr(test->details, "\nE       assert "))
+        starts_with(test->message, "Failed:") || strstr(test->details, ASSERT_LINE))
         return CAUSE(ASSERTION);
     return CAUSE(EXCEPTION);
 }
@@ -153,19 +183,39 @@ static const char *find_reason(const Crisol__Sandbox__V1__TestCase *test)
     return test->message[0] ? test->message : "failed without a message";
 }
 
+/*
+ * What is to be said beside the source line. A text that the assertion gives is in that line
+ * already; the values that pytest saw stand on an "E" line of their own in the details.
+ */
+static const char *find_news(const Crisol__Sandbox__V1__TestCase *test, const char *source)
+{
+    const char *reason = find_reason(test);
+    const char *values = strstr(test->details, ASSERT_LINE);
+
+    if (values && memmem(source, strcspn(source, "\n"), reason, strcspn(reason, "\r\n")))
+        return values + sizeof(ASSERT_LINE) - sizeof("assert ");
+    return reason;
+}
+
 static void conclude_from_test(const Crisol__Sandbox__V1__TestCase *test,
                                struct agt_evidence *evidence)
 {
     const char *reason = find_reason(test);
     const char *name = short_id(test->id);
-    unsigned line = find_test_line(test->details);
-    int size = line_size(reason, 300);
+    struct place place = find_place(test->details);
+    char where[200] = "";
+    size_t max = 300;
 
-    if (line > 0)
-        conclude(evidence, classify(test), AGT_TESTS_NAME ":%u: %.*s (%.*s)", line, size, reason,
-                 line_size(name, 100), name);
-    else
-        conclude(evidence, classify(test), "%.*s (%.*s)", size, reason, line_size(name, 100), name);
+    if (place.line > 0 && place.source[0]) {
+        reason = find_news(test, place.source);
+        max = 200;
+        (void)snprintf(where, sizeof(where), AGT_TESTS_NAME ":%u: %.*s \u2192 ", place.line,
+                       line_size(place.source, 160), place.source);
+    } else if (place.line > 0) {
+        (void)snprintf(where, sizeof(where), AGT_TESTS_NAME ":%u: ", place.line);
+    }
+    conclude(evidence, classify(test), "%s%.*s (%.*s)", where, line_size(reason, max), reason,
+             line_size(name, 100), name);
 }
 
 /* The first case with this outcome, or NULL. */

@@ -102,9 +102,10 @@ static void failed_attempt_is_fed_back_and_repaired(void **state)
     assert_int_equal(reader.result->status, STATUS(SUCCESS));
     assert_int_equal(reader.result->iterations, 2);
     assert_int_equal(reader.result->n_error_history, 1);
-    assert_string_equal(reader.result->error_history[0],
-                        "Attempt 1: ASSERTION: test_solution.py:14: assert 2 == 1 "
-                        "(test_failed_0)");
+    assert_string_equal(
+        reader.result->error_history[0],
+        "Attempt 1: ASSERTION: test_solution.py:14: assert f() == 1 \u2192 assert 2 == 1 "
+        "(test_failed_0)");
     evaluation = run_reader_find(&reader, EVENT(EVALUATION), 0);
     assert_int_equal(evaluation->iteration, 1);
     assert_non_null(strstr(evaluation->evaluation->feedback, "E       assert 2 == 1"));

@@ -108,7 +108,25 @@ static const struct {
     {"test_solution.py::test_get_refreshes", false, "AssertionError: assert 2 == 1\n +  where",
      ">       assert f() == 1\nE       AssertionError: assert 2 == 1\n\n"
      "test_solution.py:14: AssertionError",
-     CAUSE(ASSERTION), "test_solution.py:14: assert 2 == 1 (test_get_refreshes)"},
+     CAUSE(ASSERTION),
+     "test_solution.py:14: assert f() == 1 \u2192 assert 2 == 1 (test_get_refreshes)"},
+    /* A text of the assertion's own stands in its line: the values say more. */
+    {"test_solution.py::test_recency", false, "AssertionError: b was used least recently",
+     "def test_recency():\n>       assert get(\"b\") is None, \"b was used least recently\"\n"
+     "E       AssertionError: b was used least recently\nE       assert 2 is None\n\n"
+     "test_solution.py:40: AssertionError",
+     CAUSE(ASSERTION),
+     "test_solution.py:40: assert get(\"b\") is None, \"b was used least recently\" \u2192 "
+     "assert 2 is None (test_recency)"},
+    {"test_solution.py::test_made_up", false, "AssertionError: 2 of 3",
+     ">       assert n == m, f\"{n} of {m}\"\nE       assert 2 == 3\ntest_solution.py:5: AssertionError",
+     CAUSE(ASSERTION),
+     "test_solution.py:5: assert n == m, f\"{n} of {m}\" \u2192 2 of 3 (test_made_up)"},
+    /* The line of the test that led there, not the line in the solution. */
+    {"test_solution.py::test_deep", false, "KeyError: 'a'",
+     ">       f('a')\n\ntest_solution.py:7: \n_ _ _\n>       return d[k]\nE       KeyError: 'a'\n\n"
+     "solution.py:3: KeyError",
+     CAUSE(EXCEPTION), "test_solution.py:7: f('a') \u2192 KeyError: 'a' (test_deep)"},
     {"test_solution.py::TestA::test_b[1::2]", false, "assert 2 == 1",
      "test_solution.py:9: \nsolution.py:3: in f\ntest_solution.py:99: AssertionError",
      CAUSE(ASSERTION), "test_solution.py:99: assert 2 == 1 (2])"},
