@@ -141,6 +141,7 @@ start_sandboxd() {
 }
 
 start_replay() {
+    : >"$run_dir/replay.log" # looked into before the process may have made it
     "$bin/gemini-replay" --listen=127.0.0.1:0 --script="$1" >"$run_dir/replay.log" 2>&1 &
     started_as gemini-replay $!
     local deadline=$((SECONDS + 10))
