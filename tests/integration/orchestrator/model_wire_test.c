@@ -491,8 +491,8 @@ static void what_is_not_gemini_is_told_so(void **state)
 {
     static const char *const answers[] = {
         "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>hello</html>\n",
-        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\n\r\n"
-        "\x1f\x8b\x08\x01\x02\x03",
+        ("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\n\r\n"
+         "\x1f\x8b\x08\x01\x02\x03"),
         "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 404 Not Found\r\n\r\nnginx",
         "SSH-2.0-OpenSSH_9.2p1\r\n",
