@@ -40,26 +40,31 @@ static const struct {
     {SBX_CONTROLLER_PIDS, SBX_CONTROL_PIDS},
 };
 
-int sbx_host_check_privileges(struct cr_err *err)
+int sbx_host_check_root(struct cr_err *err)
 {
-    cap_t caps;
-    int r = 0;
+    return geteuid() == 0
+               ? 0
+               : cr_err_set(err, EPERM, "sandboxd-native must be started as root (try sudo)");
+}
 
-    if (geteuid() != 0)
-        return cr_err_set(err, EPERM, "sandboxd-native must be started as root (try sudo)");
-    caps = cap_get_proc();
+const char *sbx_host_capability_name(uint32_t index)
+{
+    return index < CR_ARRAY_SIZE(needs) ? needs[index].name : NULL;
+}
+
+int sbx_host_check_capability(uint32_t index, struct cr_err *err)
+{
+    cap_flag_value_t is_set = CAP_CLEAR;
+    cap_t caps = cap_get_proc();
+
     if (!caps)
         return cr_err_sys(err, errno, "read our own capabilities");
-    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(needs); i++) {
-        cap_flag_value_t is_set = CAP_CLEAR;
-
-        (void)cap_get_flag(caps, needs[i].value, CAP_EFFECTIVE, &is_set);
-        if (is_set != CAP_SET)
-            r = cr_err_set(err, EPERM, "%s is missing %s: grant it to the service or container",
-                           needs[i].name, needs[i].why);
-    }
+    (void)cap_get_flag(caps, needs[index].value, CAP_EFFECTIVE, &is_set);
     (void)cap_free(caps);
-    return r;
+    if (is_set == CAP_SET)
+        return 0;
+    return cr_err_set(err, EPERM, "%s is missing %s: grant it to the service or container",
+                      needs[index].name, needs[index].why);
 }
 
 void sbx_host_judge(const struct sbx_cgroup_host *cgroups, uint8_t ret_controls[SBX_CONTROL_COUNT])
@@ -99,8 +104,7 @@ static bool is_control(const char *name, size_t size)
     return false;
 }
 
-int sbx_host_check_gaps(const uint8_t controls[SBX_CONTROL_COUNT], const char *accepted,
-                        struct cr_err *err)
+int sbx_host_check_accepted(const char *accepted, struct cr_err *err)
 {
     for (const char *at = accepted; at && *at;) {
         size_t length = strcspn(at, ",");
@@ -109,19 +113,53 @@ int sbx_host_check_gaps(const uint8_t controls[SBX_CONTROL_COUNT], const char *a
             return cr_err_set(err, EINVAL, "--accept-gap: '%.*s' is no control", (int)length, at);
         at += length + (at[length] == ',');
     }
-    for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++) {
-        if (controls[i] != SBX_GAP)
-            continue;
-        if (!is_listed(accepted, sbx_control_name(i)))
-            return cr_err_set(err, ENOTSUP,
-                              "this host cannot enforce the control '%s': mount the control group "
-                              "controllers memory (with swap accounting), cpu, cpuacct and pids, "
-                              "or accept the gap with --accept-gap=%s",
-                              sbx_control_name(i), sbx_control_name(i));
-        cr_log_warn("this host cannot enforce a control, going on as accepted control=%s",
-                    sbx_control_name(i));
-    }
     return 0;
+}
+
+/* How an operator gets a control back. */
+static const char *gap_fix(uint32_t control)
+{
+    switch (control) {
+    case SBX_CONTROL_MEMORY:
+        return "mount the control group controller memory (some kernels need the boot parameter "
+               "cgroup_enable=memory)";
+    case SBX_CONTROL_SWAP:
+        return "turn swap accounting on (boot parameter swapaccount=1)";
+    case SBX_CONTROL_CPU:
+        return "mount the control group controller cpu";
+    case SBX_CONTROL_CPU_TIME:
+        return "mount the control group controller cpuacct";
+    case SBX_CONTROL_PIDS:
+        return "mount the control group controller pids";
+    default:
+        return "see docs/threat-model.md";
+    }
+}
+
+int sbx_host_check_gap(const uint8_t controls[SBX_CONTROL_COUNT], uint32_t control,
+                       const char *accepted, struct cr_err *err)
+{
+    const char *name = sbx_control_name(control);
+
+    if (controls[control] != SBX_GAP)
+        return 0;
+    if (!is_listed(accepted, name))
+        return cr_err_set(err, ENOTSUP,
+                          "this host cannot enforce the control '%s': %s, or accept the gap with "
+                          "--accept-gap=%s",
+                          name, gap_fix(control), name);
+    cr_log_warn("this host cannot enforce a control, going on as accepted control=%s", name);
+    return 0;
+}
+
+int sbx_host_check_gaps(const uint8_t controls[SBX_CONTROL_COUNT], const char *accepted,
+                        struct cr_err *err)
+{
+    int r = sbx_host_check_accepted(accepted, err);
+
+    for (uint32_t i = 0; r == 0 && i < SBX_CONTROL_COUNT; i++)
+        r = sbx_host_check_gap(controls, i, accepted, err);
+    return r;
 }
 
 uint32_t sbx_host_slots(uint64_t asked, long cores, uint64_t memory_bytes, uint32_t most)

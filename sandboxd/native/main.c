@@ -37,6 +37,12 @@ static const struct cr_setting settings_table[] = {
     },
     TEXT("init", init_path, NULL, false, "the sandbox-init binary; default: beside this one"),
     TEXT("accept-gap", accept_gaps, NULL, true, "a control that may be missing on this host"),
+    {
+        .flag = "check",
+        .type = CR_SETTING_BOOL,
+        .offset = offsetof(struct sbx_native_settings, is_check),
+        .help = "print what this host has and lacks, and end",
+    },
     TEXT("log-level", log_level, "info", false, "error, warn, info or debug"),
     TEXT("log-format", log_format, "text", false, "text or json"),
     MAXIMUM("max-wall-time-ms", SBX_LIMIT_WALL_TIME, 86400000),
@@ -69,8 +75,11 @@ static int setup_log(const struct sbx_native_settings *settings, struct cr_err *
 static int serve(const struct sbx_native_settings *settings, struct cr_err *err)
 {
     static struct sbx_native native; /* large, and there is one */
-    int r = sbx_native_start(settings, &native, err);
+    int r;
 
+    if (settings->is_check)
+        return sbx_native_check(settings, &native);
+    r = sbx_native_start(settings, &native, err);
     if (r == 0)
         r = sbx_native_loop(&native, err);
     sbx_native_stop(&native);
@@ -90,10 +99,12 @@ int main(int argc, char **argv)
                        argc, argv, &settings, &err);
     if (r == 0)
         r = setup_log(&settings, &err);
+    if (r == 1) /* --help */
+        return EXIT_SUCCESS;
     if (r == 0)
         r = serve(&settings, &err);
     if (r < 0)
         cr_log_error("%s", err.text);
     cr_config_done(settings_table, CR_ARRAY_SIZE(settings_table), &settings);
-    return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    return r != 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

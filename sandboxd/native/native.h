@@ -25,6 +25,7 @@ struct sbx_native_settings {
     uint64_t uid_base;
     char *init_path;   /* NULL: beside our own binary */
     char *accept_gaps; /* comma-separated names of controls; NULL: none */
+    bool is_check; /* sbx_native_check() instead of serving */
     char *log_level;
     char *log_format;
     uint64_t maximum[SBX_LIMIT_COUNT]; /* 0: the built-in one */
@@ -59,6 +60,9 @@ struct sbx_native {
 
 /* start.c */
 
+/* Nothing open yet; sbx_native_stop() is right from here on. */
+void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_native *native);
+
 /* Checks the host and prepares everything up to the HELLO. The error says what is missing and the
  * fix. */
 int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_native *native,
@@ -66,6 +70,15 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
 
 /* Cleans up after sbx_native_loop() or a failed start. */
 void sbx_native_stop(struct sbx_native *native);
+
+/* check.c */
+
+/*
+ * Tries everything that sbx_native_start() needs of the host, and the
+ * runtimes, and prints a line for each on stdout. Needs no descriptors.
+ * Returns 0 when a start would work, 1 when not.
+ */
+int sbx_native_check(const struct sbx_native_settings *settings, struct sbx_native *native);
 
 /* loop.c */
 

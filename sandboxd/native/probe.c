@@ -24,8 +24,6 @@
 #define PAUSE_MS 2
 #define PAYLOAD_CAP 4096
 
-static const char program[] = "/usr/bin/true";
-
 /* What usually stands behind a step that a host refuses. */
 static const struct {
     enum sbx_stage stage;
@@ -51,15 +49,15 @@ static const char *hint(uint32_t stage)
     return "see the documentation of what a host needs";
 }
 
-static int make_payload(struct cr_err *err)
+static int make_payload(const char *const *argv, struct cr_err *err)
 {
     CR_AUTO_BUF struct cr_buf buf = {0};
     int r;
 
     cr_buf_init(&buf, PAYLOAD_CAP);
     r = sbx_payload_begin(&buf);
-    if (r == 0)
-        r = sbx_payload_add(&buf, SBX_PAYLOAD_ARG, 0, 0, "", 0, program, strlen(program));
+    for (size_t i = 0; r == 0 && argv[i]; i++)
+        r = sbx_payload_add(&buf, SBX_PAYLOAD_ARG, 0, 0, "", 0, argv[i], strlen(argv[i]));
     if (r < 0)
         return cr_err_sys(err, -r, "make the payload of the trial box");
     sbx_payload_end(&buf);
@@ -85,7 +83,7 @@ static int receive(const struct sbx_box *box, int64_t deadline_ns, struct sbx_in
     return 0;
 }
 
-static int talk(const struct sbx_box *box, struct cr_err *err)
+static int talk(const struct sbx_box *box, const char *program, struct cr_err *err)
 {
     const struct sbx_init_msg go = {.event = SBX_INIT_GO};
     int64_t deadline_ns = cr_clock_mono_ns() + DEADLINE_NS;
@@ -107,10 +105,10 @@ static int talk(const struct sbx_box *box, struct cr_err *err)
 }
 
 static int run_box(const struct sbx_native *native, const struct sbx_cgroup *group,
-                   struct cr_err *err)
+                   const char *const *argv, struct cr_err *err)
 {
     CR_AUTO_CLOSE int null_fd = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
-    CR_AUTO_CLOSE int payload_fd = make_payload(err);
+    CR_AUTO_CLOSE int payload_fd = make_payload(argv, err);
     CR_AUTO_CLOSE int workspace_fd = -1;
     struct sbx_box box = SBX_BOX_INIT;
     int r;
@@ -136,7 +134,7 @@ static int run_box(const struct sbx_native *native, const struct sbx_cgroup *gro
                           &box, err);
     if (r < 0)
         return r;
-    r = talk(&box, err);
+    r = talk(&box, argv[0], err);
     sbx_box_kill(&box);
     sbx_box_reap(&box);
     return r;
@@ -152,16 +150,34 @@ static void remove_group(const struct sbx_native *native)
         (void)poll(NULL, 0, PAUSE_MS);
 }
 
-int sbx_probe(struct sbx_native *native, struct cr_err *err)
+static int open_group(struct sbx_native *native, struct sbx_cgroup *ret_group, struct cr_err *err)
 {
-    struct sbx_cgroup group;
     int r = sbx_cgroup_make(&native->cgroups, PROBE_GROUP, err);
 
-    if (r == 0)
-        r = sbx_cgroup_open(&native->cgroups, PROBE_GROUP, &group, err);
+    return r == 0 ? sbx_cgroup_open(&native->cgroups, PROBE_GROUP, ret_group, err) : r;
+}
+
+int sbx_probe(struct sbx_native *native, const char *const *argv, struct cr_err *err)
+{
+    struct sbx_cgroup group;
+    int r = open_group(native, &group, err);
+
     if (r < 0)
         return r;
-    r = run_box(native, &group, err);
+    r = run_box(native, &group, argv, err);
+    sbx_cgroup_close(&group);
+    remove_group(native);
+    return r;
+}
+
+int sbx_probe_group(struct sbx_native *native, struct cr_err *err)
+{
+    struct sbx_cgroup group;
+    int r = open_group(native, &group, err);
+
+    if (r < 0)
+        return r;
+    r = sbx_cgroup_limit(&group, &sbx_default_limits, err);
     sbx_cgroup_close(&group);
     remove_group(native);
     return r;

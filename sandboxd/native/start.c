@@ -3,14 +3,9 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
-#include "sandboxd/native/host.h"
-#include "sandboxd/native/init_image.h"
 #include "sandboxd/native/native.h"
-#include "sandboxd/native/probe.h"
-#include "sandboxd/native/rootfs.h"
-#include "sandboxd/backend/seccomp.h"
+#include "sandboxd/native/needs.h"
 #include "sandboxd/native/sweep.h"
-#include "sandboxd/native/userns.h"
 #include "sandboxd/runtimes/table.h"
 
 #include <fcntl.h>
@@ -23,7 +18,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/sysinfo.h>
 
 #define OWN_NICE (-5)
 #define OWN_OOM_SCORE "-500"
@@ -111,43 +105,6 @@ static void set_maxima(const struct sbx_native_settings *settings, struct sbx_li
         maximum->value[SBX_LIMIT_OPEN_FILES] = files.rlim_max;
 }
 
-static int open_groups(const struct sbx_native_settings *settings, struct sbx_native *native,
-                       struct cr_err *err)
-{
-    uint32_t swept = 0;
-    int r = sbx_cgroup_host_find(&native->cgroups, err);
-
-    if (r == 0)
-        r = sbx_sweep_predecessors(&native->cgroups, &swept, err);
-    if (r == 0)
-        r = sbx_cgroup_host_open(&native->cgroups, err);
-    if (r < 0)
-        return r;
-    sbx_host_judge(&native->cgroups, native->controls);
-    return sbx_host_check_gaps(native->controls, settings->accept_gaps, err);
-}
-
-static int make_slots(const struct sbx_native_settings *settings, struct sbx_native *native,
-                      struct cr_err *err)
-{
-    struct sysinfo info = {0};
-    uint32_t count;
-
-    (void)sysinfo(&info);
-    count = sbx_host_slots(settings->slots, sysconf(_SC_NPROCESSORS_ONLN),
-                           (uint64_t)info.totalram * info.mem_unit, SBX_SLOTS_MAX);
-    for (uint32_t i = 0; i < count; i++) {
-        int fd = -1;
-        int r = sbx_userns_make(native->uid_base + i * SBX_USERNS_RANGE, &fd, err);
-
-        if (r < 0)
-            return r;
-        sbx_run_init(&native->runs[i], i, fd);
-        native->slot_count = i + 1;
-    }
-    return 0;
-}
-
 static int open_loop(struct sbx_native *native, struct cr_err *err)
 {
     int r;
@@ -180,35 +137,8 @@ static void send_hello(struct sbx_native *native)
     sbx_native_send(native, &msg);
 }
 
-/* What is prepared once and used by every box. */
-static int prepare(const struct sbx_native_settings *settings, struct sbx_native *native,
-                   struct cr_err *err)
+void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_native *native)
 {
-    int r = open_groups(settings, native, err);
-
-    if (r == 0)
-        r = sbx_seccomp_build(&native->seccomp_fd, err);
-    if (r == 0)
-        r = make_slots(settings, native, err);
-    if (r == 0)
-        r = sbx_init_image_load(settings->init_path, &native->init_fd, err);
-    if (r == 0)
-        r = sbx_rootfs_enter(err);
-    if (r == 0)
-        r = sbx_probe(native, err);
-    /* After the root: the keeper then sees nothing of the host's files either. */
-    if (r == 0)
-        r = sbx_keeper_start(&native->cgroups, &native->keeper, err);
-    if (r == 0)
-        r = sbx_groups_start(native, err);
-    return r;
-}
-
-int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_native *native,
-                     struct cr_err *err)
-{
-    int r;
-
     *native = (struct sbx_native){
         .epoll_fd = -1,
         .front_fd = -1,
@@ -222,11 +152,28 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
         native->cgroups.own_fds[i] = -1;
         native->cgroups.base_fds[i] = -1;
     }
+}
+
+/* The keeper comes behind the root file system: so it sees nothing of the host's files either. */
+static int prepare(const struct sbx_native_settings *settings, struct sbx_native *native,
+                   struct cr_err *err)
+{
+    int r = sbx_needs_meet(settings, native, err);
+
+    if (r == 0)
+        r = sbx_keeper_start(&native->cgroups, &native->keeper, err);
+    return r == 0 ? sbx_groups_start(native, err) : r;
+}
+
+int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_native *native,
+                     struct cr_err *err)
+{
+    int r;
+
+    sbx_native_init(settings, native);
     r = take_fds(native, err);
     if (r == 0)
         r = block_signals(err);
-    if (r == 0)
-        r = sbx_host_check_privileges(err);
     if (r < 0)
         return r;
     take_priority();

@@ -16,9 +16,9 @@
 #define FIRST_FD 3
 #define HIGH_FD 128 /* above every target, so that moving one cannot overwrite another */
 
-/* The path of a binary beside our own. */
-static int find_binary(const char *name, char path[PATH_MAX], struct cr_err *err)
+int sbx_child_find(const char *name, char *ret_path, struct cr_err *err)
 {
+    char *path = ret_path;
     ssize_t size = readlink("/proc/self/exe", path, PATH_MAX - 1);
     char *slash;
     int n;
@@ -90,7 +90,7 @@ int sbx_child_start(struct sbx_child *child, const char *const *argv, const int 
     const char **arguments;
     size_t count = 0;
     pid_t pid;
-    int r = find_binary(child->name, path, err);
+    int r = sbx_child_find(child->name, path, err);
 
     if (r < 0)
         return r;

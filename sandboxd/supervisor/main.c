@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/err.h"
 #include "common/log.h"
+#include "sandboxd/supervisor/check.h"
+#include "sandboxd/supervisor/child.h"
 #include "sandboxd/supervisor/settings.h"
 #include "sandboxd/supervisor/supervisor.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,21 +48,59 @@ static int run(const struct sbx_settings *settings, struct cr_err *err)
     return sbx_supervisor_run(settings, err);
 }
 
+/* The self-test speaks gRPC, which this process must not even be linked against. */
+static int become_selftest(char **argv, struct cr_err *err)
+{
+    char path[PATH_MAX];
+    int r = sbx_child_find("sandboxd-selftest", path, err);
+
+    if (r < 0)
+        return r;
+    wipe_environment();
+    argv[0] = path;
+    (void)execve(path, argv, environ);
+    return cr_err_sys(err, errno, "execute '%s'", path);
+}
+
+/* The first word, when it is a command; taken out of the arguments. */
+static const char *take_command(int *argc, char **argv)
+{
+    const char *command = *argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
+
+    if (!command)
+        return NULL;
+    (*argc)--;
+    for (int i = 1; i <= *argc; i++)
+        argv[i] = argv[i + 1];
+    return command;
+}
+
+static int serve(const struct sbx_settings *settings, struct cr_err *err)
+{
+    setup_log(settings);
+    sbx_settings_log(settings);
+    return run(settings, err);
+}
+
 int main(int argc, char **argv)
 {
     struct sbx_settings settings = {0};
     struct cr_err err = CR_ERR_INIT;
+    const char *command = take_command(&argc, argv);
+    bool is_check = command && strcmp(command, "check") == 0;
     int r;
 
     cr_log_setup("sandboxd", CR_LOG_INFO, CR_LOG_TEXT);
-    r = sbx_settings_load(argc, argv, &settings, &err);
+    if (command && strcmp(command, "selftest") == 0)
+        r = become_selftest(argv, &err);
+    else if (command && !is_check)
+        r = cr_err_set(&err, EINVAL, "'%s' is no command: check or selftest; none serves", command);
+    else
+        r = sbx_settings_load(argc, argv, &settings, &err);
     wipe_environment();
     (void)umask(077);
-    if (r == 0) {
-        setup_log(&settings);
-        sbx_settings_log(&settings);
-        r = run(&settings, &err);
-    }
+    if (r == 0)
+        r = is_check ? sbx_check_run(&settings, &err) : serve(&settings, &err);
     if (r < 0)
         cr_log_error("%s", err.text);
     sbx_settings_done(&settings);

@@ -72,10 +72,13 @@ static bool is_empty(const char *text)
 int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, struct cr_err *err)
 {
     enum cr_log_level level;
-    int r = cr_config_load(table, CR_ARRAY_SIZE(table), "sandboxd",
-                           "Runs untrusted programs in throw-away sandboxes and serves them by "
-                           "gRPC (crisol.sandbox.v1).\nMust be started as root.",
-                           argc, argv, settings, err);
+    int r = cr_config_load(
+        table, CR_ARRAY_SIZE(table), "sandboxd",
+        "Runs untrusted programs in throw-away sandboxes and serves them by "
+        "gRPC (crisol.sandbox.v1).\nMust be started as root.\n\n"
+        "sandboxd check [SETTING…]   prints what this host has and lacks, with the fix\n"
+        "sandboxd selftest --help    attacks its own sandboxes and judges each control",
+        argc, argv, settings, err);
 
     if (r != 0)
         return r;
@@ -124,6 +127,11 @@ static int add(struct sbx_child_args *args, const char *format, ...)
     }
     args->count++;
     return 0;
+}
+
+int sbx_child_args_add(struct sbx_child_args *args, const char *text)
+{
+    return add(args, "%s", text);
 }
 
 void sbx_child_args_done(struct sbx_child_args *args)

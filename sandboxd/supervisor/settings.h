@@ -43,4 +43,5 @@ struct sbx_child_args {
 int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_child_args *args);
 int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_count,
                             struct sbx_child_args *args);
+int sbx_child_args_add(struct sbx_child_args *args, const char *text);
 void sbx_child_args_done(struct sbx_child_args *args);

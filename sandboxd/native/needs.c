@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/native/needs.h"
+
+#include "common/auto.h"
+#include "common/err.h"
+#include "sandboxd/backend/seccomp.h"
+#include "sandboxd/native/host.h"
+#include "sandboxd/native/init_image.h"
+#include "sandboxd/native/native.h"
+#include "sandboxd/native/probe.h"
+#include "sandboxd/native/rootfs.h"
+#include "sandboxd/native/sweep.h"
+#include "sandboxd/native/userns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <linux/openat2.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <sys/pidfd.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+
+/* mount_setattr(2), for read-only binds without a moment in which they are not. */
+#define KERNEL_MAJOR 5U
+#define KERNEL_MINOR 12U
+
+#define UNUSED_3(a, b, c) ((void)(a), (void)(b), (void)(c))
+
+static int meet_root(const struct sbx_native_settings *settings, struct sbx_native *native,
+                     uint32_t argument, struct cr_err *err)
+{
+    UNUSED_3(settings, native, argument);
+    return sbx_host_check_root(err);
+}
+
+static int meet_capability(const struct sbx_native_settings *settings, struct sbx_native *native,
+                           uint32_t argument, struct cr_err *err)
+{
+    UNUSED_3(settings, native, argument);
+    return sbx_host_check_capability(argument, err);
+}
+
+static int meet_kernel(const struct sbx_native_settings *settings, struct sbx_native *native,
+                       uint32_t argument, struct cr_err *err)
+{
+    struct utsname name;
+    unsigned int major = 0;
+    unsigned int minor = 0;
+
+    UNUSED_3(settings, native, argument);
+    // NOLINTNEXTLINE(cert-err34-c): a name without numbers leaves 0.0, which is refused
+    if (uname(&name) < 0 || sscanf(name.release, "%u.%u", &major, &minor) != 2 ||
+        major < KERNEL_MAJOR || (major == KERNEL_MAJOR && minor < KERNEL_MINOR))
+        return cr_err_set(err, ENOSYS, "this kernel is %u.%u: Linux %u.%u or later is needed",
+                          major, minor, KERNEL_MAJOR, KERNEL_MINOR);
+    return 0;
+}
+
+static int meet_openat2(const struct sbx_native_settings *settings, struct sbx_native *native,
+                        uint32_t argument, struct cr_err *err)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+    CR_AUTO_CLOSE int fd = (int)syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof(how));
+
+    UNUSED_3(settings, native, argument);
+    return fd < 0 ? cr_err_sys(err, errno,
+                               "openat2 is needed to collect files (a container's own "
+                               "seccomp profile may refuse it)")
+                  : 0;
+}
+
+static int meet_pidfd(const struct sbx_native_settings *settings, struct sbx_native *native,
+                      uint32_t argument, struct cr_err *err)
+{
+    CR_AUTO_CLOSE int fd = pidfd_open(getpid(), 0);
+
+    UNUSED_3(settings, native, argument);
+    return fd < 0 ? cr_err_sys(err, errno,
+                               "pidfd_open is needed to end a box (a container's own "
+                               "seccomp profile may refuse it)")
+                  : 0;
+}
+
+/* Arguments of no size are EINVAL where the call exists. */
+static int meet_clone3(const struct sbx_native_settings *settings, struct sbx_native *native,
+                       uint32_t argument, struct cr_err *err)
+{
+    UNUSED_3(settings, native, argument);
+    if (syscall(SYS_clone3, NULL, 0) < 0 && errno != EINVAL)
+        return cr_err_sys(err, errno,
+                          "clone3 is needed to make a box (a container's own seccomp "
+                          "profile may refuse it)");
+    return 0;
+}
+
+static int meet_seccomp(const struct sbx_native_settings *settings, struct sbx_native *native,
+                        uint32_t argument, struct cr_err *err)
+{
+    const uint32_t action = SECCOMP_RET_KILL_PROCESS;
+
+    UNUSED_3(settings, native, argument);
+    if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) < 0)
+        return cr_err_sys(err, errno,
+                          "seccomp filters are needed (kernel option "
+                          "CONFIG_SECCOMP_FILTER)");
+    return 0;
+}
+
+static int meet_cgroups(const struct sbx_native_settings *settings, struct sbx_native *native,
+                        uint32_t argument, struct cr_err *err)
+{
+    uint32_t swept = 0;
+    int r = sbx_host_check_accepted(settings->accept_gaps, err);
+
+    (void)argument;
+    if (r == 0)
+        r = sbx_cgroup_host_find(&native->cgroups, err);
+    if (r == 0)
+        r = sbx_sweep_predecessors(&native->cgroups, &swept, err);
+    if (r == 0)
+        r = sbx_cgroup_host_open(&native->cgroups, err);
+    if (r < 0)
+        return r;
+    sbx_host_judge(&native->cgroups, native->controls);
+    return 0;
+}
+
+static int meet_control(const struct sbx_native_settings *settings, struct sbx_native *native,
+                        uint32_t argument, struct cr_err *err)
+{
+    return sbx_host_check_gap(native->controls, argument, settings->accept_gaps, err);
+}
+
+static int meet_limits(const struct sbx_native_settings *settings, struct sbx_native *native,
+                       uint32_t argument, struct cr_err *err)
+{
+    (void)settings;
+    (void)argument;
+    return sbx_probe_group(native, err);
+}
+
+static int meet_filter(const struct sbx_native_settings *settings, struct sbx_native *native,
+                       uint32_t argument, struct cr_err *err)
+{
+    (void)settings;
+    (void)argument;
+    return sbx_seccomp_build(&native->seccomp_fd, err);
+}
+
+static int meet_slots(const struct sbx_native_settings *settings, struct sbx_native *native,
+                      uint32_t argument, struct cr_err *err)
+{
+    struct sysinfo info = {0};
+    uint32_t count;
+
+    (void)argument;
+    (void)sysinfo(&info);
+    count = sbx_host_slots(settings->slots, sysconf(_SC_NPROCESSORS_ONLN),
+                           (uint64_t)info.totalram * info.mem_unit, SBX_SLOTS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        int fd = -1;
+        int r = sbx_userns_make(native->uid_base + i * SBX_USERNS_RANGE, &fd, err);
+
+        if (r < 0)
+            return r;
+        sbx_run_init(&native->runs[i], i, fd);
+        native->slot_count = i + 1;
+    }
+    return 0;
+}
+
+static int meet_init(const struct sbx_native_settings *settings, struct sbx_native *native,
+                     uint32_t argument, struct cr_err *err)
+{
+    (void)argument;
+    return sbx_init_image_load(settings->init_path, &native->init_fd, err);
+}
+
+static int meet_rootfs(const struct sbx_native_settings *settings, struct sbx_native *native,
+                       uint32_t argument, struct cr_err *err)
+{
+    UNUSED_3(settings, native, argument);
+    return sbx_rootfs_enter(err);
+}
+
+static int meet_box(const struct sbx_native_settings *settings, struct sbx_native *native,
+                    uint32_t argument, struct cr_err *err)
+{
+    static const char *const argv[] = {"/usr/bin/true", NULL};
+
+    (void)settings;
+    (void)argument;
+    return sbx_probe(native, argv, err);
+}
+
+#define NEED(text, function)                                                                       \
+    {                                                                                              \
+        .name = (text), .meet = (function), .control = SBX_NEED_NO_CONTROL                         \
+    }
+#define BASIS(text, function)                                                                      \
+    {                                                                                              \
+        .name = (text), .meet = (function), .control = SBX_NEED_NO_CONTROL, .is_basis = true       \
+    }
+#define FREE(text, function)                                                                       \
+    {                                                                                              \
+        .name = (text), .meet = (function), .control = SBX_NEED_NO_CONTROL, .is_free = true        \
+    }
+#define CAPABILITY(index)                                                                          \
+    {                                                                                              \
+        .name = "capability", .meet = meet_capability, .argument = (index),                        \
+        .control = SBX_NEED_NO_CONTROL, .is_basis = true, .is_free = true,                         \
+        .argument_is_capability = true                                                             \
+    }
+#define CONTROL(text, number)                                                                      \
+    {                                                                                              \
+        .name = (text), .meet = meet_control, .argument = (number), .control = (number)            \
+    }
+
+/* The keeper's and the loop's descriptors aside, this is the start. */
+const struct sbx_need sbx_needs[] = {
+    BASIS("root", meet_root),
+    CAPABILITY(0),
+    CAPABILITY(1),
+    CAPABILITY(2),
+    CAPABILITY(3),
+    CAPABILITY(4),
+    CAPABILITY(5),
+    CAPABILITY(6),
+    CAPABILITY(7),
+    FREE("kernel version", meet_kernel),
+    FREE("openat2", meet_openat2),
+    FREE("pidfd", meet_pidfd),
+    FREE("clone3", meet_clone3),
+    FREE("seccomp", meet_seccomp),
+    BASIS("control groups: a folder of our own", meet_cgroups),
+    CONTROL("control groups: memory", SBX_CONTROL_MEMORY),
+    CONTROL("control groups: memory and swap together", SBX_CONTROL_SWAP),
+    CONTROL("control groups: cpu", SBX_CONTROL_CPU),
+    CONTROL("control groups: cpu time", SBX_CONTROL_CPU_TIME),
+    CONTROL("control groups: pids", SBX_CONTROL_PIDS),
+    NEED("control groups: limits, written and read back", meet_limits),
+    BASIS("seccomp program", meet_filter),
+    BASIS("user namespaces", meet_slots),
+    BASIS("sandbox-init on a tmpfs", meet_init),
+    BASIS("root file system", meet_rootfs),
+    BASIS("a whole box, tried", meet_box),
+    {.name = NULL},
+};
+
+int sbx_needs_meet(const struct sbx_native_settings *settings, struct sbx_native *native,
+                   struct cr_err *err)
+{
+    int r = 0;
+
+    for (const struct sbx_need *need = sbx_needs; r == 0 && need->name; need++)
+        r = need->meet(settings, native, need->argument, err);
+    return r;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/supervisor/check.h"
+
+#include "common/auto.h"
+#include "common/err.h"
+#include "common/listen.h"
+#include "sandboxd/supervisor/child.h"
+#include "sandboxd/supervisor/settings.h"
+#include "sandboxd/supervisor/token.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/wait.h>
+
+/* Prints a line; returns 1 when the need is not met. */
+static int print_line(const char *name, int r, const struct cr_err *err)
+{
+    (void)printf("%s  %s%s%s\n", r < 0 ? "FAIL" : "PASS", name, r < 0 ? ": " : "",
+                 r < 0 ? err->text : "");
+    (void)fflush(stdout);
+    return r < 0;
+}
+
+static int check_programs(void)
+{
+    static const char *const names[] = {"sandboxd-native", "sandboxd-front", "sandbox-init"};
+    int missing = 0;
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(names); i++) {
+        struct cr_err err = CR_ERR_INIT;
+        char path[PATH_MAX];
+        char line[64];
+
+        (void)snprintf(line, sizeof(line), "program %s", names[i]);
+        missing += print_line(line, sbx_child_find(names[i], path, &err), &err);
+    }
+    return missing;
+}
+
+/* Opens and closes: what a start does, and a folder or a port in use shows. */
+static int check_address(const char *what, const char *address, uid_t owner)
+{
+    struct cr_listen listen = CR_LISTEN_INIT;
+    struct cr_err err = CR_ERR_INIT;
+    int r = cr_listen_open(address, owner, &listen, &err);
+
+    cr_listen_close(&listen);
+    return print_line(what, r, &err);
+}
+
+static int check_sockets(const struct sbx_settings *settings)
+{
+    char address[PATH_MAX];
+    int missing = 0;
+
+    if (settings->socket && *settings->socket) {
+        (void)snprintf(address, sizeof(address), "unix:%s", settings->socket);
+        missing += check_address("socket (--socket)", address, (uid_t)settings->socket_owner);
+    }
+    if (settings->listen && *settings->listen)
+        missing += check_address("address (--listen)", settings->listen, (uid_t)-1);
+    return missing;
+}
+
+static int check_token(const struct sbx_settings *settings)
+{
+    struct cr_err err = CR_ERR_INIT;
+    int fd;
+
+    if (!settings->token_file || !*settings->token_file)
+        return 0;
+    fd = sbx_token_open(settings->token_file, &err);
+    if (fd >= 0)
+        (void)close(fd);
+    return print_line("token (--token-file)", fd, &err);
+}
+
+/* The backend checks the rest itself, with our own output. */
+static int run_native(char **argv, struct cr_err *err)
+{
+    char *const environment[] = {NULL};
+    char path[PATH_MAX];
+    int status = 0;
+    pid_t pid;
+    int r = sbx_child_find("sandboxd-native", path, err);
+
+    if (r < 0)
+        return r;
+    pid = fork();
+    if (pid == 0) {
+        (void)execve(path, argv, environment);
+        _exit(127);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return cr_err_sys(err, errno, "run sandboxd-native");
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
+}
+
+static int check_native(const struct sbx_settings *settings, struct cr_err *err)
+{
+    struct sbx_child_args args = {0};
+    int r = sbx_settings_native_args(settings, &args);
+
+    if (r == 0)
+        r = sbx_child_args_add(&args, "--check");
+    r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-native")
+              : run_native(args.list, err);
+    sbx_child_args_done(&args);
+    return r;
+}
+
+int sbx_check_run(const struct sbx_settings *settings, struct cr_err *err)
+{
+    int missing = check_programs() + check_token(settings) + check_sockets(settings);
+    int r = check_native(settings, err);
+
+    if (r < 0)
+        return r;
+    if (missing + r > 0)
+        return cr_err_set(err, ENOTSUP, "sandboxd would not start here: see the lines above");
+    (void)printf("sandboxd would start here\n");
+    return 0;
+}
