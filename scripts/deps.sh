@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a goal needs; does nothing when they are there.
-# Usage: scripts/deps.sh run|test|lint
+# Usage: scripts/deps.sh run|test|lint|vm
 set -eu
 
-case "${1:-}" in run | test | lint) goal=$1 ;; *)
-    echo "usage: scripts/deps.sh run|test|lint" >&2
+case "${1:-}" in run | test | lint | vm) goal=$1 ;; *)
+    echo "usage: scripts/deps.sh run|test|lint|vm" >&2
     exit 2
     ;;
 esac
@@ -18,6 +18,10 @@ if [ "$goal" != run ]; then
     # Unit tests, foreign clients, sanitizers and fuzzers, the tools that build grpcurl and fetch buf.
     packages="$packages libcmocka-dev clang libclang-rt-14-dev python3-grpcio python3-protobuf
         protobuf-compiler-grpc curl jq iproute2 python3-pip golang-1.19-go"
+fi
+if [ "$goal" = vm ]; then
+    # The test machine with control groups v2: an emulator, and what makes its disks.
+    packages="qemu-system-x86 mmdebstrap e2fsprogs kmod cpio xz-utils"
 fi
 if [ "$goal" = lint ]; then
     packages="$packages clang-tidy clang-format cppcheck shellcheck codespell pmccabe"
