@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The orchestrator as a process: its settings, what it gives up, how it ends, and that it works
+without sandboxd. Usage: process_test.py ORCHESTRATOR GEMINI_REPLAY SCRIPT"""
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+ORCHESTRATOR, REPLAY, SCRIPT = sys.argv[1:4]
+CANARY = "canary-5b1f0e-not-a-real-key"
+UID = 64903
+
+
+class Service:
+    """A process that prints a line when it is ready."""
+
+    def __init__(self, argv, ready, env=None):
+        self.log = tempfile.TemporaryFile("w+", encoding="utf-8")
+        self.popen = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                                      env={"PATH": "/usr/bin:/bin", **(env or {})})
+        deadline = time.monotonic() + 20
+        while not (found := re.search(ready, self.text())):
+            if self.popen.poll() is not None or time.monotonic() > deadline:
+                said = self.text()
+                self.__exit__()
+                raise AssertionError(f"not ready: {said}")
+            time.sleep(0.01)
+        self.ports = [int(port) for port in found.groups()]
+
+    def text(self):
+        # The child writes through the same open file: read without moving its offset.
+        return os.pread(self.log.fileno(), 1 << 20, 0).decode("utf-8", "replace")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.wait(10)
+        self.log.close()
+
+
+def orchestrator(*flags, env=None):
+    argv = [ORCHESTRATOR, "--listen=127.0.0.1:0", "--http=127.0.0.1:0",
+            "--sandbox=unix:/nonexistent/sandboxd.sock", *flags]
+    return Service(argv, r"ready grpc=\S+:(\d+) http=\S+:(\d+)", env)
+
+
+def refused(*flags, env=None):
+    """Runs with bad settings; returns what it says."""
+    done = subprocess.run([ORCHESTRATOR, "--listen=127.0.0.1:0", "--http=127.0.0.1:0", *flags],
+                          env={"PATH": "/usr/bin:/bin", **(env or {})}, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20, check=False)
+    assert done.returncode == 1, done
+    return done.stdout.decode()
+
+
+def ask(service, path, body=None):
+    """Returns status and JSON."""
+    data = json.dumps(body).encode() if body is not None else None
+    request = urllib.request.Request(f"http://127.0.0.1:{service.ports[1]}{path}", data,
+                                     {"content-type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=40) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as answer:
+        return answer.code, json.load(answer)
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+
+
+class ProcessTest(unittest.TestCase):
+    def test_every_privilege_is_given_up(self):
+        flags = [f"--user={UID}"] if os.geteuid() == 0 else []
+        with orchestrator(*flags) as service:
+            status = status_of(service.popen.pid)
+            self.assertEqual(status["NoNewPrivs"], "1")
+            for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+                self.assertEqual(int(status[name], 16), 0, name)
+            if flags:
+                self.assertEqual(status["Uid"].split(), [str(UID)] * 4)
+                self.assertEqual(status["Gid"].split(), [str(UID)] * 4)
+                self.assertEqual(status["Groups"].strip(), "")
+                # Undumpable: what is in /proc of it belongs to root, not to its user.
+                self.assertEqual(os.stat(f"/proc/{service.popen.pid}/environ").st_uid, 0)
+
+    def test_key_is_in_no_place_that_others_can_read(self):
+        with orchestrator(env={"GEMINI_API_KEY": CANARY}) as service:
+            for name in ("environ", "cmdline"):
+                try:
+                    with open(f"/proc/{service.popen.pid}/{name}", "rb") as file:
+                        self.assertNotIn(CANARY.encode(), file.read())
+                except PermissionError:
+                    pass  # undumpable, and we are not root: just as well
+            self.assertNotIn(CANARY, service.text())
+            self.assertIn("gemini-api-key=(set)", service.text())
+
+    def test_sigterm_ends_it_cleanly(self):
+        with orchestrator() as service:
+            service.popen.send_signal(signal.SIGTERM)
+            self.assertEqual(service.popen.wait(20), 0)
+            self.assertIn("stopped", service.text())
+
+    def test_without_a_key_it_serves_and_says_what_to_set(self):
+        with orchestrator() as service:
+            self.assertIn("GEMINI_API_KEY", service.text())
+            code, health = ask(service, "/api/v1/health")
+            self.assertEqual(code, 200)
+            self.assertFalse(health["gemini_configured"] or health["sandbox_available"])
+            code, answer = ask(service, "/api/v1/generate", {"task": "add two numbers"})
+            self.assertEqual(code, 503)
+            self.assertIn("GEMINI_API_KEY", json.dumps(answer))
+
+    def test_without_sandboxd_a_run_fails_with_its_cause(self):
+        with open(SCRIPT, encoding="utf-8") as file:
+            task = json.load(file)["task"]
+        with Service([REPLAY, "--listen=127.0.0.1:0", f"--script={SCRIPT}"], r"listening on \S+:(\d+)") as replay:
+            env = {"GEMINI_API_KEY": CANARY, "GEMINI_BASE_URL": f"http://127.0.0.1:{replay.ports[0]}"}
+            with orchestrator(env=env) as service:
+                code, answer = ask(service, "/api/v1/generate", {"task": task})
+        self.assertEqual(code, 200)
+        self.assertEqual((answer["status"], answer["cause"]), ("FAILED", "SANDBOX_UNAVAILABLE"))
+        self.assertEqual(answer["iterations"], 0)
+        self.assertNotIn("/nonexistent", json.dumps(answer))
+        self.assertNotIn(CANARY, json.dumps(answer))
+
+    def test_bad_settings_are_refused_by_name(self):
+        cases = {
+            "--max-runs=0": "--max-runs",
+            "--no-such-thing": "no setting '--no-such-thing'",
+            "--log-level=loud": "--log-level",
+            "--log-format=xml": "--log-format",
+            "--gemini-api-key=x": "GEMINI_API_KEY",
+            "--listen=nonsense": "nonsense",
+            "--user=-1": "--user",
+        }
+        for flag, expected in cases.items():
+            with self.subTest(flag):
+                self.assertIn(expected, refused(flag))
+
+    def test_plain_http_to_a_foreign_host_is_refused(self):
+        said = refused(env={"GEMINI_API_KEY": CANARY, "GEMINI_BASE_URL": "http://192.0.2.1"})
+        self.assertIn("model client", said)
+        self.assertNotIn(CANARY, said)
+
+    def test_taken_ports_are_named(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            for flag in ("--listen", "--http"):
+                with self.subTest(flag):
+                    self.assertIn(str(port), refused(f"{flag}=127.0.0.1:{port}"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
