@@ -227,22 +227,35 @@ static int load_script(const char *path, struct replay_script *script, struct cr
     return 0;
 }
 
+/* Takes the path of `size` bytes. */
+static int add_script(struct replay_scripts *scripts, const char *path, size_t size,
+                      struct cr_err *err)
+{
+    char *copy;
+    int r;
+
+    if (scripts->count == MAX_SCRIPTS)
+        return cr_err_set(err, E2BIG, "more than %d scripts", MAX_SCRIPTS);
+    copy = strndup(path, size);
+    if (!copy)
+        return cr_err_set(err, ENOMEM, "out of memory for the name of a script");
+    r = load_script(copy, &scripts->items[scripts->count++], err);
+    free(copy);
+    return r;
+}
+
 int replay_scripts_load(const char *paths, struct replay_scripts *ret_scripts, struct cr_err *err)
 {
     struct replay_scripts scripts = {.items = calloc(MAX_SCRIPTS, sizeof(*scripts.items))};
-    CR_AUTO_FREE char *list = strdup(paths);
-    char *rest = list;
     int r = 0;
 
-    if (!scripts.items || !list) {
-        free(scripts.items);
+    if (!scripts.items)
         return cr_err_set(err, ENOMEM, "out of memory for the scripts");
-    }
-    for (const char *path = strsep(&rest, ","); path && r == 0; path = strsep(&rest, ",")) {
-        if (scripts.count == MAX_SCRIPTS)
-            r = cr_err_set(err, E2BIG, "more than %d scripts", MAX_SCRIPTS);
-        else
-            r = load_script(path, &scripts.items[scripts.count++], err);
+    for (const char *path = paths; path && r == 0;) {
+        const char *comma = strchr(path, ',');
+
+        r = add_script(&scripts, path, comma ? (size_t)(comma - path) : strlen(path), err);
+        path = comma ? comma + 1 : NULL;
     }
     if (r < 0) {
         replay_scripts_done(&scripts);

@@ -64,11 +64,12 @@ static void add_usage(cJSON *response, const struct render *render)
 
 static void add_part(cJSON *content, const char *text, size_t size, bool is_thought)
 {
-    CR_AUTO_FREE char *copy = strndup(text, size);
+    char *copy = strndup(text, size);
     cJSON *part = cJSON_CreateObject();
 
     if (copy)
         cJSON_AddStringToObject(part, "text", copy);
+    free(copy);
     if (is_thought)
         cJSON_AddTrueToObject(part, "thought");
     if (!cJSON_AddItemToArray(cJSON_AddArrayToObject(content, "parts"), part))

@@ -96,16 +96,20 @@ static void attempt_done(struct agt_model_call *call)
     cr_buf_done(&call->error_body);
 }
 
-static void call_unref(struct agt_model_call *call)
+static void call_free(struct agt_model_call *call)
 {
-    if (atomic_fetch_sub(&call->refs, 1) != 1)
-        return;
     (void)pthread_mutex_destroy(&call->lock);
     attempt_done(call);
     free(call->model);
     free(call->url);
     free(call->body);
     free(call);
+}
+
+static void call_unref(struct agt_model_call *call)
+{
+    if (atomic_fetch_sub(&call->refs, 1) == 1)
+        call_free(call);
 }
 
 static bool is_success(const struct agt_http_head *head)
@@ -419,7 +423,7 @@ static int call_new(struct agt_gemini *gemini, const struct agt_model_request *r
         free(body);
         return cr_err_set(err, ENOMEM, "out of memory for a call of the model");
     }
-    atomic_init(&call->refs, 1);
+    atomic_init(&call->refs, 2); /* one for the loop, one for the caller */
     (void)pthread_mutex_init(&call->lock, NULL);
     call->gemini = gemini;
     call->handlers = *handlers;
@@ -431,7 +435,7 @@ static int call_new(struct agt_gemini *gemini, const struct agt_model_request *r
     call->model = strdup(model);
     attempt_init(call);
     if (!call->model || agt_gemini_url(gemini->base_url, model, STREAM_ACTION, &call->url) < 0) {
-        call_unref(call);
+        call_free(call);
         return cr_err_set(err, ENOMEM, "out of memory for a call of the model");
     }
     *ret_call = call;
@@ -445,13 +449,11 @@ int agt_gemini_call_start(struct agt_gemini *gemini, const struct agt_model_requ
     struct agt_model_call *call = NULL;
     int r = call_new(gemini, request, handlers, &call, err);
 
-    if (r < 0)
+    if (!call)
         return r;
-    (void)atomic_fetch_add(&call->refs, 1); /* one for the loop, one for the caller */
     r = send_attempt(call, 0, err);
     if (r < 0) {
-        call_unref(call);
-        call_unref(call);
+        call_free(call); /* nobody else has seen it */
         return r;
     }
     *ret_call = call;

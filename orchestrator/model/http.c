@@ -16,7 +16,7 @@
 #include <sys/timerfd.h>
 
 static const uint32_t DEFAULT_MAX_LIVE = 20000;
-static const uint32_t DEFAULT_MAX_INFLIGHT = 4096;
+static const uint32_t DEFAULT_MAX_IN_FLIGHT = 4096;
 static const uint32_t DEFAULT_MAX_CONNECTING = 50;
 static const rlim_t FD_RESERVE = 256;
 static const long IDLE_CONNECTIONS = 256;
@@ -78,7 +78,7 @@ static int open_multi(struct agt_http_client *http, uint32_t host_connections, s
     (void)curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, agt_http_loop_note_timer);
     (void)curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
     (void)curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS);
-    (void)curl_multi_setopt(http->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)http->max_inflight);
+    (void)curl_multi_setopt(http->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)http->max_in_flight);
     (void)curl_multi_setopt(http->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)host_connections);
     return 0;
 }
@@ -89,15 +89,15 @@ static uint32_t or_default(uint32_t value, uint32_t fallback)
 }
 
 /* Every request may need an fd, and the rest of the process needs some too. */
-static uint32_t bound_by_fds(uint32_t inflight)
+static uint32_t bound_by_fds(uint32_t in_flight)
 {
     struct rlimit limit;
     rlim_t room;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
-        return inflight;
+        return in_flight;
     room = limit.rlim_cur > 2 * FD_RESERVE ? limit.rlim_cur - FD_RESERVE : limit.rlim_cur / 2;
-    return room < inflight ? (uint32_t)room : inflight;
+    return room < in_flight ? (uint32_t)room : in_flight;
 }
 
 static int dup_option(const char *value, char **ret_copy, struct cr_err *err)
@@ -121,7 +121,7 @@ static int fill_in(struct agt_http_client *http, const struct agt_http_client_op
     if (r == 0)
         r = dup_option(options->proxy, &http->proxy, err);
     http->max_live = or_default(options->max_live, DEFAULT_MAX_LIVE);
-    http->max_inflight = bound_by_fds(or_default(options->max_inflight, DEFAULT_MAX_INFLIGHT));
+    http->max_in_flight = bound_by_fds(or_default(options->max_in_flight, DEFAULT_MAX_IN_FLIGHT));
     http->max_connecting = or_default(options->max_connecting, DEFAULT_MAX_CONNECTING);
     http->curl_due_ns = INT64_MAX;
     http->check_due_ns = INT64_MAX;

@@ -44,7 +44,7 @@ struct agt_http_client_options {
     const char *ca_file;     /* NULL: the system's bundle */
     const char *proxy;       /* "http://host:port"; NULL: none, whatever the environment says */
     uint32_t max_live;       /* requests not ended; 0: 20,000 */
-    uint32_t max_inflight;   /* of these, handed to libcurl; 0: 4,096, less when fds are short */
+    uint32_t max_in_flight;  /* of these, handed to libcurl; 0: 4,096, less when fds are short */
     uint32_t max_connecting; /* of these, without a connection yet; 0: 50 */
     uint32_t max_host_connections; /* HTTP/2 shares them; 0: as many as needed */
 };

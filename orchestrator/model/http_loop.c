@@ -254,7 +254,7 @@ static bool admit(struct agt_http_client *http)
 
     for (struct agt_http_request *request = http->waiting.first; request; request = next) {
         next = request->next;
-        if (http->running.count >= http->max_inflight || http->connecting >= http->max_connecting)
+        if (http->running.count >= http->max_in_flight || http->connecting >= http->max_connecting)
             return false; /* an end, or a connection, brings us back */
         if (request->spec.start_ns > now_ns)
             continue;

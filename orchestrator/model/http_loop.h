@@ -27,7 +27,7 @@ struct agt_http_client {
     CURLM *multi;
     int epoll_fd;
     int timer_fd;
-    uint32_t max_inflight;
+    uint32_t max_in_flight;
     uint32_t max_connecting;
     uint32_t connecting;
     struct agt_http_list waiting;

@@ -31,7 +31,7 @@ void *agt_wiping_realloc(void *memory, size_t size)
 
     if (memory && size > 0 && size <= old && size >= old / 2)
         return memory;
-    moved = malloc(size);
+    moved = malloc(size > 0 ? size : 1);
     if (!moved)
         return NULL;
     if (memory) {

@@ -336,7 +336,7 @@ static void no_fd_of_the_client_survives_an_exec(void **state)
 #define SECRET_MASK 0x55
 
 /* Counts a secret, of which only the masked form is at hand, in memory that may be anybody's. */
-__attribute__((no_sanitize("address"))) static int
+__attribute__((noinline, no_sanitize("address", "thread"))) static int
 count_in(const volatile uint8_t *start, const volatile uint8_t *end, const uint8_t *masked)
 {
     int count = 0;
