@@ -22,12 +22,12 @@ struct cr_setting {
     const char *flag;        /* "listen": --listen=VALUE or --listen VALUE */
     const char *environment; /* "CRISOL_LISTEN"; NULL: none */
     enum cr_setting_type type;
+    bool is_secret;       /* never on a command line; shown as "(set)" */
+    bool is_list;         /* CR_SETTING_STRING: repeating the flag joins with ',' */
     size_t offset;        /* of the member in the values */
     const char *fallback; /* default as text; NULL: NULL, 0 or false */
     uint64_t min;
     uint64_t max;
-    bool is_secret; /* never on a command line; shown as "(set)" */
-    bool is_list;   /* CR_SETTING_STRING: repeating the flag joins with ',' */
     const char *help;
 };
 
