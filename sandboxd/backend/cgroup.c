@@ -23,7 +23,7 @@
 #define LOCK_ATTEMPTS 200
 #define LOCK_PAUSE_MS 5
 
-static const char *const controller_names[SBX_CONTROLLER_COUNT] = {
+const char *const sbx_controller_names[SBX_CONTROLLER_COUNT] = {
     [SBX_CONTROLLER_MEMORY] = "memory",
     [SBX_CONTROLLER_CPU] = "cpu",
     [SBX_CONTROLLER_CPUACCT] = "cpuacct",
@@ -140,7 +140,7 @@ void sbx_cgroup_bandwidth(uint64_t millicores, uint64_t *ret_quota_us, uint64_t 
     *ret_quota_us = period / 1000 * millicores;
 }
 
-static int read_proc(const char *path, struct cr_buf *buf, struct cr_err *err)
+int sbx_cgroup_read_proc(const char *path, struct cr_buf *buf, struct cr_err *err)
 {
     CR_AUTO_CLOSE int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     char chunk[4096];
@@ -161,8 +161,7 @@ static int read_proc(const char *path, struct cr_buf *buf, struct cr_err *err)
     }
 }
 
-/* Opens our own folder in the hierarchy of `controller` (NULL: v2). Returns the fd or -errno. */
-static int open_own(const char *cgroups, const char *mounts, const char *controller)
+int sbx_cgroup_open_path(const char *cgroups, const char *mounts, const char *controller)
 {
     char own[PATH_MAX];
     char directory[PATH_MAX];
@@ -198,7 +197,7 @@ static void find_v1(struct sbx_cgroup_host *host, const char *cgroups, const cha
 {
     host->ops = &sbx_cgroup_v1;
     for (int i = 0; i < SBX_CONTROLLER_COUNT; i++) {
-        int fd = open_own(cgroups, mounts, controller_names[i]);
+        int fd = sbx_cgroup_open_path(cgroups, mounts, sbx_controller_names[i]);
         int same;
 
         if (fd < 0)
@@ -232,7 +231,7 @@ static bool has_controller(const char *list, const char *name)
 static bool find_v2(struct sbx_cgroup_host *host, const char *cgroups, const char *mounts)
 {
     char controllers[512] = "";
-    int fd = open_own(cgroups, mounts, NULL);
+    int fd = sbx_cgroup_open_path(cgroups, mounts, NULL);
 
     if (fd < 0)
         return false;
@@ -265,10 +264,10 @@ int sbx_cgroup_host_find(struct sbx_cgroup_host *host, struct cr_err *err)
     }
     cr_buf_init(&cgroups, PROC_TEXT_MAX);
     cr_buf_init(&mounts, PROC_TEXT_MAX);
-    r = read_proc("/proc/self/cgroup", &cgroups, err);
+    r = sbx_cgroup_read_proc("/proc/self/cgroup", &cgroups, err);
     if (r < 0)
         return r;
-    r = read_proc("/proc/self/mountinfo", &mounts, err);
+    r = sbx_cgroup_read_proc("/proc/self/mountinfo", &mounts, err);
     if (r < 0)
         return r;
     (void)snprintf(host->base_name, sizeof(host->base_name), "crisol-native-%d", getpid());

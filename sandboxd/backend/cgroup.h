@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <sys/types.h>
+
+struct cr_buf;
 struct cr_err;
 struct sbx_limits;
 struct sbx_cgroup;
@@ -71,6 +74,17 @@ struct sbx_cgroup_usage {
 /* Finds the hierarchies of this process. Missing controllers leave hierarchy[] at -1. */
 int sbx_cgroup_host_find(struct sbx_cgroup_host *host, struct cr_err *err);
 
+/* For a process that only reads groups of others: sets has_swap by what our own group tells. */
+void sbx_cgroup_host_observe(struct sbx_cgroup_host *host);
+
+/*
+ * Opens the group of another process, whose path must have the component
+ * `name` in every hierarchy (or else it is not the process that is meant).
+ * On failure *ret_group is untouched.
+ */
+int sbx_cgroup_open_of(const struct sbx_cgroup_host *host, pid_t pid, const char *name,
+                       struct sbx_cgroup *ret_group, struct cr_err *err);
+
 /* Makes and locks our folder in every hierarchy found. */
 int sbx_cgroup_host_open(struct sbx_cgroup_host *host, struct cr_err *err);
 
@@ -113,6 +127,20 @@ int sbx_cgroup_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *re
                      struct cr_err *err);
 int sbx_cgroup_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us);
 int sbx_cgroup_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count);
+
+/* Finding groups. */
+
+extern const char *const sbx_controller_names[SBX_CONTROLLER_COUNT];
+
+/* Reads a file of /proc to its end. */
+int sbx_cgroup_read_proc(const char *path, struct cr_buf *buf, struct cr_err *err);
+
+/*
+ * Opens the folder of a process in the hierarchy of `controller` (NULL: v2);
+ * `cgroups` is its /proc/PID/cgroup, `mounts` our own mountinfo. Returns the
+ * fd or -errno.
+ */
+int sbx_cgroup_open_path(const char *cgroups, const char *mounts, const char *controller);
 
 /* Helpers of the two versions. `name` is a file of the folder `fd`. */
 

@@ -5,14 +5,18 @@
  * unprivileged user, reaps, and reports how it ended. It parses nothing
  * itself: the payload is read by children that have given up every privilege.
  *
- * It is started as the user 0 of the box with /workspace mounted and the fds
+ * In a container, which has no fds to give, it runs as the user of the program
+ * and speaks boxstream.h instead: stream.c. Else
+ * it is started as the user 0 of the box with /workspace mounted and the fds
  * of sandboxd/wire/boxctl.h. The program cannot signal it (another user, and
  * pid 1 of its namespace), nor trace or look into it (not dumpable).
  */
 #include "common/auto.h"
 #include "common/privilege.h"
+#include "sandboxd/init/leader.h"
 #include "sandboxd/init/payload_map.h"
 #include "sandboxd/init/program.h"
+#include "sandboxd/init/stream.h"
 #include "sandboxd/init/unpack.h"
 #include "sandboxd/wire/boxctl.h"
 #include "sandboxd/wire/msg.h"
@@ -21,6 +25,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <sys/prctl.h>
@@ -144,43 +149,25 @@ static int wait_for_go(void)
     return size == (ssize_t)sizeof(msg) && msg.event == SBX_INIT_GO ? 0 : -EPIPE;
 }
 
-/* Waits until the report pipe closes at the program's exec. */
-static void check_started(int report_fd)
-{
-    struct sbx_program_failure failure;
-    ssize_t size;
-
-    do {
-        size = read(report_fd, &failure, sizeof(failure));
-    } while (size < 0 && errno == EINTR);
-    if (size == (ssize_t)sizeof(failure))
-        fail((enum sbx_stage)failure.stage, -failure.error);
-    if (size != 0)
-        fail(SBX_STAGE_INIT, -EIO);
-}
-
 static pid_t start_program(void)
 {
-    int report[2];
+    const struct sbx_leader_plan plan = {
+        .stdio = {0, 1, 2},
+        .payload_fd = SBX_INIT_FD_PAYLOAD,
+        .seccomp_fd = SBX_INIT_FD_SECCOMP,
+        .private_fd = SBX_INIT_FD_CONTROL,
+    };
+    struct sbx_program_failure failure;
     pid_t pid;
 
     if (chdir(WORKSPACE) < 0)
         fail(SBX_STAGE_MOUNT, -errno);
-    if (pipe2(report, O_CLOEXEC) < 0)
-        fail(SBX_STAGE_INIT, -errno);
-    pid = fork();
-    if (pid < 0)
-        fail(SBX_STAGE_CLONE, -errno);
-    if (pid == 0) {
-        (void)close(SBX_INIT_FD_CONTROL); /* before it reads a byte of the payload */
-        sbx_program_become(SBX_INIT_FD_PAYLOAD, SBX_INIT_FD_SECCOMP, report[1]);
-    }
-    (void)close(report[1]);
+    pid = sbx_leader_start(&plan, &failure);
     /* So that a pipe ends when the program closes it, not when pid 1 does. */
     for (int fd = 0; fd < SBX_INIT_FD_CONTROL; fd++)
         (void)close(fd);
-    check_started(report[0]);
-    (void)close(report[0]);
+    if (pid < 0)
+        fail((enum sbx_stage)failure.stage, -failure.error);
     return pid;
 }
 
@@ -199,29 +186,13 @@ static int reap_until(pid_t leader)
     }
 }
 
-/* Ends what the leader left running; one kill(2) for all, so that no fork slips through. */
-static uint32_t kill_leftovers(void)
-{
-    uint32_t count = 0;
-    int status;
-
-    if (kill(-1, SIGKILL) < 0)
-        return 0; /* ESRCH: nobody is left */
-    for (;;) {
-        const pid_t pid = waitpid(-1, &status, 0);
-
-        if (pid > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-            count++;
-        if (pid < 0 && errno != EINTR)
-            return count;
-    }
-}
-
-int main(void)
+int main(int argc, char **argv)
 {
     struct sbx_init_msg exited = {.event = SBX_INIT_EXITED};
     int r;
 
+    if (argc == 2 && strcmp(argv[1], SBX_STREAM_ARGUMENT) == 0)
+        return sbx_stream_main();
     r = secure_self();
     if (r < 0)
         fail(SBX_STAGE_INIT, r);
@@ -231,6 +202,6 @@ int main(void)
     if (send_event((struct sbx_init_msg){.event = SBX_INIT_READY}) < 0 || wait_for_go() < 0)
         return 1;
     exited.wait_status = reap_until(start_program());
-    exited.leftovers = kill_leftovers();
+    exited.leftovers = sbx_leader_kill_rest();
     return send_event(exited) < 0 ? 1 : 0;
 }

@@ -10,8 +10,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
+
+#include <sys/pidfd.h>
+#include <sys/wait.h>
 
 #define FIRST_FD 3
 #define HIGH_FD 128 /* above every target, so that moving one cannot overwrite another */
@@ -55,12 +59,12 @@ static int move_fds(const int *fds, size_t fd_count)
     return close_range(FIRST_FD + (unsigned int)fd_count, UINT_MAX, 0) < 0 ? -errno : 0;
 }
 
-static int use_null(void)
+static int use_null(bool has_output)
 {
     int fd = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
     int r = 0;
 
-    if (fd < 0 || dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
+    if (fd < 0 || dup2(fd, STDIN_FILENO) < 0 || (!has_output && dup2(fd, STDOUT_FILENO) < 0))
         r = -errno;
     if (fd > STDERR_FILENO)
         (void)close(fd);
@@ -69,7 +73,7 @@ static int use_null(void)
 
 /* In the child. A session of its own keeps the Ctrl-C of a terminal for the supervisor. */
 static _Noreturn void exec_child(const char *path, char *const *argv, const int *fds,
-                                 size_t fd_count)
+                                 size_t fd_count, bool has_output)
 {
     char *const environment[] = {NULL};
     sigset_t none;
@@ -77,40 +81,77 @@ static _Noreturn void exec_child(const char *path, char *const *argv, const int 
     (void)sigemptyset(&none);
     (void)pthread_sigmask(SIG_SETMASK, &none, NULL);
     (void)setsid();
-    if (use_null() == 0 && move_fds(fds, fd_count) == 0)
+    if (use_null(has_output) == 0 && move_fds(fds, fd_count) == 0)
         (void)execve(path, argv, environment);
     cr_log_error("cannot execute path=%s error=%s", path, strerrordesc_np(errno));
     _exit(127);
 }
 
-int sbx_child_start(struct sbx_child *child, const char *const *argv, const int *fds,
-                    size_t fd_count, struct cr_err *err)
+/* Returns the pid or -errno. */
+static int fork_child(const char *name, const char *const *argv, const int *fds, size_t fd_count,
+                      bool has_output, struct cr_err *err)
 {
     char path[PATH_MAX];
     const char **arguments;
     size_t count = 0;
     pid_t pid;
-    int r = sbx_child_find(child->name, path, err);
+    int r = sbx_child_find(name, path, err);
 
     if (r < 0)
         return r;
-    if (fd_count > SBX_CHILD_FDS_MAX)
-        return cr_err_set(err, EINVAL, "too many descriptors for %s", child->name);
     while (argv[count])
         count++;
     arguments = (const char **)calloc(count + 1, sizeof(*arguments));
     if (!arguments)
-        return cr_err_set(err, ENOMEM, "out of memory for the arguments of %s", child->name);
+        return cr_err_set(err, ENOMEM, "out of memory for the arguments of %s", name);
     memcpy(arguments, argv, count * sizeof(*arguments));
     arguments[0] = path;
     pid = fork();
     if (pid == 0)
-        exec_child(path, cr_unconst(arguments), fds, fd_count);
-    r = pid < 0 ? cr_err_sys(err, errno, "fork for %s", child->name) : 0;
+        exec_child(path, cr_unconst(arguments), fds, fd_count, has_output);
+    r = pid < 0 ? cr_err_sys(err, errno, "fork for %s", name) : pid;
     free((void *)arguments);
+    return r;
+}
+
+int sbx_child_start(struct sbx_child *child, const char *const *argv, const int *fds,
+                    size_t fd_count, struct cr_err *err)
+{
+    int r;
+
+    if (fd_count > SBX_CHILD_FDS_MAX)
+        return cr_err_set(err, EINVAL, "too many descriptors for %s", child->name);
+    r = fork_child(child->name, argv, fds, fd_count, false, err);
     if (r < 0)
         return r;
-    child->pid = pid;
+    child->pid = r;
     child->started_ns = cr_clock_mono_ns();
     return 0;
+}
+
+int sbx_child_run(const char *name, const char *const *argv, bool has_output, int deadline_ms,
+                  struct cr_err *err)
+{
+    CR_AUTO_CLOSE int pidfd = -1;
+    struct pollfd poll_fd;
+    int status = 0;
+    int ended;
+    pid_t pid = fork_child(name, argv, NULL, 0, has_output, err);
+
+    if (pid < 0)
+        return pid;
+    pidfd = pidfd_open(pid, 0);
+    poll_fd = (struct pollfd){.fd = pidfd, .events = POLLIN};
+    do {
+        ended = pidfd < 0 ? 0 : poll(&poll_fd, 1, deadline_ms);
+    } while (ended < 0 && errno == EINTR);
+    if (ended <= 0)
+        (void)kill(pid, SIGKILL);
+    while (waitpid(pid, &status, 0) < 0) {
+        if (errno != EINTR)
+            return cr_err_sys(err, errno, "wait for %s", name);
+    }
+    if (ended <= 0)
+        return cr_err_set(err, ETIMEDOUT, "%s does not end", name);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

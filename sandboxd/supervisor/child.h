@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,3 +30,11 @@ int sbx_child_find(const char *name, char *ret_path, struct cr_err *err);
  */
 int sbx_child_start(struct sbx_child *child, const char *const *argv, const int *fds,
                     size_t fd_count, struct cr_err *err);
+
+/*
+ * Runs child->name to its end, at most `deadline_ms`, and kills it then.
+ * `has_output`: its standard output is ours. Returns its exit code, or -errno;
+ * -ETIMEDOUT past the deadline. SIGCHLD may be blocked.
+ */
+int sbx_child_run(const char *name, const char *const *argv, bool has_output, int deadline_ms,
+                  struct cr_err *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/err.h"
 #include "common/log.h"
+#include "common/unconst.h"
 #include "sandboxd/supervisor/check.h"
 #include "sandboxd/supervisor/child.h"
 #include "sandboxd/supervisor/settings.h"
@@ -14,6 +15,8 @@
 #include <unistd.h>
 
 #include <sys/stat.h>
+
+#define GC_DEADLINE_MS 600000
 
 /*
  * Whoever starts the service may have secrets in the environment. They are of
@@ -62,6 +65,18 @@ static int become_selftest(char **argv, struct cr_err *err)
     return cr_err_sys(err, errno, "execute '%s'", path);
 }
 
+/* `sandboxd gc`: removes what a docker engine keeps of earlier services of ours. */
+static int collect_garbage(const struct sbx_settings *settings, struct cr_err *err)
+{
+    struct sbx_child_args args = {0};
+    int r = sbx_settings_docker_gc_args(settings, &args);
+
+    r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-docker")
+              : sbx_child_run("sandboxd-docker", cr_unconst(args.list), true, GC_DEADLINE_MS, err);
+    sbx_child_args_done(&args);
+    return r > 0 ? cr_err_set(err, EIO, "not everything was removed; the lines above say why") : r;
+}
+
 /* The first word, when it is a command; taken out of the arguments. */
 static const char *take_command(int *argc, char **argv)
 {
@@ -88,18 +103,22 @@ int main(int argc, char **argv)
     struct cr_err err = CR_ERR_INIT;
     const char *command = take_command(&argc, argv);
     bool is_check = command && strcmp(command, "check") == 0;
+    bool is_gc = command && strcmp(command, "gc") == 0;
     int r;
 
     cr_log_setup("sandboxd", CR_LOG_INFO, CR_LOG_TEXT);
     if (command && strcmp(command, "selftest") == 0)
         r = become_selftest(argv, &err);
-    else if (command && !is_check)
-        r = cr_err_set(&err, EINVAL, "'%s' is no command: check or selftest; none serves", command);
+    else if (command && !is_check && !is_gc)
+        r = cr_err_set(&err, EINVAL, "'%s' is no command: check, selftest or gc; none serves",
+                       command);
     else
         r = sbx_settings_load(argc, argv, &settings, &err);
     wipe_environment();
     (void)umask(077);
-    if (r == 0)
+    if (r == 0 && is_gc)
+        r = collect_garbage(&settings, &err);
+    else if (r == 0)
         r = is_check ? sbx_check_run(&settings, &err) : serve(&settings, &err);
     if (r < 0)
         cr_log_error("%s", err.text);

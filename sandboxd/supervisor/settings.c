@@ -47,6 +47,19 @@ static const struct cr_setting table[] = {
     NUMBER("queue", queue, 0, 4096, "64", "Runs that may wait for a slot."),
     NUMBER("grace-ms", grace_ms, 0, 3600000, "30000",
            "How long runs in flight may go on after SIGTERM."),
+    TEXT("backend", "CRISOL_BACKEND", backend, "auto", false,
+         "native, docker, or auto: docker where an engine answers and an image or a base is named, "
+         "else native."),
+    TEXT("docker-socket", NULL, docker_socket, "/var/run/docker.sock", false,
+         "Unix socket of the docker engine."),
+    TEXT("docker-image", NULL, docker_image, NULL, false,
+         "Finished image of the sandboxes; default: built from Dockerfile.sandbox on first use."),
+    TEXT("docker-base", NULL, docker_base, NULL, false,
+         "Image that Dockerfile.sandbox is built from; default: python:3.12-slim."),
+    TEXT("docker-pull", NULL, docker_pull, "missing", false,
+         "never or missing: whether the engine may fetch an image that it does not have."),
+    TEXT("docker-runtime", NULL, docker_runtime, NULL, false,
+         "Runtime of the engine, such as runsc or crun; default: the engine's own."),
     TEXT("accept-gap", NULL, accept_gaps, NULL, true,
          "Name of a control that this host lacks and that you accept to be without. Repeatable."),
     TEXT("log-level", "CRISOL_LOG_LEVEL", log_level, "info", false, "error, warn, info or debug."),
@@ -89,6 +102,14 @@ int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, stru
                           "--token-file");
     if (is_empty(settings->socket) && is_empty(settings->listen))
         return cr_err_set(err, EINVAL, "--socket: is empty, and there is no --listen either");
+    if (strcmp(settings->backend, "native") != 0 && strcmp(settings->backend, "docker") != 0 &&
+        strcmp(settings->backend, "auto") != 0)
+        return cr_err_set(err, EINVAL, "--backend: '%s' is not native, docker or auto",
+                          settings->backend);
+    if (strcmp(settings->docker_pull, "never") != 0 &&
+        strcmp(settings->docker_pull, "missing") != 0)
+        return cr_err_set(err, EINVAL, "--docker-pull: '%s' is neither never nor missing",
+                          settings->docker_pull);
     if (cr_log_level_parse(settings->log_level, &level) < 0)
         return cr_err_set(err, EINVAL, "--log-level: '%s' is not error, warn, info or debug",
                           settings->log_level);
@@ -175,6 +196,73 @@ int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_chi
     if (r == 0 && !is_empty(settings->accept_gaps))
         r = add(args, "--accept-gap=%s", settings->accept_gaps);
     return r == 0 ? add_maxima(settings, args) : r;
+}
+
+/* Containers are known as ours by where we serve: two services on one engine do not mix. */
+static int add_instance(const struct sbx_settings *settings, struct sbx_child_args *args)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    const char *const parts[] = {settings->socket, settings->listen};
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(parts); i++) {
+        for (const char *at = parts[i] ? parts[i] : ""; *at; at++)
+            hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+        hash = (hash ^ 0xff) * UINT64_C(0x100000001b3);
+    }
+    return add(args, "--instance=%016" PRIx64, hash);
+}
+
+static int add_text(struct sbx_child_args *args, const char *flag, const char *value)
+{
+    return is_empty(value) ? 0 : add(args, "--%s=%s", flag, value);
+}
+
+/* What every use of sandboxd-docker begins with. */
+static int add_docker(const struct sbx_settings *settings, struct sbx_child_args *args)
+{
+    int r = add(args, "sandboxd-docker");
+
+    if (r == 0)
+        r = add_log(settings, args);
+    if (r == 0)
+        r = add_text(args, "docker-socket", settings->docker_socket);
+    return r == 0 ? add_text(args, "docker-base", settings->docker_base) : r;
+}
+
+int sbx_settings_docker_args(const struct sbx_settings *settings, bool is_restart,
+                             struct sbx_child_args *args)
+{
+    int r = add_docker(settings, args);
+
+    if (r == 0)
+        r = add_text(args, "docker-image", settings->docker_image);
+    if (r == 0)
+        r = add_text(args, "docker-pull", settings->docker_pull);
+    if (r == 0)
+        r = add_text(args, "docker-runtime", settings->docker_runtime);
+    if (r == 0)
+        r = add_text(args, "accept-gap", settings->accept_gaps);
+    if (r == 0)
+        r = add_instance(settings, args);
+    if (r == 0 && settings->slots > 0)
+        r = add(args, "--slots=%" PRIu64, settings->slots);
+    if (r == 0 && is_restart)
+        r = add(args, "--wait-for-engine");
+    return r == 0 ? add_maxima(settings, args) : r;
+}
+
+int sbx_settings_docker_check_args(const struct sbx_settings *settings, struct sbx_child_args *args)
+{
+    int r = add_docker(settings, args);
+
+    return r == 0 ? add(args, "--check") : r;
+}
+
+int sbx_settings_docker_gc_args(const struct sbx_settings *settings, struct sbx_child_args *args)
+{
+    int r = add_docker(settings, args);
+
+    return r == 0 ? add(args, "--gc") : r;
 }
 
 int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_count,

@@ -3,6 +3,7 @@
 
 #include "sandboxd/wire/msg.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,12 @@ struct sbx_settings {
     uint64_t uid_base;
     uint64_t queue;
     uint64_t grace_ms;
+    char *backend; /* "native", "docker" or "auto" */
+    char *docker_socket;
+    char *docker_image;
+    char *docker_base;
+    char *docker_pull;
+    char *docker_runtime;
     char *accept_gaps;
     char *log_level;
     char *log_format;
@@ -31,7 +38,7 @@ int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, stru
 void sbx_settings_log(const struct sbx_settings *settings);
 void sbx_settings_done(struct sbx_settings *settings);
 
-#define SBX_CHILD_ARGS_MAX 24U
+#define SBX_CHILD_ARGS_MAX 40U
 
 /* An argv for a child, NULL-terminated; the strings are owned by it. */
 struct sbx_child_args {
@@ -41,6 +48,14 @@ struct sbx_child_args {
 
 /* Returns 0 or -ENOMEM. sbx_child_args_done() is right after both. */
 int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_child_args *args);
+/* `is_restart`: wait for an engine that does not answer, where the first start gives up. */
+int sbx_settings_docker_args(const struct sbx_settings *settings, bool is_restart,
+                             struct sbx_child_args *args);
+/* For a look at the engine: does it answer? */
+int sbx_settings_docker_check_args(const struct sbx_settings *settings,
+                                   struct sbx_child_args *args);
+/* For `sandboxd gc`. */
+int sbx_settings_docker_gc_args(const struct sbx_settings *settings, struct sbx_child_args *args);
 int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_count,
                             struct sbx_child_args *args);
 int sbx_child_args_add(struct sbx_child_args *args, const char *text);

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/unconst.h"
 #include "sandboxd/supervisor/child.h"
+#include "sandboxd/supervisor/choice.h"
 #include "sandboxd/supervisor/restart.h"
 #include "sandboxd/supervisor/settings.h"
 #include "sandboxd/supervisor/token.h"
@@ -23,7 +24,7 @@
 #include <sys/wait.h>
 
 #define LISTEN_MAX 2
-#define NATIVE_STOP_MS 20000
+#define BACKEND_STOP_MS 20000
 #define FRONT_STOP_EXTRA_MS 10000 /* beyond the grace */
 #define KILL_WAIT_MS 10000
 
@@ -41,10 +42,11 @@ struct supervisor {
     size_t listen_count;
     int token_fd;
     int signal_fd;
-    struct sbx_child native;
+    struct sbx_child backend;
     struct sbx_child front;
     struct sbx_restart restart;
     enum phase phase;
+    bool is_docker;      /* which backend, decided once */
     bool was_ready;      /* once: from then on children are restarted */
     bool has_failed;     /* the exit status */
     int64_t deadline_ns; /* of the phase, or of a backend without its front; 0: none */
@@ -126,13 +128,15 @@ static int start_child(struct sbx_child *child, struct sbx_child_args *args, int
     return r;
 }
 
-static int start_native(struct supervisor *supervisor, int wire_fd, struct cr_err *err)
+static int start_backend(struct supervisor *supervisor, int wire_fd, struct cr_err *err)
 {
     struct sbx_child_args args = {0};
-    int r = sbx_settings_native_args(supervisor->settings, &args);
+    int r = supervisor->is_docker
+                ? sbx_settings_docker_args(supervisor->settings, supervisor->was_ready, &args)
+                : sbx_settings_native_args(supervisor->settings, &args);
 
-    r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-native")
-              : start_child(&supervisor->native, &args, wire_fd, NULL, 0, err);
+    r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of the backend")
+              : start_child(&supervisor->backend, &args, wire_fd, NULL, 0, err);
     sbx_child_args_done(&args);
     return r;
 }
@@ -166,7 +170,7 @@ static int start_children(struct supervisor *supervisor, struct cr_err *err)
         return r;
     backend_end = pair[0];
     front_end = pair[1];
-    r = start_native(supervisor, backend_end, err);
+    r = start_backend(supervisor, backend_end, err);
     if (r < 0)
         return r;
     if (supervisor->front.pid == 0)
@@ -189,11 +193,11 @@ static void kill_child(const struct sbx_child *child, int signal_number)
 }
 
 /* The backend kills every run when its lifeline ends, removes what it made, and ends. */
-static void stop_native(struct supervisor *supervisor)
+static void stop_backend(struct supervisor *supervisor)
 {
     supervisor->phase = PHASE_STOPPING;
-    cr_close_fd(&supervisor->native.lifeline_fd);
-    set_deadline(supervisor, NATIVE_STOP_MS);
+    cr_close_fd(&supervisor->backend.lifeline_fd);
+    set_deadline(supervisor, BACKEND_STOP_MS);
 }
 
 static void begin_stop(struct supervisor *supervisor)
@@ -209,7 +213,7 @@ static void hurry_stop(struct supervisor *supervisor)
 {
     kill_child(&supervisor->front, SIGKILL);
     if (supervisor->phase < PHASE_STOPPING)
-        stop_native(supervisor);
+        stop_backend(supervisor);
 }
 
 static void on_stop_signal(struct supervisor *supervisor, uint32_t number)
@@ -227,9 +231,9 @@ static void on_stop_signal(struct supervisor *supervisor, uint32_t number)
 static void advance(struct supervisor *supervisor)
 {
     if (supervisor->phase == PHASE_DRAINING && supervisor->front.pid == 0)
-        stop_native(supervisor);
+        stop_backend(supervisor);
     if (supervisor->phase >= PHASE_STOPPING && supervisor->front.pid == 0 &&
-        supervisor->native.pid == 0)
+        supervisor->backend.pid == 0)
         supervisor->phase = PHASE_STOPPED;
 }
 
@@ -283,9 +287,9 @@ static void on_child_end(struct supervisor *supervisor, struct sbx_child *child,
         supervisor->has_failed = supervisor->has_failed || !is_clean;
         return;
     }
-    if (child == &supervisor->front && supervisor->native.pid > 0) {
+    if (child == &supervisor->front && supervisor->backend.pid > 0) {
         /* The backend sees the end of the wire, cleans up and ends; then both start anew. */
-        set_deadline(supervisor, NATIVE_STOP_MS);
+        set_deadline(supervisor, BACKEND_STOP_MS);
         return;
     }
     supervisor->deadline_ns = 0;
@@ -298,8 +302,8 @@ static void reap(struct supervisor *supervisor)
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        if (pid == supervisor->native.pid)
-            on_child_end(supervisor, &supervisor->native, status);
+        if (pid == supervisor->backend.pid)
+            on_child_end(supervisor, &supervisor->backend, status);
         else if (pid == supervisor->front.pid)
             on_child_end(supervisor, &supervisor->front, status);
     }
@@ -323,12 +327,14 @@ static void log_ready(const struct supervisor *supervisor, uint32_t slots)
 {
     const struct sbx_settings *settings = supervisor->settings;
     const struct cr_listen *last = &supervisor->listens[supervisor->listen_count - 1];
+    const char *backend = supervisor->is_docker ? "docker" : "native";
 
     if (settings->listen && *settings->listen)
-        cr_log_info("sandboxd ready socket=%s listen=%s port=%u backend=native slots=%u",
-                    settings->socket, settings->listen, last->port, slots);
+        cr_log_info("sandboxd ready socket=%s listen=%s port=%u backend=%s slots=%u",
+                    settings->socket, settings->listen, last->port, backend, slots);
     else
-        cr_log_info("sandboxd ready socket=%s backend=native slots=%u", settings->socket, slots);
+        cr_log_info("sandboxd ready socket=%s backend=%s slots=%u", settings->socket, backend,
+                    slots);
 }
 
 static void read_front(struct supervisor *supervisor)
@@ -353,8 +359,8 @@ static void on_deadline(struct supervisor *supervisor)
 {
     supervisor->deadline_ns = 0;
     if (supervisor->phase == PHASE_RUNNING) {
-        cr_log_error("sandboxd-native does not end without its front, killing it");
-        kill_child(&supervisor->native, SIGKILL);
+        cr_log_error("%s does not end without its front, killing it", supervisor->backend.name);
+        kill_child(&supervisor->backend, SIGKILL);
         return;
     }
     if (supervisor->phase == PHASE_DRAINING) {
@@ -366,7 +372,7 @@ static void on_deadline(struct supervisor *supervisor)
     supervisor->has_failed = true;
     supervisor->phase = PHASE_KILLING;
     kill_child(&supervisor->front, SIGKILL);
-    kill_child(&supervisor->native, SIGKILL);
+    kill_child(&supervisor->backend, SIGKILL);
     set_deadline(supervisor, KILL_WAIT_MS);
 }
 
@@ -438,6 +444,11 @@ static int start(struct supervisor *supervisor, struct cr_err *err)
         r = r < 0 ? r : 0;
     }
     if (r == 0)
+        r = sbx_choice_make(settings, &supervisor->is_docker, err);
+    if (r < 0)
+        return r;
+    supervisor->backend.name = supervisor->is_docker ? "sandboxd-docker" : "sandboxd-native";
+    if (r == 0)
         r = open_listens(supervisor, err);
     return r == 0 ? start_children(supervisor, err) : r;
 }
@@ -449,16 +460,16 @@ int sbx_supervisor_run(const struct sbx_settings *settings, struct cr_err *err)
         .listens = {CR_LISTEN_INIT, CR_LISTEN_INIT},
         .token_fd = -1,
         .signal_fd = -1,
-        .native = {.name = "sandboxd-native", .lifeline_fd = -1},
+        .backend = {.name = "sandboxd-native", .lifeline_fd = -1},
         .front = {.name = "sandboxd-front", .lifeline_fd = -1},
     };
     int r = start(&supervisor, err);
 
-    if (r < 0 && supervisor.native.pid > 0) {
+    if (r < 0 && supervisor.backend.pid > 0) {
         cr_log_error("cannot start: %s", err->text);
         fail(&supervisor);
     }
-    if (r == 0 || supervisor.native.pid > 0)
+    if (r == 0 || supervisor.backend.pid > 0)
         loop(&supervisor);
     for (size_t i = 0; i < supervisor.listen_count; i++)
         cr_listen_close(&supervisor.listens[i]);

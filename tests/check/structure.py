@@ -24,6 +24,7 @@ LAYERS = {
     "sandboxd/init": ["common", "sandboxd/wire"],
     "sandboxd/backend": ["common", "sandboxd/wire"],
     "sandboxd/native": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend"],
+    "sandboxd/docker": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend"],
     "sandboxd/front": ["common", "rpc", "sandboxd/wire", "sandboxd/runtimes", "proto", "generated"],
     "sandboxd/supervisor": ["common", "sandboxd/wire"],
     "orchestrator/model": ["common"],
@@ -41,9 +42,9 @@ LAYERS = {
 # Third-party headers that only these folders may see.
 THIRD_PARTY = {
     "grpc/": ["rpc"],
-    "curl/": ["orchestrator/model"],
+    "curl/": ["orchestrator/model", "sandboxd/docker"],
     "microhttpd": ["orchestrator/http", "clients/gemini-replay"],
-    "seccomp.h": ["sandboxd/native", "sandboxd/front", "orchestrator"],
+    "seccomp.h": ["sandboxd/native", "sandboxd/docker", "sandboxd/front", "orchestrator"],
 }
 BANNED = ("strcpy strcat sprintf vsprintf gets strtok atoi atol strerror system popen alloca tmpnam usleep "
           "signal").split()

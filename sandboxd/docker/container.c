@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/docker/container.h"
+
+#include "common/auto.h"
+#include "common/buf.h"
+#include "common/err.h"
+#include "sandboxd/backend/cgroup.h"
+#include "sandboxd/docker/json.h"
+#include "sandboxd/wire/msg.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define USER "1000:1000"
+#define OOM_SCORE 500
+#define MEMLOCK_BYTES (64U << 10)
+#define PATH_MAX_JSON 128
+
+struct sbx_container_shares sbx_container_share(uint64_t total)
+{
+    struct sbx_container_shares shares = {.tmp = total / 8 * 3, .shm = total / 8};
+
+    shares.workspace = total - shares.tmp - shares.shm;
+    return shares;
+}
+
+/* Building: a failed allocation anywhere makes the whole NULL. */
+struct builder {
+    bool has_failed;
+};
+
+static cJSON *object(struct builder *builder, cJSON *parent, const char *key)
+{
+    cJSON *item = cJSON_AddObjectToObject(parent, key);
+
+    builder->has_failed = builder->has_failed || !item;
+    return item;
+}
+
+static void text(struct builder *builder, cJSON *parent, const char *key, const char *value)
+{
+    if (!cJSON_AddStringToObject(parent, key, value))
+        builder->has_failed = true;
+}
+
+static void flag(struct builder *builder, cJSON *parent, const char *key, bool value)
+{
+    if (!cJSON_AddBoolToObject(parent, key, value))
+        builder->has_failed = true;
+}
+
+/* Up to 2^53, which is far beyond every maximum. */
+static void number(struct builder *builder, cJSON *parent, const char *key, uint64_t value)
+{
+    if (!cJSON_AddNumberToObject(parent, key, (double)value))
+        builder->has_failed = true;
+}
+
+static void list(struct builder *builder, cJSON *parent, const char *key, const char *const *values)
+{
+    cJSON *array = cJSON_AddArrayToObject(parent, key);
+
+    for (; array && *values; values++) {
+        if (!cJSON_AddItemToArray(array, cJSON_CreateString(*values)))
+            array = NULL;
+    }
+    builder->has_failed = builder->has_failed || !array;
+}
+
+static void tmpfs(struct builder *builder, cJSON *parent, const char *path, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void tmpfs(struct builder *builder, cJSON *parent, const char *path, const char *format, ...)
+{
+    char options[160];
+    va_list values;
+
+    va_start(values, format);
+    (void)vsnprintf(options, sizeof(options), format, values);
+    va_end(values);
+    text(builder, parent, path, options);
+}
+
+static void add_ulimit(struct builder *builder, cJSON *array, const char *name, uint64_t value)
+{
+    cJSON *item = cJSON_CreateObject();
+
+    if (!cJSON_AddItemToArray(array, item)) {
+        builder->has_failed = true;
+        return;
+    }
+    text(builder, item, "Name", name);
+    number(builder, item, "Hard", value);
+    number(builder, item, "Soft", value);
+}
+
+static void add_ulimits(struct builder *builder, cJSON *host, const struct sbx_limits *limits)
+{
+    cJSON *array = cJSON_AddArrayToObject(host, "Ulimits");
+
+    add_ulimit(builder, array, "core", 0);
+    add_ulimit(builder, array, "memlock", MEMLOCK_BYTES);
+    add_ulimit(builder, array, "msgqueue", 0);
+    add_ulimit(builder, array, "nice", 0);
+    add_ulimit(builder, array, "rtprio", 0);
+    add_ulimit(builder, array, "stack", limits->value[SBX_LIMIT_STACK]);
+    add_ulimit(builder, array, "fsize", limits->value[SBX_LIMIT_FILE_SIZE]);
+    add_ulimit(builder, array, "nofile", limits->value[SBX_LIMIT_OPEN_FILES]);
+}
+
+static void add_places(struct builder *builder, cJSON *host, const struct sbx_limits *limits)
+{
+    struct sbx_container_shares bytes =
+        sbx_container_share(limits->value[SBX_LIMIT_WORKSPACE_BYTES]);
+    struct sbx_container_shares inodes =
+        sbx_container_share(limits->value[SBX_LIMIT_WORKSPACE_INODES]);
+    cJSON *places = object(builder, host, "Tmpfs");
+
+    flag(builder, host, "ReadonlyRootfs", true);
+    tmpfs(builder, places, "/workspace",
+          "rw,exec,nosuid,nodev,size=%" PRIu64 ",nr_inodes=%" PRIu64 ",mode=0755,uid=1000,gid=1000",
+          bytes.workspace, inodes.workspace);
+    tmpfs(builder, places, "/tmp",
+          "rw,noexec,nosuid,nodev,size=%" PRIu64 ",nr_inodes=%" PRIu64 ",mode=1777", bytes.tmp,
+          inodes.tmp);
+    number(builder, host, "ShmSize", bytes.shm); /* the engine knows no inode count for it */
+    text(builder, host, "IpcMode", "private");
+}
+
+static void add_resources(struct builder *builder, cJSON *host, const struct sbx_limits *limits)
+{
+    uint64_t page = 4096;
+    uint64_t memory = limits->value[SBX_LIMIT_MEMORY] / page * page; /* what the kernel keeps */
+    uint64_t quota_us;
+    uint64_t period_us;
+
+    sbx_cgroup_bandwidth(limits->value[SBX_LIMIT_CPU_MILLICORES], &quota_us, &period_us);
+    number(builder, host, "Memory", memory);
+    number(builder, host, "MemorySwap", memory); /* of both together: no swap */
+    number(builder, host, "CpuPeriod", period_us);
+    number(builder, host, "CpuQuota", quota_us);
+    /* One more for sandbox-init, which is no process of the program. */
+    number(builder, host, "PidsLimit", limits->value[SBX_LIMIT_PROCESSES] + 1);
+    number(builder, host, "OomScoreAdj", OOM_SCORE);
+    add_ulimits(builder, host, limits);
+}
+
+static void add_security(struct builder *builder, cJSON *host,
+                         const struct sbx_container_plan *plan)
+{
+    static const char *const all[] = {"ALL", NULL};
+    CR_AUTO_BUF struct cr_buf seccomp;
+    const char *options[] = {"no-new-privileges", "", NULL};
+
+    cr_buf_init(&seccomp, 64U << 10);
+    if (cr_buf_printf(&seccomp, "seccomp=%s", plan->seccomp) < 0)
+        builder->has_failed = true;
+    options[1] = cr_buf_str(&seccomp);
+    list(builder, host, "SecurityOpt", options);
+    list(builder, host, "CapDrop", all);
+    flag(builder, host, "Privileged", false);
+    text(builder, host, "NetworkMode", "none");
+}
+
+static cJSON *make_host_config(const struct sbx_container_plan *plan,
+                               const struct sbx_limits *limits)
+{
+    struct builder builder = {false};
+    cJSON *host = cJSON_CreateObject();
+    cJSON *log;
+
+    if (!host)
+        return NULL;
+    add_security(&builder, host, plan);
+    add_resources(&builder, host, limits);
+    add_places(&builder, host, limits);
+    log = object(&builder, host, "LogConfig");
+    text(&builder, log, "Type", "none");
+    flag(&builder, host, "Init", false);
+    flag(&builder, host, "AutoRemove", true); /* a second net below our own removal */
+    if (plan->runtime)
+        text(&builder, host, "Runtime", plan->runtime);
+    if (builder.has_failed) {
+        cJSON_Delete(host);
+        return NULL;
+    }
+    return host;
+}
+
+/* What the engine reports back under "Config" with the same names. */
+static cJSON *make_config(const struct sbx_container_plan *plan)
+{
+    static const char *const entry[] = {"/sbin/sandbox-init", "--stream", NULL};
+    struct builder builder = {false};
+    cJSON *config = cJSON_CreateObject();
+
+    if (!config)
+        return NULL;
+    text(&builder, config, "Image", plan->image);
+    text(&builder, config, "User", USER);
+    list(&builder, config, "Entrypoint", entry);
+    text(&builder, config, "WorkingDir", "/workspace");
+    text(&builder, config, "Hostname", "sandbox");
+    flag(&builder, config, "Tty", false);
+    flag(&builder, config, "OpenStdin", true);
+    flag(&builder, config, "StdinOnce", true);
+    flag(&builder, config, "AttachStdin", true);
+    flag(&builder, config, "AttachStdout", true);
+    flag(&builder, config, "AttachStderr", true);
+    flag(&builder, config, "NetworkDisabled", true);
+    text(&builder, object(&builder, config, "Labels"), SBX_CONTAINER_LABEL, plan->instance);
+    if (builder.has_failed) {
+        cJSON_Delete(config);
+        return NULL;
+    }
+    return config;
+}
+
+int sbx_container_body(const struct sbx_container_plan *plan, const struct sbx_limits *limits,
+                       struct cr_buf *ret_json, struct cr_err *err)
+{
+    CR_AUTO_JSON cJSON *body = make_config(plan);
+    CR_AUTO_FREE char *printed = NULL;
+    cJSON *host = body ? make_host_config(plan, limits) : NULL;
+
+    if (host && cJSON_AddItemToObject(body, "HostConfig", host))
+        printed = cJSON_PrintUnformatted(body);
+    if (!printed || cr_buf_add_str(ret_json, printed) < 0)
+        return cr_err_set(err, ENOMEM, "out of memory for the description of a container");
+    return 0;
+}
+
+/* ---- reading back ---- */
+
+/*
+ * Finds what is not as wanted. `seen` may have more. Writes the path of the
+ * first difference; the trees are shallow: four levels.
+ */
+static bool differs(const cJSON *wanted, const cJSON *seen, char *path, size_t size)
+{
+    size_t used = strlen(path);
+    int index = 0;
+
+    if (!seen || (wanted->type & 0xff) != (seen->type & 0xff))
+        return true;
+    if (cJSON_IsNumber(wanted))
+        return fabs(wanted->valuedouble - seen->valuedouble) >= 1;
+    if (cJSON_IsString(wanted))
+        return strcmp(wanted->valuestring, seen->valuestring) != 0;
+    if (cJSON_IsArray(wanted) && cJSON_GetArraySize(wanted) != cJSON_GetArraySize(seen))
+        return true;
+    for (const cJSON *item = wanted->child; item; item = item->next, index++) {
+        const cJSON *other = item->string ? cJSON_GetObjectItemCaseSensitive(seen, item->string)
+                                          : cJSON_GetArrayItem(seen, index);
+
+        if (item->string)
+            (void)snprintf(path + used, size - used, ".%s", item->string);
+        if (differs(item, other, path, size))
+            return true;
+        path[used] = '\0';
+    }
+    return false;
+}
+
+static int compare(const cJSON *wanted, const cJSON *answer, const char *key, struct cr_err *err)
+{
+    char path[PATH_MAX_JSON];
+
+    if (!wanted)
+        return cr_err_set(err, ENOMEM, "out of memory for the description of a container");
+    (void)snprintf(path, sizeof(path), "%s", key);
+    if (differs(wanted, cJSON_GetObjectItemCaseSensitive(answer, key), path, sizeof(path)))
+        return cr_err_set(err, EIO, "the docker engine did not take over '%s'", path);
+    return 0;
+}
+
+static pid_t get_pid(const cJSON *answer)
+{
+    const cJSON *state = cJSON_GetObjectItemCaseSensitive(answer, "State");
+    const cJSON *pid = cJSON_GetObjectItemCaseSensitive(state, "Pid");
+
+    return cJSON_IsNumber(pid) && pid->valuedouble > 1 && pid->valuedouble < INT_MAX
+               ? (pid_t)pid->valuedouble
+               : 0;
+}
+
+int sbx_container_check(const struct sbx_container_plan *plan, const struct sbx_limits *limits,
+                        const char *inspected, pid_t *ret_pid, struct cr_err *err)
+{
+    CR_AUTO_JSON cJSON *answer = cJSON_Parse(inspected);
+    CR_AUTO_JSON cJSON *config = make_config(plan);
+    CR_AUTO_JSON cJSON *host = make_host_config(plan, limits);
+    int r;
+
+    if (!answer)
+        return cr_err_set(err, EPROTO, "the docker engine does not describe the container");
+    if (config)
+        cJSON_DeleteItemFromObject(config, "NetworkDisabled"); /* newer engines leave it out */
+    r = compare(config, answer, "Config", err);
+    if (r == 0)
+        r = compare(host, answer, "HostConfig", err);
+    if (r == 0)
+        *ret_pid = get_pid(answer);
+    return r;
+}
+
+int sbx_container_id(const char *answer, char ret_id[SBX_CONTAINER_ID_SIZE])
+{
+    CR_AUTO_JSON cJSON *json = cJSON_Parse(answer);
+    const char *id = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "Id"));
+
+    if (!id || strlen(id) != SBX_CONTAINER_ID_SIZE - 1 ||
+        strspn(id, "0123456789abcdef") != SBX_CONTAINER_ID_SIZE - 1)
+        return -EPROTO;
+    memcpy(ret_id, id, SBX_CONTAINER_ID_SIZE);
+    return 0;
+}

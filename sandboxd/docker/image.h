@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct cr_err;
+struct sbx_engine;
+
+/* Which image the containers are made of. Borrowed. */
+struct sbx_image_plan {
+    const char *image;     /* a finished one; NULL or "": built from `base` */
+    const char *base;      /* for Dockerfile.sandbox */
+    bool may_pull;         /* what is missing */
+    const char *init_path; /* sandbox-init; NULL: beside our own binary */
+};
+
+#define SBX_IMAGE_NAME_MAX 256
+
+/*
+ * Makes sure that the image is there and holds this build's sandbox-init:
+ * present, pulled, or built on first use. Waits, minutes when it has to build.
+ * The error says which of these failed and what to do.
+ */
+int sbx_image_ensure(struct sbx_engine *engine, const struct sbx_image_plan *plan,
+                     char ret_image[SBX_IMAGE_NAME_MAX], struct cr_err *err);
+
+/* Removes images that an earlier build of ours left and no container uses; `keep` stays. Returns
+ * how many, or -errno. */
+int sbx_image_remove_stale(struct sbx_engine *engine, const char *keep, struct cr_err *err);
+
+/* The tag that sbx_image_ensure() builds for this plan; nothing is built. */
+int sbx_image_built_name(const struct sbx_image_plan *plan, char ret_image[SBX_IMAGE_NAME_MAX],
+                         struct cr_err *err);

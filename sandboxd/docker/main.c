@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/config.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "sandboxd/docker/docker.h"
+#include "sandboxd/docker/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RELAY_USER 64322 /* nobody else should have it */
+
+#define NUMBER(name, member, least, most, text)                                                    \
+    {                                                                                              \
+        .flag = (name), .type = CR_SETTING_UINT,                                                   \
+        .offset = offsetof(struct sbx_docker_settings, member), .min = (least), .max = (most),     \
+        .help = (text)                                                                             \
+    }
+#define TEXT(name, member, standard, list, text)                                                   \
+    {                                                                                              \
+        .flag = (name), .type = CR_SETTING_STRING,                                                 \
+        .offset = offsetof(struct sbx_docker_settings, member), .fallback = (standard),            \
+        .is_list = (list), .help = (text)                                                          \
+    }
+#define BOOL(name, member, text)                                                                   \
+    {                                                                                              \
+        .flag = (name), .type = CR_SETTING_BOOL,                                                   \
+        .offset = offsetof(struct sbx_docker_settings, member), .help = (text)                     \
+    }
+#define MAXIMUM(name, limit, most)                                                                 \
+    NUMBER(name, maximum[limit], 0, most, "highest value that a request may ask for; 0: built in")
+
+static const struct cr_setting settings_table[] = {
+    NUMBER("slots", slots, 0, SBX_DOCKER_SLOTS_MAX, "runs at one time; 0: by cores and memory"),
+    TEXT("docker-socket", socket, "/var/run/docker.sock", false, "unix socket of the engine"),
+    TEXT("docker-image", image, NULL, false,
+         "a finished image of Dockerfile.sandbox; default: built on first use"),
+    TEXT("docker-base", base, "python:3.12-slim", false, "what Dockerfile.sandbox is built from"),
+    TEXT("docker-pull", pull, "missing", false, "never or missing"),
+    TEXT("docker-runtime", runtime, NULL, false, "the engine's runtime: runc, crun, runsc"),
+    TEXT("instance", instance, "default", false, "label of this service's containers"),
+    NUMBER("relay-user", relay_user, 1, UINT32_MAX - 1, "user id of the relays"),
+    BOOL("wait-for-engine", must_wait, "wait for an engine that does not answer"),
+    BOOL("gc", is_gc, "remove what was left behind, and end"),
+    BOOL("check", is_check, "end with 0 when the engine answers"),
+    TEXT("init", init_path, NULL, false, "the sandbox-init binary; default: beside this one"),
+    TEXT("accept-gap", accept_gaps, NULL, true, "a control that may be missing on this host"),
+    TEXT("log-level", log_level, "info", false, "error, warn, info or debug"),
+    TEXT("log-format", log_format, "text", false, "text or json"),
+    MAXIMUM("max-wall-time-ms", SBX_LIMIT_WALL_TIME, 86400000),
+    MAXIMUM("max-cpu-time-ms", SBX_LIMIT_CPU_TIME, 864000000),
+    MAXIMUM("max-memory-bytes", SBX_LIMIT_MEMORY, UINT64_C(1) << 44),
+    MAXIMUM("max-processes", SBX_LIMIT_PROCESSES, 1000000),
+    MAXIMUM("max-cpu-millicores", SBX_LIMIT_CPU_MILLICORES, 1000000),
+    MAXIMUM("max-open-files", SBX_LIMIT_OPEN_FILES, 1000000),
+    MAXIMUM("max-file-size-bytes", SBX_LIMIT_FILE_SIZE, UINT64_C(1) << 44),
+    MAXIMUM("max-workspace-bytes", SBX_LIMIT_WORKSPACE_BYTES, UINT64_C(1) << 44),
+    MAXIMUM("max-workspace-inodes", SBX_LIMIT_WORKSPACE_INODES, UINT32_MAX / 2),
+    MAXIMUM("max-stack-bytes", SBX_LIMIT_STACK, UINT64_C(1) << 40),
+    MAXIMUM("max-output-bytes", SBX_LIMIT_OUTPUT, UINT64_C(1) << 40),
+};
+
+static int setup_log(const struct sbx_docker_settings *settings, struct cr_err *err)
+{
+    enum cr_log_level level;
+    bool is_json = strcmp(settings->log_format, "json") == 0;
+
+    if (cr_log_level_parse(settings->log_level, &level) < 0)
+        return cr_err_set(err, EINVAL, "--log-level: '%s' is no level", settings->log_level);
+    if (!is_json && strcmp(settings->log_format, "text") != 0)
+        return cr_err_set(err, EINVAL, "--log-format: '%s' is neither text nor json",
+                          settings->log_format);
+    cr_log_setup("sandboxd-docker", level, is_json ? CR_LOG_JSON : CR_LOG_TEXT);
+    return 0;
+}
+
+static int check_settings(struct sbx_docker_settings *settings, struct cr_err *err)
+{
+    static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+
+    if (strcmp(settings->pull, "never") != 0 && strcmp(settings->pull, "missing") != 0)
+        return cr_err_set(err, EINVAL, "--docker-pull: '%s' is neither never nor missing",
+                          settings->pull);
+    if (strspn(settings->instance, legal) != strlen(settings->instance) ||
+        strlen(settings->instance) > 64)
+        return cr_err_set(err, EINVAL, "--instance: '%s' is no label", settings->instance);
+    if (settings->relay_user == 0)
+        settings->relay_user = RELAY_USER;
+    return 0;
+}
+
+/* Whether there is an engine at all, for --backend=auto. */
+static int check_engine(const struct sbx_docker_settings *settings, struct cr_err *err)
+{
+    struct sbx_engine *engine = NULL;
+    int r = sbx_engine_new(settings->socket, &engine, err);
+
+    if (r == 0)
+        r = sbx_engine_negotiate(engine, err);
+    (void)sbx_engine_free(engine);
+    return r;
+}
+
+static int serve(const struct sbx_docker_settings *settings, struct cr_err *err)
+{
+    static struct sbx_docker docker; /* large, and there is one */
+    int r = sbx_docker_start(settings, &docker, err);
+
+    if (r == 0)
+        r = sbx_docker_loop(&docker, err);
+    sbx_docker_stop(&docker);
+    return r;
+}
+
+static int run(const struct sbx_docker_settings *settings, struct cr_err *err)
+{
+    if (settings->is_check)
+        return check_engine(settings, err);
+    if (settings->is_gc)
+        return sbx_docker_gc(settings, err);
+    return serve(settings, err);
+}
+
+int main(int argc, char **argv)
+{
+    struct sbx_docker_settings settings = {0};
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    cr_log_setup("sandboxd-docker", CR_LOG_INFO, CR_LOG_TEXT);
+    r = cr_config_load(settings_table, CR_ARRAY_SIZE(settings_table), "sandboxd-docker",
+                       "Runs programs in containers of a docker engine.\n"
+                       "Started by sandboxd.",
+                       argc, argv, &settings, &err);
+    if (r == 0)
+        r = setup_log(&settings, &err);
+    if (r == 0)
+        r = check_settings(&settings, &err);
+    if (r == 0)
+        r = run(&settings, &err);
+    if (r < 0)
+        cr_log_error("%s", err.text);
+    cr_config_done(settings_table, CR_ARRAY_SIZE(settings_table), &settings);
+    return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

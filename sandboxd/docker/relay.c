@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/docker/relay.h"
+
+#include "common/auto.h"
+#include "common/err.h"
+#include "common/privilege.h"
+#include "sandboxd/docker/relay_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define SPARE_FD 32 /* free ones from here on, for the way to their places */
+
+#define ALLOW(name)                                                                                \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_##name, 0, 1),                                        \
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+#if defined(__x86_64__)
+#define ARCHITECTURE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define ARCHITECTURE AUDIT_ARCH_AARCH64
+#else
+#error "no system call policy for this architecture"
+#endif
+
+/* What the rest of this process calls; everything else ends it. */
+static int load_filter(void)
+{
+    static const struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        ALLOW(read),
+        ALLOW(write),
+#ifdef __NR_poll
+        ALLOW(poll),
+#endif
+        ALLOW(ppoll),
+        ALLOW(recvfrom),
+        ALLOW(sendto),
+        ALLOW(close),
+        ALLOW(rt_sigreturn),
+        ALLOW(restart_syscall),
+        ALLOW(exit_group),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    struct sock_filter copy[CR_ARRAY_SIZE(code)]; /* sock_fprog is not const */
+    const struct sock_fprog program = {.len = CR_ARRAY_SIZE(code), .filter = copy};
+
+    memcpy(copy, code, sizeof(copy));
+    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? -errno : 0;
+}
+
+static int reset_signals(void)
+{
+    const struct sigaction standard = {.sa_handler = SIG_DFL};
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigset_t none;
+
+    for (int number = 1; number <= SIGRTMAX; number++)
+        (void)sigaction(number, &standard, NULL);
+    (void)sigaction(SIGPIPE, &ignore, NULL); /* EPIPE will do */
+    (void)sigemptyset(&none);
+    return -pthread_sigmask(SIG_SETMASK, &none, NULL);
+}
+
+/* All sources go up first: a source may have the number of another's target. */
+static int place_fds(const struct sbx_relay_plan *plan, int control_fd)
+{
+    int fds[SBX_RELAY_FD_COUNT] = {
+        [0] = plan->stdio_fds[0],
+        [1] = plan->stdio_fds[1],
+        [2] = plan->stdio_fds[2],
+        [SBX_RELAY_FD_SOCKET] = plan->socket_fd,
+        [SBX_RELAY_FD_PAYLOAD] = plan->payload_fd,
+        [SBX_RELAY_FD_FILTER] = plan->filter_fd,
+        [SBX_RELAY_FD_CONTROL] = control_fd,
+    };
+
+    for (int i = 0; i < SBX_RELAY_FD_COUNT; i++) {
+        fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, SPARE_FD);
+        if (fds[i] < 0)
+            return -errno;
+    }
+    for (int i = 0; i < SBX_RELAY_FD_COUNT; i++) {
+        if (dup3(fds[i], i, O_CLOEXEC) < 0 || fcntl(i, F_SETFL, O_NONBLOCK | O_RDWR) < 0)
+            return -errno;
+    }
+    return close_range(SBX_RELAY_FD_COUNT, ~0U, 0) < 0 ? -errno : 0;
+}
+
+static int limit_self(void)
+{
+    static const struct {
+        __rlimit_resource_t resource;
+        rlim_t value;
+    } limits[] = {
+        {RLIMIT_CORE, 0},
+        {RLIMIT_FSIZE, 0}, /* pipes and sockets have no size */
+        {RLIMIT_NOFILE, SBX_RELAY_FD_COUNT},
+    };
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(limits); i++) {
+        const struct rlimit limit = {.rlim_cur = limits[i].value, .rlim_max = limits[i].value};
+
+        if (setrlimit(limits[i].resource, &limit) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+static int run(const struct sbx_relay_plan *plan, int control_fd, pid_t parent)
+{
+    int r = reset_signals();
+
+    if (r == 0)
+        r = place_fds(plan, control_fd);
+    if (r == 0)
+        r = limit_self();
+    if (r == 0)
+        r = cr_privilege_drop(plan->uid, plan->uid, NULL);
+    if (r < 0)
+        return r;
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
+        getppid() != parent)
+        return -ESRCH;
+    r = sbx_relay_map();
+    if (r == 0)
+        r = load_filter();
+    return r < 0 ? r : sbx_relay_loop();
+}
+
+int sbx_relay_start(const struct sbx_relay_plan *plan, struct sbx_relay *ret_relay,
+                    struct cr_err *err)
+{
+    CR_AUTO_CLOSE int ours = -1;
+    CR_AUTO_CLOSE int theirs = -1;
+    const pid_t parent = getpid();
+    int pair[2];
+    int pidfd;
+    pid_t pid;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return cr_err_sys(err, errno, "make a socket pair for the relay");
+    ours = pair[0];
+    theirs = pair[1];
+    pid = fork();
+    if (pid < 0)
+        return cr_err_sys(err, errno, "fork the relay");
+    if (pid == 0)
+        _exit(run(plan, theirs, parent) < 0 ? 1 : 0);
+    pidfd = pidfd_open(pid, 0);
+    if (pidfd < 0) {
+        int error = errno;
+
+        (void)kill(pid, SIGKILL);
+        (void)waitpid(pid, NULL, 0);
+        return cr_err_sys(err, error, "watch the relay");
+    }
+    *ret_relay = (struct sbx_relay){.pid = pid, .pidfd = pidfd, .control_fd = cr_take_fd(&ours)};
+    return 0;
+}
+
+void sbx_relay_kill(const struct sbx_relay *relay)
+{
+    if (relay->pidfd >= 0)
+        (void)pidfd_send_signal(relay->pidfd, SIGKILL, NULL, 0);
+}
+
+void sbx_relay_reap(struct sbx_relay *relay)
+{
+    if (relay->pid >= 0)
+        (void)waitpid(relay->pid, NULL, 0);
+    relay->pid = -1;
+    cr_close_fd(&relay->pidfd);
+    cr_close_fd(&relay->control_fd);
+}

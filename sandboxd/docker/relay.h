@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <sys/types.h>
+
+struct cr_err;
+
+/*
+ * Between one container and the front: a child process without privilege that
+ * holds the hijacked connection. It sends filter, payload and input, takes the
+ * output apart and writes it to the front's pipes, and tells events of
+ * sandbox-init over a SOCK_SEQPACKET pair in the messages of boxctl.h, so that
+ * the backend, which holds the engine's socket, reads no byte of the program.
+ */
+struct sbx_relay_plan {
+    int stdio_fds[3]; /* the front's: input to read, output to write */
+    int socket_fd;    /* to the container */
+    int payload_fd;
+    int filter_fd;
+    uid_t uid; /* and group */
+};
+
+struct sbx_relay {
+    pid_t pid;
+    int pidfd;
+    int control_fd;
+};
+
+#define SBX_RELAY_INIT                                                                             \
+    {                                                                                              \
+        .pid = -1, .pidfd = -1, .control_fd = -1                                                   \
+    }
+
+/* Starts it; the fds of the plan stay the caller's. On failure nothing is left behind. */
+int sbx_relay_start(const struct sbx_relay_plan *plan, struct sbx_relay *ret_relay,
+                    struct cr_err *err);
+
+/* SIGKILL; safe when it is gone. */
+void sbx_relay_kill(const struct sbx_relay *relay);
+
+/* Reaps an ended (or killed) relay and closes the fds. Safe to repeat. */
+void sbx_relay_reap(struct sbx_relay *relay);

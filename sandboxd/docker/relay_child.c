@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/docker/relay_child.h"
+
+#include "common/auto.h"
+#include "sandboxd/docker/frames.h"
+#include "sandboxd/wire/boxstream.h"
+#include "sandboxd/wire/payload.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/filter.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define RELAY_POLLS 4
+#define FILTER_MAX ((off_t)(BPF_MAXINSNS * sizeof(struct sock_filter)))
+
+/* A file that goes out in frames. */
+struct source {
+    enum sbx_stream_kind kind;
+    const uint8_t *data;
+    size_t size;
+    size_t at;
+};
+
+/* The one process. */
+struct relay {
+    struct source sources[2];
+    bool is_prepare_sent;
+    bool must_go;
+    bool is_started;
+    bool is_stdin_over;
+
+    uint8_t out[sizeof(struct sbx_stream_header) + SBX_STREAM_DATA_MAX];
+    size_t out_at;
+    size_t out_size;
+
+    struct sbx_docker_frames frames;
+    struct sbx_stream_parser parser;
+    uint8_t in[SBX_STREAM_DATA_MAX];
+    size_t in_at;
+    size_t in_size;
+    struct sbx_docker_piece piece; /* what of it was not parsed yet */
+    struct sbx_stream_item item;   /* output that was not written yet */
+    bool is_output_closed[2];      /* the front does not read it any more */
+};
+
+static struct relay relay = {
+    .sources = {{.kind = SBX_STREAM_FILTER}, {.kind = SBX_STREAM_PAYLOAD}},
+};
+
+static int map(int fd, off_t most, struct source *source)
+{
+    struct stat info;
+    void *data;
+
+    if (fstat(fd, &info) < 0)
+        return -errno;
+    if (info.st_size <= 0 || info.st_size > most)
+        return -EPROTO;
+    data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED)
+        return -errno;
+    source->data = data;
+    source->size = (size_t)info.st_size;
+    return 0;
+}
+
+int sbx_relay_map(void)
+{
+    int r = map(SBX_RELAY_FD_FILTER, FILTER_MAX, &relay.sources[0]);
+
+    return r < 0 ? r : map(SBX_RELAY_FD_PAYLOAD, SBX_PAYLOAD_MAX, &relay.sources[1]);
+}
+
+/* ---- to the container ---- */
+
+static void put_frame(enum sbx_stream_kind kind, const void *data, size_t size)
+{
+    const struct sbx_stream_header header = {.kind = (uint32_t)kind, .size = (uint32_t)size};
+
+    memcpy(relay.out, &header, sizeof(header));
+    if (size > 0)
+        memcpy(relay.out + sizeof(header), data, size);
+    relay.out_at = 0;
+    relay.out_size = sizeof(header) + size;
+}
+
+/* The next piece of filter or payload. Returns false when all was sent. */
+static bool put_source(void)
+{
+    for (size_t i = 0; i < CR_ARRAY_SIZE(relay.sources); i++) {
+        struct source *source = &relay.sources[i];
+        size_t left = source->size - source->at;
+        size_t size = left < SBX_STREAM_DATA_MAX ? left : SBX_STREAM_DATA_MAX;
+
+        if (size == 0)
+            continue;
+        put_frame(source->kind, source->data + source->at, size);
+        source->at += size;
+        return true;
+    }
+    return false;
+}
+
+/* Input of the program: right into the frame. Returns false when there is none now. */
+static bool put_input(void)
+{
+    struct sbx_stream_header header = {.kind = SBX_STREAM_STDIN};
+    ssize_t n = read(STDIN_FILENO, relay.out + sizeof(header), SBX_STREAM_DATA_MAX);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (n <= 0) {
+        n = 0;
+        relay.is_stdin_over = true;
+        (void)close(STDIN_FILENO);
+    }
+    header.size = (uint32_t)n;
+    memcpy(relay.out, &header, sizeof(header));
+    relay.out_at = 0;
+    relay.out_size = sizeof(header) + (size_t)n;
+    return true;
+}
+
+static bool put_next(void)
+{
+    static const uint32_t version = SBX_STREAM_VERSION;
+
+    if (put_source())
+        return true;
+    if (!relay.is_prepare_sent) {
+        relay.is_prepare_sent = true;
+        put_frame(SBX_STREAM_PREPARE, &version, sizeof(version));
+        return true;
+    }
+    if (relay.must_go && !relay.is_started) {
+        relay.is_started = true;
+        put_frame(SBX_STREAM_GO, NULL, 0);
+        return true;
+    }
+    return relay.is_started && !relay.is_stdin_over && put_input();
+}
+
+/* A container that is gone shows on the reading side. */
+static void send_pending(void)
+{
+    while (relay.out_at < relay.out_size || put_next()) {
+        ssize_t n = send(SBX_RELAY_FD_SOCKET, relay.out + relay.out_at,
+                         relay.out_size - relay.out_at, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return;
+        relay.out_at += (size_t)n;
+    }
+}
+
+/* ---- from the container ---- */
+
+/* Returns 0, -EAGAIN, or -EPROTO. */
+static int write_output(void)
+{
+    bool is_stderr = relay.item.kind == SBX_STREAM_STDERR;
+
+    while (relay.item.size > 0 && !relay.is_output_closed[is_stderr]) {
+        ssize_t n =
+            write(is_stderr ? STDERR_FILENO : STDOUT_FILENO, relay.item.data, relay.item.size);
+
+        if (n < 0 && errno == EAGAIN)
+            return -EAGAIN;
+        if (n < 0 && errno != EINTR)
+            relay.is_output_closed[is_stderr] = true; /* what follows is dropped */
+        if (n > 0) {
+            relay.item.data += n;
+            relay.item.size -= (size_t)n;
+        }
+    }
+    relay.item.size = 0;
+    return 0;
+}
+
+static int on_item(const struct sbx_stream_item *item)
+{
+    struct sbx_init_msg msg;
+
+    relay.item = *item;
+    if (item->kind == SBX_STREAM_STDOUT || item->kind == SBX_STREAM_STDERR)
+        return write_output();
+    relay.item.size = 0;
+    if (item->kind != SBX_STREAM_EVENT)
+        return 0;
+    memcpy(&msg, item->data, sizeof(msg));
+    return send(SBX_RELAY_FD_CONTROL, &msg, sizeof(msg), MSG_NOSIGNAL) < 0 ? -EPROTO : 0;
+}
+
+/* Frames of the engine, and frames of sandbox-init in those of its standard output. */
+static int parse_input(void)
+{
+    int r = relay.item.size > 0 ? write_output() : 0;
+
+    while (r == 0 && (relay.piece.size > 0 || relay.in_at < relay.in_size)) {
+        struct sbx_stream_item item;
+        int used;
+
+        if (relay.piece.size == 0) {
+            used = sbx_docker_frames_feed(&relay.frames, relay.in + relay.in_at,
+                                          relay.in_size - relay.in_at, &relay.piece);
+            if (used < 0)
+                return used;
+            relay.in_at += (size_t)used;
+            if (relay.piece.stream != 1) /* sandbox-init writes nothing there */
+                relay.piece.size = 0;
+            continue;
+        }
+        used = sbx_stream_feed(&relay.parser, relay.piece.data, relay.piece.size, &item);
+        if (used < 0)
+            return used;
+        relay.piece.data += used;
+        relay.piece.size -= (size_t)used;
+        r = on_item(&item);
+    }
+    return r;
+}
+
+/* Returns 1 to go on, 0 at the end, -EAGAIN when an output is full, or another -errno. */
+static int receive(void)
+{
+    ssize_t n = recv(SBX_RELAY_FD_SOCKET, relay.in, sizeof(relay.in), MSG_DONTWAIT);
+    int r;
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 1;
+    if (n <= 0)
+        return 0;
+    relay.in_at = 0;
+    relay.in_size = (size_t)n;
+    r = parse_input();
+    return r < 0 ? r : 1;
+}
+
+/* Returns false when the backend is gone. */
+static bool read_control(void)
+{
+    struct sbx_init_msg msg;
+    ssize_t n = recv(SBX_RELAY_FD_CONTROL, &msg, sizeof(msg), MSG_DONTWAIT);
+
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    if (n == sizeof(msg) && msg.event == SBX_INIT_GO)
+        relay.must_go = true;
+    return n > 0;
+}
+
+static bool is_blocked(void)
+{
+    return relay.item.size > 0;
+}
+
+/* A full output stops everything that comes after it: there is one stream. */
+static void fill_polls(struct pollfd fds[RELAY_POLLS])
+{
+    bool has_output = relay.out_at < relay.out_size;
+    bool wants_input = relay.is_started && !relay.is_stdin_over && !has_output;
+    short socket_events = (short)((is_blocked() ? 0 : POLLIN) | (has_output ? POLLOUT : 0));
+    int output = relay.item.kind == SBX_STREAM_STDERR ? STDERR_FILENO : STDOUT_FILENO;
+
+    fds[0] = (struct pollfd){.fd = SBX_RELAY_FD_CONTROL, .events = POLLIN};
+    fds[1] =
+        (struct pollfd){.fd = socket_events ? SBX_RELAY_FD_SOCKET : -1, .events = socket_events};
+    fds[2] = (struct pollfd){.fd = wants_input ? STDIN_FILENO : -1, .events = POLLIN};
+    fds[3] = (struct pollfd){.fd = is_blocked() ? output : -1, .events = POLLOUT};
+}
+
+int sbx_relay_loop(void)
+{
+    sbx_stream_init(&relay.parser, SBX_STREAM_TO_RELAY);
+    for (;;) {
+        struct pollfd fds[RELAY_POLLS];
+        int r = 0;
+
+        send_pending();
+        fill_polls(fds);
+        if (poll(fds, RELAY_POLLS, -1) < 0)
+            continue;
+        if (fds[0].revents && !read_control())
+            return 0;
+        if (fds[3].revents)
+            r = parse_input();
+        if (r == 0 && !is_blocked() && (fds[1].revents & (POLLIN | POLLHUP | POLLERR))) {
+            r = receive();
+            if (r == 0)
+                return 0;
+        }
+        if (r < 0 && r != -EAGAIN)
+            return r;
+    }
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The relay's own side: its fds, and what it does once it has no privilege left. */
+enum {
+    SBX_RELAY_FD_SOCKET = 3,
+    SBX_RELAY_FD_PAYLOAD,
+    SBX_RELAY_FD_FILTER,
+    SBX_RELAY_FD_CONTROL,
+    SBX_RELAY_FD_COUNT,
+};
+
+/* Maps payload and filter, before system calls are filtered. Returns 0 or -errno. */
+int sbx_relay_map(void);
+
+/* Until the container or the backend is gone. Returns 0, or -EPROTO for a stream that is not our
+ * sandbox-init's. */
+int sbx_relay_loop(void);

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/buf.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "sandboxd/docker/attach.h"
+#include "sandboxd/docker/docker.h"
+#include "sandboxd/docker/engine.h"
+#include "sandboxd/docker/place.h"
+#include "sandboxd/docker/run_parts.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <sys/epoll.h>
+
+#define CREATE_MS 20000
+#define START_MS 30000
+#define INSPECT_MS 10000
+#define ATTACH_DEADLINE_NS (10 * CR_NS_PER_S)
+#define READY_DEADLINE_NS (15 * CR_NS_PER_S)
+#define BODY_MAX (256U << 10)
+
+/* Nobody was told STARTED, and the program never ran. */
+static void give_up(struct sbx_docker *docker, struct sbx_docker_run *run, enum sbx_stage stage,
+                    int error, const char *text)
+{
+    if (run->facts.event_count == 0) { /* else it was cancelled meanwhile */
+        cr_log_error("cannot start a box run=%" PRIu64 " step=%s error=\"%s\"", run->id,
+                     sbx_stage_name(stage), text);
+        run->facts.stage = stage;
+        run->facts.error = error;
+    }
+    sbx_docker_run_finish(docker, run);
+}
+
+/*
+ * True when the answer is `status`. Else the run is over: refused by the
+ * engine, or the engine itself is gone.
+ */
+static bool is_good(struct sbx_docker *docker, struct sbx_docker_run *run,
+                    const struct sbx_engine_answer *answer, long status, enum sbx_stage stage)
+{
+    if (answer->error != 0 && answer->is_gone) {
+        sbx_docker_lose_engine(docker, answer->text); /* ends this run with the others */
+        if (run->state != SBX_DOCKER_FREE)
+            sbx_docker_run_finish(docker, run);
+        return false;
+    }
+    if (answer->error != 0 || answer->status != status || run->facts.event_count > 0) {
+        give_up(docker, run, stage, answer->error ? answer->error : EIO, answer->text);
+        return false;
+    }
+    return true;
+}
+
+/* The run that a call was for, unless it is over. */
+static struct sbx_docker_run *find(struct sbx_docker *docker, uint64_t tag,
+                                   enum sbx_docker_state state)
+{
+    struct sbx_docker_run *run = &docker->runs[tag & 0xff];
+
+    return run->generation == (uint32_t)(tag >> 32) && run->state == state ? run : NULL;
+}
+
+static uint64_t tag_of(const struct sbx_docker_run *run)
+{
+    return (uint64_t)run->generation << 32 | run->slot;
+}
+
+static void call(struct sbx_docker *docker, struct sbx_docker_run *run,
+                 const struct sbx_engine_request *request, sbx_engine_on_answer on_answer)
+{
+    int r = sbx_engine_call(docker->engine, request, on_answer, docker, tag_of(run));
+
+    if (r < 0)
+        give_up(docker, run, SBX_STAGE_CLONE, -r, "out of memory for a call");
+}
+
+/* ---- the box is there, with nothing but sandbox-init in it ---- */
+
+static int open_box(struct sbx_docker *docker, struct sbx_docker_run *run, const char *inspected,
+                    struct cr_err *err)
+{
+    pid_t pid = 0;
+    int r = sbx_container_check(&docker->plan, &run->limits, inspected, &pid, err);
+
+    if (r == 0)
+        r = sbx_place_open(&docker->cgroups, pid, run, err);
+    return r < 0 ? r : sbx_cgroup_arm(&run->group, err);
+}
+
+static int start_relay(struct sbx_docker *docker, struct sbx_docker_run *run, struct cr_err *err)
+{
+    const struct sbx_relay_plan plan = {
+        .stdio_fds = {run->fds[1], run->fds[2], run->fds[3]},
+        .socket_fd = run->attach_fd,
+        .payload_fd = run->fds[0],
+        .filter_fd = docker->filter_fd,
+        .uid = (uid_t)docker->settings->relay_user,
+    };
+    int r = sbx_relay_start(&plan, &run->relay, err);
+
+    if (r < 0)
+        return r;
+    /* Only the relay holds these from now on: their end is its end. */
+    for (int i = 1; i <= 3; i++)
+        cr_close_fd(&run->fds[i]);
+    cr_close_fd(&run->attach_fd);
+    return 0;
+}
+
+static int watch_box(struct sbx_docker *docker, struct sbx_docker_run *run, struct cr_err *err)
+{
+    bool is_v2 = docker->cgroups.ops->version == 2;
+    int r = sbx_docker_watch(docker, run->relay.control_fd, EPOLLIN, SBX_DOCKER_WATCH_CONTROL, run);
+
+    if (r == 0)
+        r = sbx_docker_watch(docker, run->relay.pidfd, EPOLLIN, SBX_DOCKER_WATCH_RELAY, run);
+    if (r == 0)
+        r = sbx_docker_watch(docker, run->box_pidfd, EPOLLIN, SBX_DOCKER_WATCH_BOX, run);
+    if (r == 0 && run->group.event_fd >= 0)
+        r = sbx_docker_watch(docker, run->group.event_fd, is_v2 ? EPOLLPRI : EPOLLIN,
+                             SBX_DOCKER_WATCH_OOM, run);
+    return r < 0 ? cr_err_sys(err, -r, "watch a box") : 0;
+}
+
+static void on_inspected(void *user, uint64_t tag, const struct sbx_engine_answer *answer)
+{
+    struct sbx_docker *docker = user;
+    struct sbx_docker_run *run = find(docker, tag, SBX_DOCKER_INSPECTING);
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    if (!run || !is_good(docker, run, answer, 200, SBX_STAGE_CLONE))
+        return;
+    r = open_box(docker, run, answer->body, &err);
+    if (r < 0) {
+        give_up(docker, run, SBX_STAGE_CGROUP, -r, err.text);
+        return;
+    }
+    r = start_relay(docker, run, &err);
+    if (r == 0)
+        r = watch_box(docker, run, &err);
+    if (r < 0) {
+        sbx_relay_kill(&run->relay);
+        give_up(docker, run, SBX_STAGE_CLONE, -r, err.text);
+        return;
+    }
+    sbx_docker_run_move(run, SBX_DOCKER_PREPARING, cr_clock_mono_ns() + READY_DEADLINE_NS);
+}
+
+static void on_started(void *user, uint64_t tag, const struct sbx_engine_answer *answer)
+{
+    struct sbx_docker *docker = user;
+    struct sbx_docker_run *run = find(docker, tag, SBX_DOCKER_STARTING);
+    char path[128];
+    const struct sbx_engine_request request = {
+        .method = "GET", .path = path, .deadline_ms = INSPECT_MS};
+
+    if (!run || !is_good(docker, run, answer, 204, SBX_STAGE_INIT))
+        return;
+    (void)snprintf(path, sizeof(path), "/containers/%s/json", run->container);
+    sbx_docker_run_move(run, SBX_DOCKER_INSPECTING, INT64_MAX);
+    call(docker, run, &request, on_inspected);
+}
+
+/* ---- the container is there ---- */
+
+void sbx_docker_run_on_attach(struct sbx_docker *docker, struct sbx_docker_run *run)
+{
+    struct cr_err err = CR_ERR_INIT;
+    char path[128];
+    const struct sbx_engine_request request = {
+        .method = "POST", .path = path, .deadline_ms = START_MS};
+    int r;
+
+    if (run->state != SBX_DOCKER_ATTACHING)
+        return;
+    r = sbx_attach_end(run->attach_fd, &err);
+    if (r == -EAGAIN)
+        return;
+    (void)epoll_ctl(docker->epoll_fd, EPOLL_CTL_DEL, run->attach_fd, NULL);
+    if (r < 0 || run->facts.event_count > 0) {
+        give_up(docker, run, SBX_STAGE_CLONE, -r, err.text);
+        return;
+    }
+    (void)snprintf(path, sizeof(path), "/containers/%s/start", run->container);
+    sbx_docker_run_move(run, SBX_DOCKER_STARTING, INT64_MAX);
+    call(docker, run, &request, on_started);
+}
+
+/* Before it is started: what it says earlier than that would be lost. */
+static void attach(struct sbx_docker *docker, struct sbx_docker_run *run)
+{
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    run->attach_fd = sbx_attach_begin(sbx_engine_socket(docker->engine),
+                                      sbx_engine_version(docker->engine), run->container, &err);
+    r = run->attach_fd < 0
+            ? run->attach_fd
+            : sbx_docker_watch(docker, run->attach_fd, EPOLLIN, SBX_DOCKER_WATCH_ATTACH, run);
+    if (r < 0) {
+        give_up(docker, run, SBX_STAGE_CLONE, -r, err.text);
+        return;
+    }
+    sbx_docker_run_move(run, SBX_DOCKER_ATTACHING, cr_clock_mono_ns() + ATTACH_DEADLINE_NS);
+}
+
+/* The run ended before its container was made. */
+static void drop_container(struct sbx_docker *docker, const struct sbx_engine_answer *answer)
+{
+    char id[SBX_CONTAINER_ID_SIZE];
+
+    if (answer->error == 0 && answer->status == 201 && sbx_container_id(answer->body, id) == 0)
+        sbx_wreckage_add(docker, id);
+}
+
+static void on_created(void *user, uint64_t tag, const struct sbx_engine_answer *answer)
+{
+    struct sbx_docker *docker = user;
+    struct sbx_docker_run *run = find(docker, tag, SBX_DOCKER_CREATING);
+
+    if (answer->error == 0 && answer->status == 404)
+        cr_log_error(
+            "the image of the sandboxes is missing image=%s: it was removed; it comes back "
+            "with a restart of sandboxd",
+            docker->image);
+    if (!run) {
+        drop_container(docker, answer);
+        return;
+    }
+    if (answer->error == 0 && answer->status == 201 &&
+        sbx_container_id(answer->body, run->container) < 0) {
+        give_up(docker, run, SBX_STAGE_CLONE, EPROTO, "the docker engine gives no container id");
+        return;
+    }
+    if (is_good(docker, run, answer, 201, SBX_STAGE_CLONE))
+        attach(docker, run);
+}
+
+void sbx_docker_run_create(struct sbx_docker *docker, struct sbx_docker_run *run)
+{
+    CR_AUTO_BUF struct cr_buf body;
+    struct cr_err err = CR_ERR_INIT;
+    struct sbx_engine_request request = {
+        .method = "POST", .path = "/containers/create", .deadline_ms = CREATE_MS};
+    int r;
+
+    cr_buf_init(&body, BODY_MAX);
+    r = sbx_container_body(&docker->plan, &run->limits, &body, &err);
+    if (r < 0) {
+        give_up(docker, run, SBX_STAGE_CLONE, -r, err.text);
+        return;
+    }
+    request.body = cr_buf_str(&body);
+    request.body_size = body.size;
+    call(docker, run, &request, on_created);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/init/leader.h"
+
+#include "sandboxd/wire/msg.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <sys/wait.h>
+
+static pid_t fail(struct sbx_program_failure *failure, enum sbx_stage stage, int error)
+{
+    *failure = (struct sbx_program_failure){.stage = (uint32_t)stage, .error = error};
+    return -1;
+}
+
+_Noreturn static void become_program(const struct sbx_leader_plan *plan, int report_fd)
+{
+    if (plan->private_fd >= 0)
+        (void)close(plan->private_fd);
+    for (int i = 0; i < 3; i++) {
+        if (plan->stdio[i] != i && dup2(plan->stdio[i], i) < 0)
+            _exit(127); /* the report pipe ends without a word */
+    }
+    sbx_program_become(plan->payload_fd, plan->seccomp_fd, report_fd);
+}
+
+/* Waits until the report pipe closes at the program's exec. Returns 0 or -1. */
+static int wait_for_exec(int report_fd, struct sbx_program_failure *failure)
+{
+    struct sbx_program_failure report;
+    ssize_t size;
+
+    do {
+        size = read(report_fd, &report, sizeof(report));
+    } while (size < 0 && errno == EINTR);
+    if (size == 0)
+        return 0;
+    if (size == (ssize_t)sizeof(report))
+        *failure = report;
+    else
+        (void)fail(failure, SBX_STAGE_INIT, EIO);
+    return -1;
+}
+
+pid_t sbx_leader_start(const struct sbx_leader_plan *plan, struct sbx_program_failure *ret_failure)
+{
+    int report[2];
+    pid_t pid;
+    int r;
+
+    if (pipe2(report, O_CLOEXEC) < 0)
+        return fail(ret_failure, SBX_STAGE_INIT, errno);
+    pid = fork();
+    if (pid == 0)
+        become_program(plan, report[1]);
+    r = pid < 0 ? fail(ret_failure, SBX_STAGE_CLONE, errno) : 0;
+    (void)close(report[1]);
+    if (r == 0)
+        r = wait_for_exec(report[0], ret_failure);
+    (void)close(report[0]);
+    return r < 0 ? -1 : pid;
+}
+
+/* One kill(2) for all, so that no fork slips through. */
+uint32_t sbx_leader_kill_rest(void)
+{
+    uint32_t count = 0;
+    int status;
+
+    if (kill(-1, SIGKILL) < 0)
+        return 0; /* ESRCH: nobody is left */
+    for (;;) {
+        const pid_t pid = waitpid(-1, &status, 0);
+
+        if (pid > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+            count++;
+        if (pid < 0 && errno != EINTR)
+            return count;
+    }
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "sandboxd/init/program.h"
+
+#include <stdint.h>
+
+#include <sys/types.h>
+
+/* The first process of the program, as its pid 1 sees it. */
+struct sbx_leader_plan {
+    int stdio[3]; /* become 0, 1, 2 of the program; they stay the caller's */
+    int payload_fd;
+    int seccomp_fd;
+    int private_fd; /* closed in the child before it reads a byte of the payload; -1: none */
+};
+
+/*
+ * Starts the program and waits for its exec. Returns its pid, or -1 with the
+ * step that failed.
+ */
+pid_t sbx_leader_start(const struct sbx_leader_plan *plan, struct sbx_program_failure *ret_failure);
+
+/* Ends what the leader left running, and returns how many processes that were. */
+uint32_t sbx_leader_kill_rest(void);

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/init/stream.h"
+
+#include "common/auto.h"
+#include "common/privilege.h"
+#include "sandboxd/init/leader.h"
+#include "sandboxd/init/payload_map.h"
+#include "sandboxd/init/program.h"
+#include "sandboxd/init/unpack.h"
+#include "sandboxd/wire/boxstream.h"
+#include "sandboxd/wire/msg.h"
+#include "sandboxd/wire/payload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/filter.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#define WORKSPACE "/workspace"
+#define FILTER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter))
+#define OOM_SCORE_PROGRAM "1000" /* before pid 1, whose last words tell how it ended */
+
+enum source {
+    SOURCE_HOST,
+    SOURCE_SIGNAL,
+    SOURCE_STDOUT,
+    SOURCE_STDERR,
+    SOURCE_STDIN,
+    SOURCE_COUNT,
+};
+
+/* The one process; one thread. */
+struct stream {
+    struct sbx_stream_parser parser;
+    int filter_fd;
+    int payload_fd;
+    size_t filter_size;
+    size_t payload_size;
+    bool is_prepared;
+    bool is_started;
+    bool is_over;
+    pid_t leader;
+    int fds[SOURCE_COUNT]; /* -1: closed */
+    bool is_stdin_ending;  /* closed when the bytes below are gone */
+    uint8_t input[SBX_STREAM_DATA_MAX];
+    size_t input_at;
+    size_t input_size;
+};
+
+static uint8_t buffer[SBX_STREAM_DATA_MAX];
+
+/* Nobody listens any more. */
+_Noreturn static void die(void)
+{
+    (void)kill(-1, SIGKILL);
+    _exit(1);
+}
+
+static void send_frame(enum sbx_stream_kind kind, void *data, size_t size)
+{
+    struct sbx_stream_header header = {.kind = (uint32_t)kind, .size = (uint32_t)size};
+    struct iovec parts[] = {{&header, sizeof(header)}, {data, size}};
+    size_t at = 0;
+
+    while (at < CR_ARRAY_SIZE(parts)) {
+        ssize_t n = writev(STDOUT_FILENO, parts + at, (int)(CR_ARRAY_SIZE(parts) - at));
+
+        if (n < 0 && errno != EINTR)
+            die();
+        for (; n >= 0 && at < CR_ARRAY_SIZE(parts); at++) {
+            size_t part = parts[at].iov_len;
+
+            if ((size_t)n < part) {
+                parts[at].iov_base = (uint8_t *)parts[at].iov_base + n;
+                parts[at].iov_len = part - (size_t)n;
+                break;
+            }
+            n -= (ssize_t)part;
+        }
+    }
+}
+
+static void send_event(struct sbx_init_msg msg)
+{
+    send_frame(SBX_STREAM_EVENT, &msg, sizeof(msg));
+}
+
+/* The end of the relay or the backend is what ends this process then. */
+static void fail(struct stream *stream, enum sbx_stage stage, int error)
+{
+    send_event(
+        (struct sbx_init_msg){.event = SBX_INIT_FAILED, .stage = (uint32_t)stage, .error = -error});
+    stream->is_over = true;
+}
+
+static int add(int fd, size_t *size, size_t most, const struct sbx_stream_item *item)
+{
+    if (item->size > most - *size)
+        return -EPROTO;
+    if (pwrite(fd, item->data, item->size, (off_t)*size) != (ssize_t)item->size)
+        return -EIO;
+    *size += item->size;
+    return 0;
+}
+
+/* Reads the payload; never returns to the loop. Read-only files would need another user. */
+static int unpack(int payload_fd)
+{
+    CR_AUTO_CLOSE int folder = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sbx_payload_reader reader;
+    int r = folder < 0 ? -errno : cr_privilege_drop(SBX_PROGRAM_UID, SBX_PROGRAM_GID, NULL);
+
+    /* A file beyond the size limit is EFBIG, not a signal. */
+    (void)sigaction(SIGXFSZ, &ignore, NULL);
+    if (r == 0)
+        r = sbx_payload_map(payload_fd, &reader);
+    if (r == 0)
+        r = sbx_unpack_has_read_only(reader);
+    if (r != 0)
+        return r < 0 ? r : -EPERM;
+    return sbx_unpack_files(reader, folder, SBX_UNPACK_WRITABLE);
+}
+
+static int unpack_in_child(int payload_fd)
+{
+    const pid_t pid = fork();
+    int status;
+
+    if (pid < 0)
+        return -errno;
+    if (pid == 0) {
+        (void)close(STDIN_FILENO);
+        (void)close(STDOUT_FILENO);
+        _exit(-unpack(payload_fd));
+    }
+    while (waitpid(pid, &status, 0) < 0) {
+        if (errno != EINTR)
+            return -errno;
+    }
+    return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+}
+
+static void prepare(struct stream *stream, const struct sbx_stream_item *item)
+{
+    uint32_t version;
+    int r;
+
+    memcpy(&version, item->data, sizeof(version));
+    if (version != SBX_STREAM_VERSION) {
+        fail(stream, SBX_STAGE_INIT, -EPROTONOSUPPORT); /* an image of another build */
+        return;
+    }
+    r = unpack_in_child(stream->payload_fd);
+    if (r < 0) {
+        fail(stream, SBX_STAGE_PAYLOAD, r);
+        return;
+    }
+    stream->is_prepared = true;
+    send_event((struct sbx_init_msg){.event = SBX_INIT_READY});
+}
+
+/* Best effort: only a dumpable process may write to files of its own in /proc, and at this moment
+ * no other process is here to look into this one. */
+static void raise_oom_score(void)
+{
+    int fd;
+
+    (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0)
+        (void)!write(fd, OOM_SCORE_PROGRAM, strlen(OOM_SCORE_PROGRAM));
+    (void)close(fd);
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+/* Pipes for the program: its ends in `theirs`. */
+static int open_pipes(struct stream *stream, int theirs[3])
+{
+    static const enum source sources[] = {SOURCE_STDIN, SOURCE_STDOUT, SOURCE_STDERR};
+
+    for (int i = 0; i < 3; i++) {
+        int ends[2];
+
+        if (pipe2(ends, O_CLOEXEC) < 0)
+            return -errno;
+        theirs[i] = ends[i == 0 ? 0 : 1];
+        stream->fds[sources[i]] = ends[i == 0 ? 1 : 0];
+    }
+    return fcntl(stream->fds[SOURCE_STDIN], F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static void go(struct stream *stream)
+{
+    int theirs[3] = {-1, -1, -1};
+    struct sbx_program_failure failure;
+    int r = chdir(WORKSPACE) < 0 ? -errno : open_pipes(stream, theirs);
+
+    if (r < 0) {
+        fail(stream, SBX_STAGE_INIT, r);
+    } else {
+        const struct sbx_leader_plan plan = {
+            .stdio = {theirs[0], theirs[1], theirs[2]},
+            .payload_fd = stream->payload_fd,
+            .seccomp_fd = stream->filter_fd,
+            .private_fd = -1,
+        };
+
+        raise_oom_score();
+        stream->leader = sbx_leader_start(&plan, &failure);
+        if (stream->leader < 0)
+            fail(stream, (enum sbx_stage)failure.stage, -failure.error);
+    }
+    for (int i = 0; i < 3; i++)
+        cr_close_fd(&theirs[i]);
+    cr_close_fd(&stream->payload_fd);
+    cr_close_fd(&stream->filter_fd);
+    stream->is_started = true;
+}
+
+static void close_input(struct stream *stream)
+{
+    cr_close_fd(&stream->fds[SOURCE_STDIN]);
+    stream->input_size = 0;
+    stream->input_at = 0;
+}
+
+/* The host is only read while the buffer is empty, so that there is always room for a piece. */
+static void keep_input(struct stream *stream, const struct sbx_stream_item *item)
+{
+    if (stream->fds[SOURCE_STDIN] < 0)
+        return;
+    if (item->size == 0) {
+        stream->is_stdin_ending = true;
+    } else {
+        memcpy(stream->input + stream->input_size, item->data, item->size);
+        stream->input_size += item->size;
+    }
+}
+
+static void write_input(struct stream *stream)
+{
+    while (stream->input_at < stream->input_size) {
+        ssize_t n = write(stream->fds[SOURCE_STDIN], stream->input + stream->input_at,
+                          stream->input_size - stream->input_at);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n < 0) { /* EPIPE: the program does not read it */
+            close_input(stream);
+            return;
+        }
+        stream->input_at += (size_t)n;
+    }
+    stream->input_at = 0;
+    stream->input_size = 0;
+    if (stream->is_stdin_ending)
+        close_input(stream);
+}
+
+/* What the relay may say in which state; anything else is not our relay. */
+static int on_item(struct stream *stream, const struct sbx_stream_item *item)
+{
+    switch (item->kind) {
+    case SBX_STREAM_FILTER:
+        return stream->is_prepared ? -EPROTO
+                                   : add(stream->filter_fd, &stream->filter_size, FILTER_MAX, item);
+    case SBX_STREAM_PAYLOAD:
+        return stream->is_prepared
+                   ? -EPROTO
+                   : add(stream->payload_fd, &stream->payload_size, SBX_PAYLOAD_MAX, item);
+    case SBX_STREAM_PREPARE:
+        if (stream->is_prepared)
+            return -EPROTO;
+        prepare(stream, item);
+        return 0;
+    case SBX_STREAM_GO:
+        if (!stream->is_prepared || stream->is_started)
+            return -EPROTO;
+        go(stream);
+        return 0;
+    case SBX_STREAM_STDIN:
+        if (!stream->is_started)
+            return -EPROTO;
+        keep_input(stream, item);
+        return 0;
+    default:
+        return -EPROTO;
+    }
+}
+
+static void read_host(struct stream *stream)
+{
+    ssize_t n = read(STDIN_FILENO, buffer, sizeof(buffer));
+    size_t at = 0;
+
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (n <= 0)
+        die();
+    while (at < (size_t)n) {
+        struct sbx_stream_item item;
+        int used = sbx_stream_feed(&stream->parser, buffer + at, (size_t)n - at, &item);
+
+        if (used < 0)
+            die();
+        at += (size_t)used;
+        if (item.kind != SBX_STREAM_NONE && !stream->is_over && on_item(stream, &item) < 0)
+            die();
+    }
+    if (stream->input_size > 0 || stream->is_stdin_ending)
+        write_input(stream);
+}
+
+/* One piece of output. Returns false at its end. */
+static bool pass_on(struct stream *stream, enum source source)
+{
+    ssize_t n;
+
+    do {
+        n = read(stream->fds[source], buffer, sizeof(buffer));
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0) {
+        cr_close_fd(&stream->fds[source]);
+        return false;
+    }
+    send_frame(source == SOURCE_STDOUT ? SBX_STREAM_STDOUT : SBX_STREAM_STDERR, buffer, (size_t)n);
+    return true;
+}
+
+/* Everything in the box is dead, so that both pipes have an end. */
+static void finish(struct stream *stream, int status)
+{
+    struct sbx_init_msg exited = {.event = SBX_INIT_EXITED, .wait_status = status};
+
+    exited.leftovers = sbx_leader_kill_rest();
+    for (enum source source = SOURCE_STDOUT; source <= SOURCE_STDERR; source++) {
+        while (stream->fds[source] >= 0 && pass_on(stream, source)) {
+        }
+    }
+    close_input(stream);
+    send_event(exited);
+    stream->is_over = true;
+}
+
+/* Adopted processes are reaped as they come. */
+static void reap(struct stream *stream)
+{
+    struct signalfd_siginfo info;
+    int status;
+    pid_t pid;
+
+    (void)!read(stream->fds[SOURCE_SIGNAL], &info, sizeof(info));
+    while (!stream->is_over && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == stream->leader)
+            finish(stream, status);
+    }
+}
+
+static void wait_for_events(struct stream *stream)
+{
+    bool wants_host = stream->is_over || stream->input_size == 0;
+    struct pollfd fds[SOURCE_COUNT] = {
+        [SOURCE_HOST] = {.fd = STDIN_FILENO, .events = wants_host ? POLLIN : 0},
+        [SOURCE_SIGNAL] = {.fd = stream->fds[SOURCE_SIGNAL], .events = POLLIN},
+        [SOURCE_STDOUT] = {.fd = stream->fds[SOURCE_STDOUT], .events = POLLIN},
+        [SOURCE_STDERR] = {.fd = stream->fds[SOURCE_STDERR], .events = POLLIN},
+        [SOURCE_STDIN] = {.fd = stream->input_size > 0 ? stream->fds[SOURCE_STDIN] : -1,
+                          .events = POLLOUT},
+    };
+
+    if (poll(fds, CR_ARRAY_SIZE(fds), -1) < 0)
+        return;
+    /* POLLHUP alone comes too while we do not read: it is the end. */
+    if ((fds[SOURCE_HOST].revents & POLLIN) && wants_host)
+        read_host(stream);
+    else if (fds[SOURCE_HOST].revents & (POLLHUP | POLLERR))
+        die();
+    for (enum source source = SOURCE_STDOUT; source <= SOURCE_STDERR; source++) {
+        if (fds[source].revents && stream->fds[source] >= 0)
+            (void)pass_on(stream, source);
+    }
+    if (fds[SOURCE_STDIN].revents && stream->fds[SOURCE_STDIN] >= 0)
+        write_input(stream);
+    if (fds[SOURCE_SIGNAL].revents)
+        reap(stream);
+}
+
+static int start(struct stream *stream)
+{
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigset_t set;
+
+    /* The program has the same user: it must neither trace nor look into this process. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || close_range(STDERR_FILENO + 1, ~0U, 0) < 0)
+        return -errno;
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGCHLD);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+        return -errno;
+    stream->fds[SOURCE_SIGNAL] = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    stream->filter_fd = memfd_create("filter", MFD_CLOEXEC);
+    stream->payload_fd = memfd_create("payload", MFD_CLOEXEC);
+    if (stream->fds[SOURCE_SIGNAL] < 0 || stream->filter_fd < 0 || stream->payload_fd < 0)
+        return -errno;
+    sbx_stream_init(&stream->parser, SBX_STREAM_TO_INIT);
+    return 0;
+}
+
+int sbx_stream_main(void)
+{
+    static struct stream stream = {.filter_fd = -1, .payload_fd = -1, .fds = {-1, -1, -1, -1, -1}};
+    int r = start(&stream);
+
+    if (r < 0)
+        fail(&stream, SBX_STAGE_INIT, r);
+    for (;;)
+        wait_for_events(&stream);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "sandboxd/wire/boxctl.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What boxctl.h says over a socket, for a box that has nothing but the two
+ * byte streams of a container: frames of a header and `size` bytes, little
+ * endian as the machine. Output of the program travels inside frames that
+ * sandbox-init makes, so that it cannot forge an event.
+ *
+ *   relay ▶ init: FILTER …, PAYLOAD …, PREPARE, then GO, STDIN …
+ *   init ▶ relay: EVENT READY, then STDOUT and STDERR …, EVENT EXITED; or EVENT FAILED
+ */
+#define SBX_STREAM_VERSION UINT32_C(1)
+#define SBX_STREAM_DATA_MAX (64U << 10)
+
+enum sbx_stream_kind {
+    SBX_STREAM_NONE = 0,
+    SBX_STREAM_FILTER = 1,  /* a piece of the system call filter */
+    SBX_STREAM_PAYLOAD = 2, /* a piece of the payload */
+    SBX_STREAM_PREPARE = 3, /* both are complete; data: SBX_STREAM_VERSION */
+    SBX_STREAM_GO = 4,      /* no data */
+    SBX_STREAM_STDIN = 5,   /* no data: its end */
+    SBX_STREAM_EVENT = 6,   /* struct sbx_init_msg */
+    SBX_STREAM_STDOUT = 7,
+    SBX_STREAM_STDERR = 8,
+    SBX_STREAM_KIND_END,
+};
+
+#define SBX_STREAM_BIT(kind) (UINT32_C(1) << (kind))
+#define SBX_STREAM_TO_INIT                                                                         \
+    (SBX_STREAM_BIT(SBX_STREAM_FILTER) | SBX_STREAM_BIT(SBX_STREAM_PAYLOAD) |                      \
+     SBX_STREAM_BIT(SBX_STREAM_PREPARE) | SBX_STREAM_BIT(SBX_STREAM_GO) |                          \
+     SBX_STREAM_BIT(SBX_STREAM_STDIN))
+#define SBX_STREAM_TO_RELAY                                                                        \
+    (SBX_STREAM_BIT(SBX_STREAM_EVENT) | SBX_STREAM_BIT(SBX_STREAM_STDOUT) |                        \
+     SBX_STREAM_BIT(SBX_STREAM_STDERR))
+
+struct sbx_stream_header {
+    uint32_t kind; /* enum sbx_stream_kind */
+    uint32_t size;
+};
+
+/* Takes a stream apart at any chunking. Pure, holds no more than one event. */
+struct sbx_stream_parser {
+    uint32_t legal; /* bit set of kinds */
+    struct sbx_stream_header header;
+    uint32_t header_have;
+    uint32_t left; /* bytes of the frame that did not come yet */
+    uint8_t fixed[sizeof(struct sbx_init_msg)];
+    uint32_t fixed_have;
+};
+
+/* A whole fixed-size frame (EVENT, PREPARE, GO), or a piece of a longer one. */
+struct sbx_stream_item {
+    enum sbx_stream_kind kind; /* NONE: more bytes are needed */
+    const uint8_t *data;       /* in the fed bytes or in the parser: valid until the next call */
+    size_t size;
+};
+
+void sbx_stream_init(struct sbx_stream_parser *parser, uint32_t legal);
+
+/*
+ * Takes bytes up to the end of the next item; call again with the rest.
+ * Returns the number of bytes taken, or -EPROTO for a kind that is not legal
+ * or a size that is not the kind's.
+ */
+int sbx_stream_feed(struct sbx_stream_parser *parser, const uint8_t *data, size_t size,
+                    struct sbx_stream_item *ret_item);
