@@ -2,8 +2,8 @@
 #include "sandboxd/native/box_child.h"
 
 #include "common/auto.h"
-#include "sandboxd/native/box.h"
 #include "sandboxd/backend/cgroup.h"
+#include "sandboxd/native/box.h"
 #include "sandboxd/wire/boxctl.h"
 
 #include <errno.h>
@@ -81,16 +81,49 @@ static int make_namespaces(void)
     return ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
 }
 
-static int attach_folder(int workspace_fd, const char *name, const char *point, bool allow_exec)
+/* The folder `name` of the workspace as a mount of its own, which hangs nowhere yet. */
+static int clone_folder(int workspace_fd, const char *name, bool allow_exec, int *ret_fd)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                                           (allow_exec ? 0U : MOUNT_ATTR_NOEXEC)};
     CR_AUTO_CLOSE int tree = open_tree(workspace_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
-    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ||
-        move_mount(tree, "", AT_FDCWD, point, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
         return -errno;
+    *ret_fd = cr_take_fd(&tree);
     return 0;
+}
+
+static int attach(int tree_fd, const char *point)
+{
+    return move_mount(tree_fd, "", AT_FDCWD, point, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+/*
+ * Before Linux 6.15 only a mount that hangs in the caller's own namespace can
+ * be cloned, so the whole workspace hangs in one place while its folders are.
+ * The backend's fd of it stays good after the detach.
+ */
+static int attach_workspace(int workspace_fd)
+{
+    static const struct {
+        const char *name;
+        const char *point;
+        bool allow_exec;
+    } folders[] = {{"w", "/workspace", true}, {"t", "/tmp", false}, {"s", "/dev/shm", false}};
+
+    int trees[CR_ARRAY_SIZE(folders)] = {-1, -1, -1};
+    int r = attach(workspace_fd, "/workspace");
+
+    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(folders); i++)
+        r = clone_folder(workspace_fd, folders[i].name, folders[i].allow_exec, &trees[i]);
+    if (r == 0 && umount2("/workspace", MNT_DETACH) < 0)
+        r = -errno;
+    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(folders); i++)
+        r = attach(trees[i], folders[i].point);
+    for (size_t i = 0; i < CR_ARRAY_SIZE(folders); i++)
+        cr_close_fd(&trees[i]);
+    return r;
 }
 
 static int make_mounts(const struct sbx_box_plan *plan)
@@ -100,11 +133,7 @@ static int make_mounts(const struct sbx_box_plan *plan)
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC,
               "subset=pid,hidepid=invisible") < 0)
         return -errno;
-    r = attach_folder(plan->workspace_fd, "w", "/workspace", true);
-    if (r == 0)
-        r = attach_folder(plan->workspace_fd, "t", "/tmp", false);
-    if (r == 0)
-        r = attach_folder(plan->workspace_fd, "s", "/dev/shm", false);
+    r = attach_workspace(plan->workspace_fd);
     if (r == 0 && chdir("/workspace") < 0)
         r = -errno;
     return r;
