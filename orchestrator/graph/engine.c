@@ -18,6 +18,7 @@
 #define MAX_RUNS_DEFAULT 10000
 #define RUN_TIMEOUT_DEFAULT_MS 1800000
 #define RETRY_BASE_DEFAULT_MS 500
+#define HEARTBEAT_DEFAULT_MS 15000
 /* Timers are not finer than this, so that many runs share one walk over the live ones. */
 #define TICK_NS (5 * CR_NS_PER_MS)
 
@@ -226,6 +227,8 @@ static void fill_in(struct agt_engine_options *options)
         options->run_timeout_ms = RUN_TIMEOUT_DEFAULT_MS;
     if (options->retry_base_ms == 0)
         options->retry_base_ms = RETRY_BASE_DEFAULT_MS;
+    if (options->heartbeat_ms == 0)
+        options->heartbeat_ms = HEARTBEAT_DEFAULT_MS;
 }
 
 /* A condition on the monotonic clock: a drain must not follow a jump of the wall clock. */
@@ -373,6 +376,7 @@ int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
         return -ENOMEM;
     }
     run->deadline_ns = run->started_ns + engine->options.run_timeout_ms * CR_NS_PER_MS;
+    run->heartbeat_ns = engine->options.heartbeat_ms * CR_NS_PER_MS;
     agt_engine_post(engine, mail);
     *ret_run = run;
     return 0;

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEARTBEAT_NS (15 * CR_NS_PER_S)
-
 /*
  * More steps than any run can make by the rules of the nodes: a second wall,
  * should one of these rules have a hole. Per attempt: answers, tries and
@@ -337,7 +335,7 @@ void agt_run_on_mail(struct agt_run *run, struct agt_mail *mail)
 
 int64_t agt_run_due_ns(const struct agt_run *run)
 {
-    int64_t due_ns = run->last_event_ns + HEARTBEAT_NS;
+    int64_t due_ns = run->last_event_ns + run->heartbeat_ns;
 
     if (run->stop == AGT_STOP_NONE && run->deadline_ns < due_ns)
         due_ns = run->deadline_ns;
@@ -360,7 +358,7 @@ void agt_run_on_time(struct agt_run *run, int64_t now_ns)
         agt_run_set_outcome(run, AGT_OUTCOME_TRY_AGAIN);
         drive(run);
     }
-    if (!run->has_ended && now_ns >= run->last_event_ns + HEARTBEAT_NS) {
+    if (!run->has_ended && now_ns >= run->last_event_ns + run->heartbeat_ns) {
         event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_HEARTBEAT;
         event.heartbeat = &heartbeat;
         agt_run_emit(run, &event);

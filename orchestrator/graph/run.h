@@ -67,6 +67,7 @@ struct agt_run {
     Crisol__Sandbox__V1__Limits *limits; /* NULL: defaults. Owned */
     int64_t started_ns;
     int64_t deadline_ns;
+    int64_t heartbeat_ns; /* silence before a Heartbeat */
 
     /* All below: the engine's thread only. */
     struct agt_run *next; /* live runs of the engine */

@@ -138,6 +138,27 @@ static void freeing_the_engine_cancels_what_is_running(void **state)
     }
 }
 
+static void silent_run_sends_heartbeats(void **state)
+{
+    struct agt_engine_options options = {.heartbeat_ms = 1};
+    struct engine_fixture fixture;
+    struct run_reader reader;
+    struct agt_run *run;
+
+    (void)state;
+    fixture.mode = HOLD_SANDBOX;
+    engine_fixture_start(&fixture, hold_model, hold_sandbox, &options);
+    run = engine_fixture_run(&fixture, 0);
+    run_reader_wait_for(run, EVENT(SANDBOX_STARTED));
+    run_reader_wait_for(run, EVENT(HEARTBEAT));
+    agt_run_cancel(run);
+    run_reader_read(&reader, run);
+
+    assert_true(run_reader_count(&reader, EVENT(HEARTBEAT)) >= 1);
+    run_reader_done(&reader);
+    engine_fixture_stop(&fixture);
+}
+
 static void cancel_at_any_moment_ends_in_one_result(void **state)
 {
     struct engine_fixture fixture;
@@ -315,6 +336,7 @@ int main(void)
         cmocka_unit_test(cancel_ends_the_run_at_every_node),
         cmocka_unit_test(deadline_ends_the_run_at_every_node),
         cmocka_unit_test(freeing_the_engine_cancels_what_is_running),
+        cmocka_unit_test(silent_run_sends_heartbeats),
         cmocka_unit_test(cancel_at_any_moment_ends_in_one_result),
         cmocka_unit_test(draining_engine_refuses_new_runs),
         cmocka_unit_test(one_run_more_than_the_most_is_refused),
