@@ -90,19 +90,24 @@ static int set(const struct cr_setting *setting, const char *origin, const char 
 static void print_help(const struct cr_setting *settings, size_t count, const char *program,
                        const char *description)
 {
+    static const char *const value_names[] = {
+        [CR_SETTING_STRING] = "=TEXT", [CR_SETTING_UINT] = "=N", [CR_SETTING_BOOL] = ""};
+
     printf("Usage: %s [settings]\n\n%s\n\nSettings:\n", program, description);
     for (size_t i = 0; i < count; i++) {
         const struct cr_setting *setting = &settings[i];
 
-        if (setting->is_secret)
+        if (setting->is_secret) {
             printf("  %s (environment only)\n      %s\n", setting->environment, setting->help);
-        else
-            printf(
-                "  --%s%s%s%s%s\n      %s%s%s%s\n", setting->flag,
-                setting->type == CR_SETTING_BOOL ? "" : "=VALUE", setting->environment ? " [" : "",
-                setting->environment ? setting->environment : "", setting->environment ? "]" : "",
-                setting->help, setting->fallback ? " Default: " : "",
-                setting->fallback ? setting->fallback : "", setting->fallback ? "." : "");
+            continue;
+        }
+        printf("  --%s%s", setting->flag, value_names[setting->type]);
+        if (setting->environment)
+            printf(" [%s]", setting->environment);
+        printf("\n      %s", setting->help);
+        if (setting->fallback)
+            printf(" Default: %s.", setting->fallback);
+        printf("\n");
     }
     printf("  --help\n      Print this.\n  --version\n      Print the version.\n");
 }

@@ -28,7 +28,7 @@ struct cr_setting {
     const char *fallback; /* default as text; NULL: NULL, 0 or false */
     uint64_t min;
     uint64_t max;
-    const char *help;
+    const char *help; /* whole sentences */
 };
 
 /*

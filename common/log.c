@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/log.h"
 
+#include "common/err.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -33,7 +35,7 @@ void cr_log_setup(const char *component, enum cr_log_level level, enum cr_log_fo
     config.format = format;
 }
 
-int cr_log_level_parse(const char *text, enum cr_log_level *ret_level)
+static int parse_level(const char *text, enum cr_log_level *ret_level)
 {
     for (int i = 0; i < CR_LOG_LEVEL_COUNT; i++) {
         if (strcmp(text, level_names[i]) == 0) {
@@ -42,6 +44,21 @@ int cr_log_level_parse(const char *text, enum cr_log_level *ret_level)
         }
     }
     return -EINVAL;
+}
+
+int cr_log_setup_by_name(const char *component, const char *level, const char *format,
+                         struct cr_err *err)
+{
+    bool is_json = strcmp(format, "json") == 0;
+    enum cr_log_level parsed;
+
+    if (parse_level(level, &parsed) < 0)
+        return cr_err_set(err, EINVAL, "--log-level: '%s' is not error, warn, info or debug",
+                          level);
+    if (!is_json && strcmp(format, "text") != 0)
+        return cr_err_set(err, EINVAL, "--log-format: '%s' is neither text nor json", format);
+    cr_log_setup(component, parsed, is_json ? CR_LOG_JSON : CR_LOG_TEXT);
+    return 0;
 }
 
 bool cr_log_is_on(enum cr_log_level level)
@@ -54,6 +71,7 @@ bool cr_log_is_on(enum cr_log_level level)
 static size_t add_escaped(char *line, size_t used, const char *text)
 {
     static const char HEX[] = "0123456789abcdef";
+    static const char ESCAPE[] = {'\\', 'u', '0', '0'};
 
     for (; *text && used + 8 < LINE_MAX_BYTES; text++) {
         uint8_t byte = (uint8_t)*text;
@@ -62,7 +80,7 @@ static size_t add_escaped(char *line, size_t used, const char *text)
             line[used++] = '\\';
             line[used++] = (char)byte;
         } else if (byte < 0x20 || byte == 0x7F) {
-            memcpy(line + used, "\\u00", 4);
+            memcpy(line + used, ESCAPE, sizeof(ESCAPE));
             line[used + 4] = HEX[byte >> 4];
             line[used + 5] = HEX[byte & 15];
             used += 6;

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct cr_err;
+
 /*
  * One line per event on stderr: time, level, component, message, key=value
  * pairs. Lines are written with one write(2), so that processes sharing a
@@ -30,8 +32,13 @@ enum cr_log_format {
  */
 void cr_log_setup(const char *component, enum cr_log_level level, enum cr_log_format format);
 
-/* "error", "warn", "info", "debug" -> level. Returns 0 or -EINVAL. */
-int cr_log_level_parse(const char *text, enum cr_log_level *ret_level);
+/*
+ * The same from the texts of the settings --log-level ("error", "warn", "info",
+ * "debug") and --log-format ("text", "json"). Returns 0, or -EINVAL with the
+ * name of the setting that is wrong.
+ */
+int cr_log_setup_by_name(const char *component, const char *level, const char *format,
+                         struct cr_err *err);
 
 /* True when lines of this level are written. */
 bool cr_log_is_on(enum cr_log_level level);

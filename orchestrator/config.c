@@ -18,54 +18,54 @@ static const struct cr_setting settings[] = {
      .type = CR_SETTING_STRING,
      .offset = MEMBER(listen),
      .fallback = "127.0.0.1:50051",
-     .help = "gRPC address: HOST:PORT or unix:/path"},
+     .help = "gRPC address: HOST:PORT or unix:/path."},
     {.flag = "http",
      .environment = "CRISOL_HTTP",
      .type = CR_SETTING_STRING,
      .offset = MEMBER(http),
      .fallback = "127.0.0.1:8000",
-     .help = "REST and SSE address: HOST:PORT; empty for none"},
+     .help = "REST and SSE address: HOST:PORT; empty for none."},
     {.flag = "http-hosts",
      .environment = "CRISOL_HTTP_HOSTS",
      .type = CR_SETTING_STRING,
      .offset = MEMBER(http_hosts),
      .is_list = true,
-     .help = "further names that the Host header may have; * for any"},
+     .help = "Further name that the Host header may have; * for any. Repeatable."},
     {.flag = "sandbox",
      .environment = "CRISOL_SANDBOX",
      .type = CR_SETTING_STRING,
      .offset = MEMBER(sandbox),
      .fallback = "unix:/run/crisol/sandboxd.sock",
-     .help = "where sandboxd is: unix:/path or HOST:PORT"},
+     .help = "Where sandboxd is: unix:/path or HOST:PORT."},
     {.flag = "gemini-api-key",
      .environment = "GEMINI_API_KEY",
      .type = CR_SETTING_STRING,
      .offset = MEMBER(api_key),
      .is_secret = true,
-     .help = "key of the Gemini API"},
+     .help = "Key of the Gemini API."},
     {.flag = "gemini-model",
      .environment = "GEMINI_MODEL",
      .type = CR_SETTING_STRING,
      .offset = MEMBER(model),
      .fallback = "gemini-2.5-flash",
-     .help = "model of runs that name none"},
+     .help = "Model of runs that name none."},
     {.flag = "gemini-base-url",
      .environment = "GEMINI_BASE_URL",
      .type = CR_SETTING_STRING,
      .offset = MEMBER(base_url),
-     .help = "another endpoint of the Gemini API (also GOOGLE_GEMINI_BASE_URL); "
-             "http:// only on loopback"},
+     .help = "Another endpoint of the Gemini API (also GOOGLE_GEMINI_BASE_URL); "
+             "http:// only on loopback."},
     {.flag = "ca-file",
      .environment = "CRISOL_CA_FILE",
      .type = CR_SETTING_STRING,
      .offset = MEMBER(ca_file),
-     .help = "CA certificates in place of the system's"},
+     .help = "CA certificates in place of the system's."},
     {.flag = "user",
      .environment = "CRISOL_USER",
      .type = CR_SETTING_UINT,
      .offset = MEMBER(user),
      .max = UINT32_MAX - 1,
-     .help = "numeric uid to become when started as root; 0: stay"},
+     .help = "User id to become when started as root; 0: stay."},
     {.flag = "max-runs",
      .environment = "CRISOL_MAX_RUNS",
      .type = CR_SETTING_UINT,
@@ -73,7 +73,7 @@ static const struct cr_setting settings[] = {
      .fallback = "1000",
      .min = 1,
      .max = 100000,
-     .help = "runs at one time"},
+     .help = "Runs at one time."},
     {.flag = "run-time-s",
      .environment = "CRISOL_RUN_TIME_S",
      .type = CR_SETTING_UINT,
@@ -81,33 +81,35 @@ static const struct cr_setting settings[] = {
      .fallback = "1800",
      .min = 1,
      .max = 86400,
-     .help = "wall clock of one run, in seconds"},
+     .help = "Wall clock of one run, in seconds."},
     {.flag = "grace-ms",
      .environment = "CRISOL_GRACE_MS",
      .type = CR_SETTING_UINT,
      .offset = MEMBER(grace_ms),
      .fallback = "10000",
      .max = 3600000,
-     .help = "how long live runs may go on after SIGTERM, in ms"},
+     .help = "How long live runs may go on after SIGTERM."},
     {.flag = "log-level",
      .environment = "CRISOL_LOG_LEVEL",
      .type = CR_SETTING_STRING,
      .offset = MEMBER(log_level),
      .fallback = "info",
-     .help = "error, warn, info or debug"},
+     .help = "error, warn, info or debug."},
     {.flag = "log-format",
      .environment = "CRISOL_LOG_FORMAT",
      .type = CR_SETTING_STRING,
      .offset = MEMBER(log_format),
      .fallback = "text",
-     .help = "text or json"},
+     .help = "text or json."},
 };
 
 int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_err *err)
 {
-    int r = cr_config_load(settings, CR_ARRAY_SIZE(settings), "orchestrator",
-                           "runs the agent graph: plans, writes, tests and repairs code", argc,
-                           argv, config, err);
+    int r = cr_config_load(
+        settings, CR_ARRAY_SIZE(settings), "orchestrator",
+        "Turns tasks into code that passed its tests; serves gRPC (crisol.agent.v1), REST and SSE.\n"
+        "Runs the tests through sandboxd, calls the Gemini API, and needs no privilege.",
+        argc, argv, config, err);
     const char *google = secure_getenv("GOOGLE_GEMINI_BASE_URL");
 
     if (r != 0)
@@ -129,19 +131,4 @@ void agt_config_done(struct agt_config *config)
 void agt_config_log(const struct agt_config *config)
 {
     cr_config_log(settings, CR_ARRAY_SIZE(settings), config);
-}
-
-int agt_config_start_log(const struct agt_config *config, struct cr_err *err)
-{
-    bool is_json = strcmp(config->log_format, "json") == 0;
-    enum cr_log_level level;
-
-    if (cr_log_level_parse(config->log_level, &level) < 0)
-        return cr_err_set(err, EINVAL, "--log-level: '%s' is none of error, warn, info, debug",
-                          config->log_level);
-    if (!is_json && strcmp(config->log_format, "text") != 0)
-        return cr_err_set(err, EINVAL, "--log-format: '%s' is neither text nor json",
-                          config->log_format);
-    cr_log_setup("orchestrator", level, is_json ? CR_LOG_JSON : CR_LOG_TEXT);
-    return 0;
 }

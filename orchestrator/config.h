@@ -32,6 +32,3 @@ void agt_config_done(struct agt_config *config);
 
 /* Logs every setting at info, the key masked. */
 void agt_config_log(const struct agt_config *config);
-
-/* Sets up logging as the settings say. -EINVAL names a bad one. */
-int agt_config_start_log(const struct agt_config *config, struct cr_err *err);

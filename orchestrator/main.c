@@ -30,7 +30,7 @@ static int run(struct agt_config *config, struct cr_err *err)
     sigset_t signals;
     int r;
 
-    r = agt_config_start_log(config, err);
+    r = cr_log_setup_by_name("orchestrator", config->log_level, config->log_format, err);
     if (r == 0)
         r = agt_process_confine((uint32_t)config->user, err);
     if (r == 0)

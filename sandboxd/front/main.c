@@ -70,17 +70,6 @@ static int confine(struct cr_err *err)
     return r;
 }
 
-static int setup_log(const struct sbx_front_settings *settings, struct cr_err *err)
-{
-    enum cr_log_level level;
-
-    if (cr_log_level_parse(settings->log_level, &level) < 0)
-        return cr_err_set(err, EINVAL, "--log-level: '%s' is no level", settings->log_level);
-    cr_log_setup("sandboxd-front", level,
-                 strcmp(settings->log_format, "json") == 0 ? CR_LOG_JSON : CR_LOG_TEXT);
-    return 0;
-}
-
 /* A run has up to nine descriptors here and a connection four: the soft limit of 1,024 is soon
  * reached. */
 static void raise_file_limit(void)
@@ -323,7 +312,8 @@ int main(int argc, char **argv)
     if (r == 1)
         return EXIT_SUCCESS;
     if (r == 0)
-        r = setup_log(&front.settings, &err);
+        r = cr_log_setup_by_name("sandboxd-front", front.settings.log_level,
+                                 front.settings.log_format, &err);
     raise_file_limit();
     if (r == 0)
         r = confine(&err);

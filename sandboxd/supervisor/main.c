@@ -32,15 +32,6 @@ static void wipe_environment(void)
     environ = none;
 }
 
-static void setup_log(const struct sbx_settings *settings)
-{
-    enum cr_log_level level = CR_LOG_INFO;
-
-    (void)cr_log_level_parse(settings->log_level, &level); /* checked when it was loaded */
-    cr_log_setup("sandboxd", level,
-                 strcmp(settings->log_format, "json") == 0 ? CR_LOG_JSON : CR_LOG_TEXT);
-}
-
 static int run(const struct sbx_settings *settings, struct cr_err *err)
 {
     if (geteuid() != 0)
@@ -92,7 +83,6 @@ static const char *take_command(int *argc, char **argv)
 
 static int serve(const struct sbx_settings *settings, struct cr_err *err)
 {
-    setup_log(settings);
     sbx_settings_log(settings);
     return run(settings, err);
 }

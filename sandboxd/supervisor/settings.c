@@ -5,6 +5,7 @@
 #include "common/config.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "sandboxd/wire/maxima.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -23,9 +24,7 @@
         .offset = offsetof(struct sbx_settings, member), .fallback = (standard),                   \
         .is_list = (list), .help = (text)                                                          \
     }
-#define MAXIMUM(name, limit, most)                                                                 \
-    NUMBER("max-" name, maximum[limit], 0, most, NULL,                                             \
-           "The most that a request may ask for; 0: the built-in maximum.")
+#define MAXIMUM(name, limit, most) NUMBER(name, maximum[limit], 0, most, NULL, SBX_MAXIMUM_HELP),
 
 static const struct cr_setting table[] = {
     TEXT("socket", "CRISOL_SOCKET", socket, "/run/crisol/sandboxd.sock", false,
@@ -64,18 +63,7 @@ static const struct cr_setting table[] = {
          "Name of a control that this host lacks and that you accept to be without. Repeatable."),
     TEXT("log-level", "CRISOL_LOG_LEVEL", log_level, "info", false, "error, warn, info or debug."),
     TEXT("log-format", "CRISOL_LOG_FORMAT", log_format, "text", false, "text or json."),
-    MAXIMUM("wall-time-ms", SBX_LIMIT_WALL_TIME, 86400000),
-    MAXIMUM("cpu-time-ms", SBX_LIMIT_CPU_TIME, 864000000),
-    MAXIMUM("memory-bytes", SBX_LIMIT_MEMORY, UINT64_C(1) << 44),
-    MAXIMUM("processes", SBX_LIMIT_PROCESSES, 1000000),
-    MAXIMUM("cpu-millicores", SBX_LIMIT_CPU_MILLICORES, 1000000),
-    MAXIMUM("open-files", SBX_LIMIT_OPEN_FILES, 1000000),
-    MAXIMUM("file-size-bytes", SBX_LIMIT_FILE_SIZE, UINT64_C(1) << 44),
-    MAXIMUM("workspace-bytes", SBX_LIMIT_WORKSPACE_BYTES, UINT64_C(1) << 44),
-    MAXIMUM("workspace-inodes", SBX_LIMIT_WORKSPACE_INODES, UINT32_MAX / 2),
-    MAXIMUM("stack-bytes", SBX_LIMIT_STACK, UINT64_C(1) << 40),
-    MAXIMUM("output-bytes", SBX_LIMIT_OUTPUT, UINT64_C(1) << 32),
-};
+    SBX_MAXIMA(MAXIMUM)};
 
 static bool is_empty(const char *text)
 {
@@ -84,7 +72,6 @@ static bool is_empty(const char *text)
 
 int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, struct cr_err *err)
 {
-    enum cr_log_level level;
     int r = cr_config_load(
         table, CR_ARRAY_SIZE(table), "sandboxd",
         "Runs untrusted programs in throw-away sandboxes and serves them by "
@@ -110,13 +97,7 @@ int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, stru
         strcmp(settings->docker_pull, "missing") != 0)
         return cr_err_set(err, EINVAL, "--docker-pull: '%s' is neither never nor missing",
                           settings->docker_pull);
-    if (cr_log_level_parse(settings->log_level, &level) < 0)
-        return cr_err_set(err, EINVAL, "--log-level: '%s' is not error, warn, info or debug",
-                          settings->log_level);
-    if (strcmp(settings->log_format, "text") != 0 && strcmp(settings->log_format, "json") != 0)
-        return cr_err_set(err, EINVAL, "--log-format: '%s' is neither text nor json",
-                          settings->log_format);
-    return 0;
+    return cr_log_setup_by_name("sandboxd", settings->log_level, settings->log_format, err);
 }
 
 void sbx_settings_log(const struct sbx_settings *settings)

@@ -33,7 +33,10 @@ struct sbx_settings {
     uint64_t maximum[SBX_LIMIT_COUNT]; /* 0: the built-in one */
 };
 
-/* As cr_config_load(), and checks what one row cannot: TCP needs a token. */
+/*
+ * As cr_config_load(), checks what one row cannot (TCP needs a token), and sets
+ * up the log as the settings say.
+ */
 int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, struct cr_err *err);
 void sbx_settings_log(const struct sbx_settings *settings);
 void sbx_settings_done(struct sbx_settings *settings);
