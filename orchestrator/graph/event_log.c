@@ -159,6 +159,7 @@ static int add_delta(struct agt_event_log *log, struct agt_event *event)
         log->deltas = calloc(AGT_LOG_DELTAS_MAX, sizeof(*log->deltas));
         if (!log->deltas)
             return -ENOMEM;
+        log->delta_count = 0; /* as it was: for static analysis */
     }
     while (log->delta_count == AGT_LOG_DELTAS_MAX ||
            (log->delta_count > 0 && log->delta_bytes + event->size > AGT_LOG_DELTA_BYTES_MAX))

@@ -152,6 +152,7 @@ void agt_sandbox_trim(Crisol__Sandbox__V1__ExecuteResult *result, size_t cases, 
         crisol__sandbox__v1__test_case__free_unpacked(report->cases[--report->n_cases], NULL);
     for (size_t i = details; report && i < report->n_cases; i++) {
         /* An empty string of protobuf-c is shared and must not be written to. */
+        // cppcheck-suppress duplicateConditionalAssign
         if (report->cases[i]->details[0] != '\0')
             report->cases[i]->details[0] = '\0';
     }
@@ -205,7 +206,7 @@ void agt_sandbox_on_end(struct agt_run *run, struct agt_call *call)
                  call->status.message[0] ? call->status.message : rpc_code_name(call->status.code));
         return;
     }
-    verdict = call->result->verdict;
+    verdict = call->result ? call->result->verdict : NULL;
     if (verdict)
         code = verdict->code;
     if (code == VERDICT(SANDBOX_ERROR) || code == VERDICT(SANDBOX_LOST)) {

@@ -77,7 +77,7 @@ void sbx_service_list_runtimes(struct rpc_call *call)
         CRISOL__SANDBOX__V1__LIST_RUNTIMES_RESPONSE__INIT;
     Crisol__Sandbox__V1__Limits limits = CRISOL__SANDBOX__V1__LIMITS__INIT;
     Crisol__Sandbox__V1__Runtime *list[SBX_RUNTIMES_MAX];
-    struct runtime_row rows[SBX_RUNTIMES_MAX];
+    struct runtime_row rows[SBX_RUNTIMES_MAX] = {{.version = ""}};
     Crisol__Sandbox__V1__Backend backend;
     struct sbx_limits defaults;
     struct sbx_msg_hello hello;
@@ -134,7 +134,7 @@ void sbx_service_get_capabilities(struct rpc_call *call)
     struct sbx_limits default_limits;
     struct sbx_controls controls;
     struct sbx_msg_hello hello;
-    struct host_facts host;
+    struct host_facts host = {.cgroup = ""};
 
     if (!get_hello(call, &hello))
         return;

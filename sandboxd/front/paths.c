@@ -65,6 +65,7 @@ void sbx_paths_check_clashes(const char *const *paths, size_t count, struct rpc_
 
     for (size_t i = 0; i < count; i++)
         entries[i] = (struct entry){paths[i], i};
+    // cppcheck-suppress uninitvar // as many as are sorted were just set
     qsort(entries, count, sizeof(entries[0]), compare);
     for (size_t i = 1; i < count; i++) {
         const struct entry *first = &entries[i - 1];

@@ -33,7 +33,7 @@ _Static_assert(CR_ARRAY_SIZE(states) == SBX_RUN_STATE_COUNT, "one row per state"
 
 int sbx_run_state_check(enum sbx_run_state from, enum sbx_run_state to)
 {
-    return states[from].next & BIT(to) ? 0 : -EPROTO;
+    return (states[from].next & BIT(to)) ? 0 : -EPROTO;
 }
 
 static int move_to(struct sbx_execution *execution, enum sbx_run_state state)

@@ -3,8 +3,8 @@
 
 #include "common/auto.h"
 #include "common/err.h"
-#include "sandboxd/native/box_child.h"
 #include "sandboxd/backend/cgroup.h"
+#include "sandboxd/native/box_child.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

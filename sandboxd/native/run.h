@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "sandboxd/native/box.h"
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/backend/verdict.h"
+#include "sandboxd/native/box.h"
 #include "sandboxd/wire/boxctl.h"
 #include "sandboxd/wire/msg.h"
 
