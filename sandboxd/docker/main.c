@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/engine.h"
+#include "sandboxd/wire/maxima.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,52 +29,29 @@
         .flag = (name), .type = CR_SETTING_BOOL,                                                   \
         .offset = offsetof(struct sbx_docker_settings, member), .help = (text)                     \
     }
-#define MAXIMUM(name, limit, most)                                                                 \
-    NUMBER(name, maximum[limit], 0, most, "highest value that a request may ask for; 0: built in")
+#define MAXIMUM(name, limit, most) NUMBER(name, maximum[limit], 0, most, SBX_MAXIMUM_HELP),
 
 static const struct cr_setting settings_table[] = {
-    NUMBER("slots", slots, 0, SBX_DOCKER_SLOTS_MAX, "runs at one time; 0: by cores and memory"),
-    TEXT("docker-socket", socket, "/var/run/docker.sock", false, "unix socket of the engine"),
+    NUMBER("slots", slots, 0, SBX_DOCKER_SLOTS_MAX, "Runs at one time; 0: by cores and memory."),
+    TEXT("docker-socket", socket, "/var/run/docker.sock", false, "Unix socket of the engine."),
     TEXT("docker-image", image, NULL, false,
-         "a finished image of Dockerfile.sandbox; default: built on first use"),
-    TEXT("docker-base", base, "python:3.12-slim", false, "what Dockerfile.sandbox is built from"),
-    TEXT("docker-pull", pull, "missing", false, "never or missing"),
-    TEXT("docker-runtime", runtime, NULL, false, "the engine's runtime: runc, crun, runsc"),
-    TEXT("instance", instance, "default", false, "label of this service's containers"),
-    NUMBER("relay-user", relay_user, 1, UINT32_MAX - 1, "user id of the relays"),
-    BOOL("wait-for-engine", must_wait, "wait for an engine that does not answer"),
-    BOOL("gc", is_gc, "remove what was left behind, and end"),
-    BOOL("check", is_check, "end with 0 when the engine answers"),
-    TEXT("init", init_path, NULL, false, "the sandbox-init binary; default: beside this one"),
-    TEXT("accept-gap", accept_gaps, NULL, true, "a control that may be missing on this host"),
-    TEXT("log-level", log_level, "info", false, "error, warn, info or debug"),
-    TEXT("log-format", log_format, "text", false, "text or json"),
-    MAXIMUM("max-wall-time-ms", SBX_LIMIT_WALL_TIME, 86400000),
-    MAXIMUM("max-cpu-time-ms", SBX_LIMIT_CPU_TIME, 864000000),
-    MAXIMUM("max-memory-bytes", SBX_LIMIT_MEMORY, UINT64_C(1) << 44),
-    MAXIMUM("max-processes", SBX_LIMIT_PROCESSES, 1000000),
-    MAXIMUM("max-cpu-millicores", SBX_LIMIT_CPU_MILLICORES, 1000000),
-    MAXIMUM("max-open-files", SBX_LIMIT_OPEN_FILES, 1000000),
-    MAXIMUM("max-file-size-bytes", SBX_LIMIT_FILE_SIZE, UINT64_C(1) << 44),
-    MAXIMUM("max-workspace-bytes", SBX_LIMIT_WORKSPACE_BYTES, UINT64_C(1) << 44),
-    MAXIMUM("max-workspace-inodes", SBX_LIMIT_WORKSPACE_INODES, UINT32_MAX / 2),
-    MAXIMUM("max-stack-bytes", SBX_LIMIT_STACK, UINT64_C(1) << 40),
-    MAXIMUM("max-output-bytes", SBX_LIMIT_OUTPUT, UINT64_C(1) << 40),
-};
-
-static int setup_log(const struct sbx_docker_settings *settings, struct cr_err *err)
-{
-    enum cr_log_level level;
-    bool is_json = strcmp(settings->log_format, "json") == 0;
-
-    if (cr_log_level_parse(settings->log_level, &level) < 0)
-        return cr_err_set(err, EINVAL, "--log-level: '%s' is no level", settings->log_level);
-    if (!is_json && strcmp(settings->log_format, "text") != 0)
-        return cr_err_set(err, EINVAL, "--log-format: '%s' is neither text nor json",
-                          settings->log_format);
-    cr_log_setup("sandboxd-docker", level, is_json ? CR_LOG_JSON : CR_LOG_TEXT);
-    return 0;
-}
+         "A finished image of Dockerfile.sandbox; empty: built on first use."),
+    TEXT("docker-base", base, "python:3.12-slim", false, "What Dockerfile.sandbox is built from."),
+    TEXT("docker-pull", pull, "missing", false, "never or missing."),
+    TEXT("docker-runtime", runtime, NULL, false,
+         "The engine's runtime: runc, crun, runsc; empty: its default."),
+    TEXT("instance", instance, "default", false, "Label of this service's containers."),
+    NUMBER("relay-user", relay_user, 1, UINT32_MAX - 1, "User id of the relays."),
+    BOOL("wait-for-engine", must_wait, "Wait for an engine that does not answer."),
+    BOOL("gc", is_gc, "Remove what was left behind, and end."),
+    BOOL("check", is_check, "End with 0 when the engine answers."),
+    TEXT("init", init_path, NULL, false,
+         "The sandbox-init binary; empty: the one beside this binary."),
+    TEXT("accept-gap", accept_gaps, NULL, true,
+         "A control that may be missing on this host. Repeatable."),
+    TEXT("log-level", log_level, "info", false, "error, warn, info or debug."),
+    TEXT("log-format", log_format, "text", false, "text or json."),
+    SBX_MAXIMA(MAXIMUM)};
 
 static int check_settings(struct sbx_docker_settings *settings, struct cr_err *err)
 {
@@ -134,7 +112,7 @@ int main(int argc, char **argv)
                        "Started by sandboxd.",
                        argc, argv, &settings, &err);
     if (r == 0)
-        r = setup_log(&settings, &err);
+        r = cr_log_setup_by_name("sandboxd-docker", settings.log_level, settings.log_format, &err);
     if (r == 0)
         r = check_settings(&settings, &err);
     if (r == 0)
