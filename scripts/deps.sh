@@ -17,7 +17,7 @@ packages="build-essential cmake ninja-build pkg-config libgrpc-dev libprotobuf-c
 if [ "$goal" != run ]; then
     # Unit tests, foreign clients, sanitizers and fuzzers, the tools that build grpcurl and fetch buf.
     packages="$packages libcmocka-dev clang libclang-rt-14-dev python3-grpcio python3-protobuf
-        protobuf-compiler-grpc curl jq iproute2 python3-pip golang-1.19-go"
+        protobuf-compiler-grpc ca-certificates curl jq iproute2 python3-pip golang-1.19-go"
 fi
 if [ "$goal" = vm ]; then
     # The test machine with control groups v2: an emulator, and what makes its disks.
