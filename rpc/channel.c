@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/channel.h"
 
+#include "common/auto.h"
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/unconst.h"
@@ -92,6 +93,41 @@ static int create(int fd, const struct rpc_channel_options *options,
     return 0;
 }
 
+static bool is_port(const char *text)
+{
+    char *end;
+    unsigned long port = strtoul(text, &end, 10);
+
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && port > 0 && port <= UINT16_MAX;
+}
+
+/* Core would look a mistyped address up in the DNS and report that instead. */
+static int check_target(const char *target, struct cr_err *err)
+{
+    static const char *const schemes[] = {"dns:", "ipv4:", "ipv6:", "unix-abstract:"};
+    const char *colon = strrchr(target, ':');
+
+    if (strncmp(target, "unix:", 5) == 0) {
+        if (target[5] != '/')
+            return cr_err_set(err, EINVAL, "address '%s' has no absolute path; write unix:/path",
+                              target);
+        return 0;
+    }
+    for (size_t i = 0; i < CR_ARRAY_SIZE(schemes); i++) {
+        if (strncmp(target, schemes[i], strlen(schemes[i])) == 0)
+            return 0;
+    }
+    if (!colon)
+        return cr_err_set(err, EINVAL, "address '%s' has no port; write HOST:PORT or unix:/path",
+                          target);
+    if (colon == target || strchr(target, '/') || !is_port(colon + 1))
+        return cr_err_set(err, EINVAL, "address '%s' is neither HOST:PORT nor unix:/path", target);
+    if (memchr(target, ':', (size_t)(colon - target)) && (target[0] != '[' || colon[-1] != ']'))
+        return cr_err_set(err, EINVAL, "address '%s' is ambiguous; write IPv6 as [::1]:PORT",
+                          target);
+    return 0;
+}
+
 /* A line break in a token would be refused by core only when a call is made. */
 static int check_options(const struct rpc_channel_options *options, struct cr_err *err)
 {
@@ -113,6 +149,8 @@ int rpc_channel_new(const struct rpc_channel_options *options, struct rpc_channe
 {
     int r = check_options(options, err);
 
+    if (r == 0)
+        r = check_target(options->target, err);
     return r < 0 ? r : create(-1, options, ret_channel, err);
 }
 

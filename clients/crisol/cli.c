@@ -70,7 +70,7 @@ struct rpc_channel *cli_connect(const char *address)
     };
 
     if (rpc_channel_new(&options, &channel, &err) < 0) {
-        (void)cli_fail("cannot use the address '%s': %s", address, err.text);
+        (void)cli_fail("%s", err.text);
         return NULL;
     }
     return channel;
