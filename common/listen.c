@@ -362,11 +362,16 @@ static int refuse_taken(const char *text, uint16_t port, struct cr_err *err)
 {
     struct cr_port_holder holder;
 
-    if (cr_port_holder_find(port, &holder) == 0)
-        return cr_err_set(err, EADDRINUSE, "listen on %s: port %u is taken by process %ld (%s)",
-                          text, (unsigned)port, (long)holder.pid, holder.name);
-    return cr_err_set(err, EADDRINUSE, "listen on %s: port %u is taken by another process", text,
-                      (unsigned)port);
+    if (cr_port_holder_find(port, &holder) < 0)
+        return cr_err_set(err, EADDRINUSE, "listen on %s: port %u is taken by another process",
+                          text, (unsigned)port);
+    if (holder.pid == 0)
+        return cr_err_set(err, EADDRINUSE,
+                          "listen on %s: port %u is taken by a process of user %u; "
+                          "'sudo ss -ltnp sport = :%u' names it",
+                          text, (unsigned)port, holder.uid, (unsigned)port);
+    return cr_err_set(err, EADDRINUSE, "listen on %s: port %u is taken by process %ld (%s)", text,
+                      (unsigned)port, (long)holder.pid, holder.name);
 }
 
 static int open_tcp(const char *text, struct cr_listen *ret_listen, struct cr_err *err)

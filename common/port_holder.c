@@ -24,14 +24,14 @@ static void closedirp(DIR **dir)
 
 /* "  0: 0100007F:C383 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 12345 …" */
 static bool parse_socket_line(const char *line, unsigned *ret_port, unsigned *ret_state,
-                              unsigned long *ret_inode)
+                              uid_t *ret_uid, unsigned long *ret_inode)
 {
     return sscanf(line, // NOLINT(cert-err34-c): the kernel's own format
-                  " %*u: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu",
-                  ret_port, ret_state, ret_inode) == 3;
+                  " %*u: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %u %*u %lu",
+                  ret_port, ret_state, ret_uid, ret_inode) == 4;
 }
 
-static bool find_inode(const char *table, uint16_t port, unsigned long *ret_inode)
+static bool find_inode(const char *table, uint16_t port, uid_t *ret_uid, unsigned long *ret_inode)
 {
     CR_AUTO_FCLOSE FILE *file = fopen(table, "re");
     char line[512];
@@ -40,9 +40,11 @@ static bool find_inode(const char *table, uint16_t port, unsigned long *ret_inod
         unsigned found_port;
         unsigned state;
         unsigned long inode;
+        uid_t uid;
 
-        if (parse_socket_line(line, &found_port, &state, &inode) && found_port == port &&
+        if (parse_socket_line(line, &found_port, &state, &uid, &inode) && found_port == port &&
             state == TCP_STATE_LISTEN) {
+            *ret_uid = uid;
             *ret_inode = inode;
             return true;
         }
@@ -108,18 +110,15 @@ static void read_name(int proc_fd, const char *pid, char *name, size_t room)
             *at = '?';
 }
 
-int cr_port_holder_find(uint16_t port, struct cr_port_holder *ret_holder)
+/* Leaves the holder without a pid when no process that can be looked into has the socket. */
+static void find_process(unsigned long inode, struct cr_port_holder *holder)
 {
-    AUTO_CLOSEDIR DIR *proc = NULL;
-    unsigned long inode;
+    AUTO_CLOSEDIR DIR *proc = opendir("/proc");
     char link_text[48];
 
-    if (!find_inode("/proc/net/tcp", port, &inode) && !find_inode("/proc/net/tcp6", port, &inode))
-        return -ENOENT;
-    (void)snprintf(link_text, sizeof(link_text), "socket:[%lu]", inode);
-    proc = opendir("/proc");
     if (!proc)
-        return -ENOENT;
+        return;
+    (void)snprintf(link_text, sizeof(link_text), "socket:[%lu]", inode);
     for (const struct dirent *entry = readdir(proc); entry; // NOLINT(concurrency-mt-unsafe)
          entry = readdir(proc)) {                           // NOLINT(concurrency-mt-unsafe)
         char *end;
@@ -127,9 +126,21 @@ int cr_port_holder_find(uint16_t port, struct cr_port_holder *ret_holder)
 
         if (*end || pid <= 0 || !process_has(dirfd(proc), entry->d_name, link_text))
             continue;
-        ret_holder->pid = (pid_t)pid;
-        read_name(dirfd(proc), entry->d_name, ret_holder->name, sizeof(ret_holder->name));
-        return 0;
+        holder->pid = (pid_t)pid;
+        read_name(dirfd(proc), entry->d_name, holder->name, sizeof(holder->name));
+        return;
     }
-    return -ENOENT;
+}
+
+int cr_port_holder_find(uint16_t port, struct cr_port_holder *ret_holder)
+{
+    struct cr_port_holder holder = {.pid = 0};
+    unsigned long inode;
+
+    if (!find_inode("/proc/net/tcp", port, &holder.uid, &inode) &&
+        !find_inode("/proc/net/tcp6", port, &holder.uid, &inode))
+        return -ENOENT;
+    find_process(inode, &holder);
+    *ret_holder = holder;
+    return 0;
 }

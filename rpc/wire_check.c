@@ -190,7 +190,9 @@ static int check_string(const struct level *level, const uint8_t *data, size_t s
     if (memchr(data, 0, size))
         return fail(level, ret_status, "has a NUL character; text must not contain one");
     if (!cr_utf8_is_valid(data, size))
-        return fail(level, ret_status, "is not valid UTF-8; send bytes in a field of type bytes");
+        return fail(
+            level, ret_status,
+            "is not valid UTF-8; text must be, other bytes belong in a field of type bytes");
     return 0;
 }
 

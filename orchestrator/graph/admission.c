@@ -25,7 +25,8 @@ static void check_task(const char *task, struct rpc_status *status)
     if (size == 0 || is_blank(task))
         rpc_status_add_violation(status, "task", "is required: say what to build");
     else if (size > AGT_TASK_MAX)
-        rpc_status_add_violation(status, "task", "is longer than %u bytes", AGT_TASK_MAX);
+        rpc_status_add_violation(status, "task", "is longer than %u bytes; shorten it",
+                                 AGT_TASK_MAX);
     else if (!cr_utf8_is_valid(task, size))
         rpc_status_add_violation(status, "task", "is not UTF-8");
 }

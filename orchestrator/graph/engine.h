@@ -58,9 +58,11 @@ bool agt_engine_drain(struct agt_engine *engine, int grace_ms);
 
 uint32_t agt_engine_live_runs(const struct agt_engine *engine);
 
+#define AGT_ITERATIONS_MAX 10
+
 struct agt_run_spec {
     const char *task;           /* borrowed for the call */
-    int32_t max_iterations;     /* 0: default */
+    int32_t max_iterations;     /* 0: default; else 1 to AGT_ITERATIONS_MAX */
     const char *model;          /* NULL or "": default */
     const void *sandbox_limits; /* packed crisol.sandbox.v1.Limits; NULL: defaults */
     size_t sandbox_limits_size;

@@ -15,7 +15,6 @@ struct agt_mail;
 /* Internal to orchestrator/graph: a run, as the engine's thread sees it. */
 
 #define AGT_ITERATIONS_DEFAULT 3
-#define AGT_ITERATIONS_MAX 10
 #define AGT_FORMAT_RETRIES_MAX 2
 #define AGT_SANDBOX_TRIES_MAX 5  /* when sandboxd failed or cannot be reached */
 #define AGT_SANDBOX_WAITS_MAX 60 /* when it is only busy */

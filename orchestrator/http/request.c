@@ -133,8 +133,8 @@ static bool check_host(const char *host, const struct agt_request_rules *rules,
     if (strcmp(rules->allowed_hosts, "*") == 0 || list_has(rules->allowed_hosts, host, size))
         return true;
     agt_problem_set(problem, 421, RPC_PERMISSION_DENIED,
-                    "this server does not answer for that Host; add its name to the allowed hosts "
-                    "of the orchestrator");
+                    "this server does not answer for that Host; name it in --http-hosts "
+                    "(CRISOL_HTTP_HOSTS) of the orchestrator");
     return false;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/http/run_body.h"
 
+#include "orchestrator/graph/engine.h"
 #include "orchestrator/http/problem.h"
 #include "rpc/json.h"
 
@@ -28,10 +29,12 @@ static bool check_presence(const cJSON *root, const Crisol__Agent__V1__GenerateR
         problem->type = "missing";
         return false;
     }
-    if (request->max_iterations == 0 &&
+    /* Below this the answer would name 0, gRPC's word for the default, which is none here. */
+    if ((request->max_iterations < 1 || request->max_iterations > AGT_ITERATIONS_MAX) &&
         (has_value(root, "max_iterations") || has_value(root, "maxIterations"))) {
         rpc_status_add_violation(&status, "max_iterations",
-                                 "must be 1 to 10; leave it out for the default");
+                                 "must be 1 to %d; leave it out for the default",
+                                 AGT_ITERATIONS_MAX);
         agt_problem_from_status(problem, &status);
         return false;
     }

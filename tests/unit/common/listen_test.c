@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "common/listen.h"
+#include "common/privilege.h"
 #include "tests/harness/test.h"
 
 #include <errno.h>
@@ -13,9 +14,11 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #define NOBODY_IN_PARTICULAR 12345
 
@@ -242,6 +245,47 @@ static void listen_names_a_taken_port_and_its_holder(void **state)
     cr_listen_close(&first);
 }
 
+/* As the orchestrator, which drops root before it listens, meets another orchestrator. */
+static int meet_without_privilege(const char *address)
+{
+    struct cr_listen second = CR_LISTEN_INIT;
+    struct cr_err err = CR_ERR_INIT;
+    char expected[64];
+
+    (void)snprintf(expected, sizeof(expected), "taken by a process of user %u; 'sudo ss ",
+                   (unsigned)getuid());
+    if (cr_privilege_drop(getuid() == 0 ? 64903 : getuid(), getgid(), &err) < 0)
+        return 1;
+    if (cr_listen_open(address, (uid_t)-1, &second, &err) != -EADDRINUSE)
+        return 2;
+    return strstr(err.text, expected) ? 0 : 3;
+}
+
+static void listen_names_the_user_of_a_holder_that_it_may_not_see(void **state)
+{
+    struct cr_listen first = CR_LISTEN_INIT;
+    char address[32];
+    int status = 0;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(cr_listen_open("127.0.0.1:0", (uid_t)-1, &first, NULL), 0);
+    (void)snprintf(address, sizeof(address), "127.0.0.1:%u", first.port);
+    assert_int_equal(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), 0);
+
+    child = fork();
+    if (child == 0) {
+        cr_listen_close(&first); /* else it would find itself */
+        _exit(meet_without_privilege(address));
+    }
+
+    assert_int_equal(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
+    cr_listen_close(&first);
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 static const struct {
     const char *address;
     int r;
@@ -295,6 +339,7 @@ int main(void)
         WITH_PLACE(listen_does_not_follow_a_link_to_its_lock),
         WITH_PLACE(listen_takes_a_free_port_and_reports_it),
         WITH_PLACE(listen_names_a_taken_port_and_its_holder),
+        WITH_PLACE(listen_names_the_user_of_a_holder_that_it_may_not_see),
         WITH_PLACE(listen_says_what_is_wrong_with_an_address),
     };
 

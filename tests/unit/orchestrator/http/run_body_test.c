@@ -75,6 +75,8 @@ static void bad_bodies_are_refused_by_path(void **state)
         {"{\"task\":null}", "\"missing\""},
         {"{\"task\":\"x\",\"max_iterations\":0}", "\"loc\":[\"body\",\"max_iterations\"]"},
         {"{\"task\":\"x\",\"maxIterations\":0}", "\"loc\":[\"body\",\"max_iterations\"]"},
+        {"{\"task\":\"x\",\"max_iterations\":-1}", "must be 1 to 10; leave it out"},
+        {"{\"task\":\"x\",\"max_iterations\":99}", "must be 1 to 10; leave it out"},
         {"{\"task\":7}", "\"loc\":[\"body\",\"task\"]"},
         {"{\"task\":\"x\",\"max_iterations\":\"many\"}", "\"loc\":[\"body\",\"max_iterations\"]"},
         {"{\"task\":\"x\",\"max_iterations\":1.5}", "\"loc\":[\"body\",\"max_iterations\"]"},
