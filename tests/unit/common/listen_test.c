@@ -279,10 +279,10 @@ static void listen_names_the_user_of_a_holder_that_it_may_not_see(void **state)
         _exit(meet_without_privilege(address));
     }
 
-    assert_int_equal(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
-    cr_listen_close(&first);
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
+    cr_listen_close(&first);
     assert_int_equal(status, 0);
 }
 
