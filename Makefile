@@ -3,12 +3,13 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-.PHONY: help run up live-check build test lint bench soak clean
+.PHONY: help run up live-check image build test lint bench soak clean
 
 help:
 	@echo 'make run            set up, build, and watch one task become working code (TASK="…" with a Gemini key)'
 	@echo 'make up             both services in the foreground'
 	@echo 'make live-check     one small real call to Gemini (needs GEMINI_API_KEY)'
+	@echo 'make image          base image of the docker backend, without a registry'
 	@echo 'make build          compile'
 	@echo 'make test           every test'
 	@echo 'make lint           formatting, static analysis, structure'
@@ -24,6 +25,9 @@ up:
 
 live-check:
 	@scripts/run.sh live-check
+
+image:
+	@scripts/image.sh
 
 build:
 	@scripts/build.sh

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a goal needs; does nothing when they are there.
-# Usage: scripts/deps.sh run|test|lint|vm
+# Usage: scripts/deps.sh run|test|lint|vm|image|engine
 set -eu
 
-case "${1:-}" in run | test | lint | vm) goal=$1 ;; *)
-    echo "usage: scripts/deps.sh run|test|lint|vm" >&2
+case "${1:-}" in run | test | lint | vm | image | engine) goal=$1 ;; *)
+    echo "usage: scripts/deps.sh run|test|lint|vm|image|engine" >&2
     exit 2
     ;;
 esac
@@ -23,6 +23,12 @@ if [ "$goal" = vm ]; then
     # The test machine with control groups v2: an emulator, and what makes its disks.
     packages="qemu-system-x86 mmdebstrap e2fsprogs kmod cpio xz-utils"
 fi
+case $goal in
+    # A base image without a registry; and Debian's engine, which the tests of the docker backend start
+    # on paths of their own.
+    image) packages="mmdebstrap curl" ;;
+    engine) packages="docker.io mmdebstrap curl" ;;
+esac
 if [ "$goal" = lint ]; then
     packages="$packages clang-tidy clang-format cppcheck shellcheck codespell pmccabe"
 fi

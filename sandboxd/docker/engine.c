@@ -17,6 +17,7 @@
 
 #define ANSWER_MAX (4U << 20)
 #define CONNECT_MS 5000L
+#define CONNECTIONS_KEPT 8L
 #define PING_MS 5000
 #define TEXT_MAX 400
 #define URL_MAX 2048
@@ -444,6 +445,7 @@ int sbx_engine_new(const char *socket, struct sbx_engine **ret_engine, struct cr
     }
     (void)curl_multi_setopt(engine->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
     (void)curl_multi_setopt(engine->multi, CURLMOPT_SOCKETDATA, engine);
+    (void)curl_multi_setopt(engine->multi, CURLMOPT_MAXCONNECTS, CONNECTIONS_KEPT);
     (void)curl_multi_setopt(engine->multi, CURLMOPT_TIMERFUNCTION, on_timer);
     (void)curl_multi_setopt(engine->multi, CURLMOPT_TIMERDATA, engine);
     *ret_engine = engine;

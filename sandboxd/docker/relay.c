@@ -23,7 +23,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define SPARE_FD 32 /* free ones from here on, for the way to their places */
+#define UNPACK_FDS 64 /* folders below folders */
+#define SPARE_FD 32   /* free ones from here on, for the way to their places */
 
 #define ALLOW(name)                                                                                \
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_##name, 0, 1),                                        \
@@ -75,6 +76,7 @@ static int reset_signals(void)
     for (int number = 1; number <= SIGRTMAX; number++)
         (void)sigaction(number, &standard, NULL);
     (void)sigaction(SIGPIPE, &ignore, NULL); /* EPIPE will do */
+    (void)sigaction(SIGXFSZ, &ignore, NULL); /* and EFBIG */
     (void)sigemptyset(&none);
     return -pthread_sigmask(SIG_SETMASK, &none, NULL);
 }
@@ -90,6 +92,7 @@ static int place_fds(const struct sbx_relay_plan *plan, int control_fd)
         [SBX_RELAY_FD_PAYLOAD] = plan->payload_fd,
         [SBX_RELAY_FD_FILTER] = plan->filter_fd,
         [SBX_RELAY_FD_CONTROL] = control_fd,
+        [SBX_RELAY_FD_FOLDER] = plan->folder_fd,
     };
 
     for (int i = 0; i < SBX_RELAY_FD_COUNT; i++) {
@@ -104,15 +107,15 @@ static int place_fds(const struct sbx_relay_plan *plan, int control_fd)
     return close_range(SBX_RELAY_FD_COUNT, ~0U, 0) < 0 ? -errno : 0;
 }
 
-static int limit_self(void)
+static int limit_self(uint64_t file_size, uint64_t fds)
 {
-    static const struct {
+    const struct {
         __rlimit_resource_t resource;
         rlim_t value;
     } limits[] = {
         {RLIMIT_CORE, 0},
-        {RLIMIT_FSIZE, 0}, /* pipes and sockets have no size */
-        {RLIMIT_NOFILE, SBX_RELAY_FD_COUNT},
+        {RLIMIT_FSIZE, file_size},
+        {RLIMIT_NOFILE, fds},
     };
 
     for (size_t i = 0; i < CR_ARRAY_SIZE(limits); i++) {
@@ -131,15 +134,19 @@ static int run(const struct sbx_relay_plan *plan, int control_fd, pid_t parent)
     if (r == 0)
         r = place_fds(plan, control_fd);
     if (r == 0)
-        r = limit_self();
+        r = limit_self(plan->file_size_bytes, UNPACK_FDS);
     if (r == 0)
-        r = cr_privilege_drop(plan->uid, plan->uid, NULL);
+        r = cr_privilege_drop(plan->uid, plan->gid, NULL);
     if (r < 0)
         return r;
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
         getppid() != parent)
         return -ESRCH;
-    r = sbx_relay_map();
+    r = sbx_relay_unpack();
+    if (r == 0)
+        r = limit_self(0, SBX_RELAY_FD_COUNT); /* pipes and sockets have no size */
+    if (r == 0)
+        r = sbx_relay_map();
     if (r == 0)
         r = load_filter();
     return r < 0 ? r : sbx_relay_loop();

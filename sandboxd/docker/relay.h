@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdint.h>
+
 #include <sys/types.h>
 
 struct cr_err;
@@ -17,8 +19,20 @@ struct sbx_relay_plan {
     int socket_fd;    /* to the container */
     int payload_fd;
     int filter_fd;
-    uid_t uid; /* and group */
+    int folder_fd;            /* /workspace of the container, for read-only files */
+    uint64_t file_size_bytes; /* the most that one of them may have */
+    uid_t uid;
+    gid_t gid; /* of the program */
 };
+
+/*
+ * A message beside those of boxctl.h. Relay ▶ backend: the payload has
+ * read-only files, so the folder shall belong to the relay, be writable for
+ * its group and sticky. Backend ▶ relay: it does. The relay then writes these
+ * files before sandbox-init writes the others: the program can add to them but
+ * neither change, remove nor rename them, as they are another user's.
+ */
+#define SBX_RELAY_SHARE 16
 
 struct sbx_relay {
     pid_t pid;

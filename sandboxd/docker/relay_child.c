@@ -3,7 +3,11 @@
 
 #include "common/auto.h"
 #include "sandboxd/docker/frames.h"
+#include "sandboxd/docker/relay.h"
+#include "sandboxd/init/payload_map.h"
+#include "sandboxd/init/unpack.h"
 #include "sandboxd/wire/boxstream.h"
+#include "sandboxd/wire/msg.h"
 #include "sandboxd/wire/payload.h"
 
 #include <errno.h>
@@ -69,6 +73,48 @@ static int map(int fd, off_t most, struct source *source)
     source->data = data;
     source->size = (size_t)info.st_size;
     return 0;
+}
+
+/* Waits without a deadline of its own: the backend has one. */
+static int ask_for_share(void)
+{
+    struct sbx_init_msg msg = {.event = SBX_RELAY_SHARE};
+    struct pollfd poll_fd = {.fd = SBX_RELAY_FD_CONTROL, .events = POLLIN};
+
+    if (send(SBX_RELAY_FD_CONTROL, &msg, sizeof(msg), MSG_NOSIGNAL) < 0)
+        return -errno;
+    while (poll(&poll_fd, 1, -1) < 0) {
+    }
+    return recv(SBX_RELAY_FD_CONTROL, &msg, sizeof(msg), MSG_DONTWAIT) == sizeof(msg) &&
+                   msg.event == SBX_RELAY_SHARE
+               ? 0
+               : -EPIPE;
+}
+
+static int unpack(void)
+{
+    struct sbx_payload_reader reader;
+    int r = sbx_payload_map(SBX_RELAY_FD_PAYLOAD, &reader);
+
+    if (r == 0)
+        r = sbx_unpack_has_read_only(reader);
+    if (r <= 0)
+        return r;
+    r = ask_for_share();
+    return r < 0 ? r : sbx_unpack_files(reader, SBX_RELAY_FD_FOLDER, SBX_UNPACK_READ_ONLY);
+}
+
+int sbx_relay_unpack(void)
+{
+    struct sbx_init_msg failed = {.event = SBX_INIT_FAILED, .stage = SBX_STAGE_PAYLOAD};
+    int r = unpack();
+
+    (void)close(SBX_RELAY_FD_FOLDER);
+    if (r == 0)
+        return 0;
+    failed.error = -r;
+    (void)send(SBX_RELAY_FD_CONTROL, &failed, sizeof(failed), MSG_NOSIGNAL);
+    return r;
 }
 
 int sbx_relay_map(void)

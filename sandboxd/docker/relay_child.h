@@ -7,8 +7,13 @@ enum {
     SBX_RELAY_FD_PAYLOAD,
     SBX_RELAY_FD_FILTER,
     SBX_RELAY_FD_CONTROL,
+    SBX_RELAY_FD_FOLDER,
     SBX_RELAY_FD_COUNT,
 };
+
+/* Writes the read-only files of the payload, if there are any. Returns 0 or -errno, which the
+ * backend was told. */
+int sbx_relay_unpack(void);
 
 /* Maps payload and filter, before system calls are filtered. Returns 0 or -errno. */
 int sbx_relay_map(void);

@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/run_parts.h"
+#include "sandboxd/init/program.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -16,6 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #define KILL_DEADLINE_NS (10 * CR_NS_PER_S) /* then we say that it hangs, and go on waiting */
@@ -25,6 +27,8 @@
 #define POLL_MIN_NS (5 * CR_NS_PER_MS)
 #define OOM_POLL_NS (2 * CR_NS_PER_MS)
 #define OOM_WATCH_NS (500 * CR_NS_PER_MS)
+
+#define FOLDER_MODE_SHARED 01775
 
 #define BIT(state) (1U << (state))
 
@@ -207,6 +211,17 @@ static bool is_plausible(const struct sbx_init_msg *msg)
            (WIFEXITED(msg->wait_status) || WIFSIGNALED(msg->wait_status));
 }
 
+/* See relay.h. The folder is still nobody's but sandbox-init's, which waits. */
+static void on_share(struct sbx_docker *docker, struct sbx_docker_run *run)
+{
+    const struct sbx_init_msg answer = {.event = SBX_RELAY_SHARE};
+
+    if (fchown(run->folder_fd, (uid_t)docker->settings->relay_user, SBX_PROGRAM_GID) < 0 ||
+        fchmod(run->folder_fd, FOLDER_MODE_SHARED) < 0 ||
+        send(run->relay.control_fd, &answer, sizeof(answer), MSG_NOSIGNAL) < 0)
+        fail(docker, run, SBX_STAGE_PAYLOAD, errno);
+}
+
 static void on_init_message(struct sbx_docker *docker, struct sbx_docker_run *run,
                             const struct sbx_init_msg *msg)
 {
@@ -214,6 +229,8 @@ static void on_init_message(struct sbx_docker *docker, struct sbx_docker_run *ru
 
     if (msg->event == SBX_INIT_READY && run->state == SBX_DOCKER_PREPARING) {
         on_ready(docker, run);
+    } else if (msg->event == SBX_RELAY_SHARE && run->state == SBX_DOCKER_PREPARING) {
+        on_share(docker, run);
     } else if (msg->event == SBX_INIT_FAILED && is_alive) {
         fail(docker, run, msg->stage == SBX_STAGE_NONE ? SBX_STAGE_INIT : msg->stage, msg->error);
     } else if (msg->event == SBX_INIT_EXITED && run->state == SBX_DOCKER_RUNNING) {

@@ -6,6 +6,7 @@
 #include "sandboxd/backend/collector.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/run_parts.h"
+#include "sandboxd/init/program.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -21,7 +22,6 @@
 #define DRAIN_DEADLINE_NS (60 * CR_NS_PER_S)
 
 #define COLLECT_FD 4
-#define PROGRAM_ID 1000 /* on the host as well: a container has no ids of its own */
 
 /* Counters since GO. A counter that went backwards would be a kernel's fault: then 0. */
 static uint64_t since(uint64_t end, uint64_t start)
@@ -78,8 +78,8 @@ static void start_collector(struct sbx_docker *docker, struct sbx_docker_run *ru
 {
     struct cr_err err = CR_ERR_INIT;
 
-    if (sbx_collector_start(run->folder_fd, run->fds[0], run->fds[COLLECT_FD], PROGRAM_ID,
-                            PROGRAM_ID, &run->collector_pid, &err) < 0) {
+    if (sbx_collector_start(run->folder_fd, run->fds[0], run->fds[COLLECT_FD], SBX_PROGRAM_UID,
+                            SBX_PROGRAM_GID, &run->collector_pid, &err) < 0) {
         cr_log_error("cannot start the collector run=%" PRIu64 " error=\"%s\"", run->id, err.text);
         return; /* the front sees an empty pipe and says what is missing */
     }

@@ -9,6 +9,7 @@
 #include "sandboxd/docker/engine.h"
 #include "sandboxd/docker/place.h"
 #include "sandboxd/docker/run_parts.h"
+#include "sandboxd/init/program.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -100,7 +101,10 @@ static int start_relay(struct sbx_docker *docker, struct sbx_docker_run *run, st
         .socket_fd = run->attach_fd,
         .payload_fd = run->fds[0],
         .filter_fd = docker->filter_fd,
+        .folder_fd = run->folder_fd,
+        .file_size_bytes = run->limits.value[SBX_LIMIT_FILE_SIZE],
         .uid = (uid_t)docker->settings->relay_user,
+        .gid = SBX_PROGRAM_GID,
     };
     int r = sbx_relay_start(&plan, &run->relay, err);
 

@@ -330,7 +330,7 @@ static void on_request(struct rpc_call *call, const ProtobufCMessage *base, bool
         return;
     }
     rules = (struct sbx_request_rules){.maximum = hello.maximum,
-                                       .runtimes = service->runtimes,
+                                       .runtimes = sbx_service_runtimes(service, &hello),
                                        .backend = (Crisol__Sandbox__V1__Backend)hello.backend};
     if (is_run && rules.maximum.value[SBX_LIMIT_OUTPUT] > RUN_OUTPUT_MAX)
         rules.maximum.value[SBX_LIMIT_OUTPUT] = RUN_OUTPUT_MAX;

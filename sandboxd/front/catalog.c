@@ -91,7 +91,7 @@ void sbx_service_list_runtimes(struct rpc_call *call)
     sbx_limits_write(&defaults, &limits);
     (void)pthread_mutex_lock(&service->lock);
     for (size_t i = 0; i < count && i < SBX_RUNTIMES_MAX; i++) {
-        if (!(service->runtimes & (UINT32_C(1) << i)))
+        if (!(sbx_service_runtimes(service, &hello) & (UINT32_C(1) << i)))
             continue;
         (void)snprintf(rows[i].version, sizeof(rows[i].version), "%s", service->versions[i]);
         fill_runtime(&rows[i], &runtimes[i], &limits, &backend);

@@ -26,7 +26,27 @@ static const char *const fixed_details[SBX_CONTROL_COUNT] = {
     [SBX_CONTROL_IPC] = "own namespace",
 };
 
-static void describe(uint32_t control, const struct sbx_limits *limits, char *text)
+/* The same in a container; NULL: as above. */
+static const char *const container_details[SBX_CONTROL_COUNT] = {
+    [SBX_CONTROL_USER] = "1000:1000, which are ids of the engine's host too",
+    [SBX_CONTROL_ROOTFS] = "read-only, the image",
+    [SBX_CONTROL_SECCOMP] = "the engine's profile and an exact filter, of one allow-list; unknown "
+                            "calls get ENOSYS",
+    [SBX_CONTROL_PROC] = "own pid namespace; /proc masked, /sys read-only",
+    [SBX_CONTROL_DEV] = "the engine's standard devices",
+};
+
+static const char *fixed_detail(uint32_t control, bool is_container)
+{
+    const char *text = fixed_details[control];
+
+    if (is_container && container_details[control])
+        text = container_details[control];
+    return text ? text : "";
+}
+
+static void describe(uint32_t control, const struct sbx_limits *limits, bool is_container,
+                     char *text)
 {
     const uint64_t *value = limits->value;
     const size_t size = SBX_CONTROL_DETAIL_MAX;
@@ -53,7 +73,10 @@ static void describe(uint32_t control, const struct sbx_limits *limits, char *te
         break;
     case SBX_CONTROL_TMPFS:
         (void)snprintf(text, size,
-                       "%" PRIu64 " bytes and %" PRIu64 " inodes for /workspace, /tmp, /dev/shm",
+                       is_container ? "%" PRIu64 " bytes and %" PRIu64 " inodes: 1/2 /workspace, "
+                                      "3/8 /tmp, 1/8 /dev/shm (its inodes are not limited)"
+                                    : "%" PRIu64 " bytes and %" PRIu64
+                                      " inodes for /workspace, /tmp, /dev/shm",
                        value[SBX_LIMIT_WORKSPACE_BYTES], value[SBX_LIMIT_WORKSPACE_INODES]);
         break;
     case SBX_CONTROL_OUTPUT:
@@ -65,7 +88,7 @@ static void describe(uint32_t control, const struct sbx_limits *limits, char *te
             value[SBX_LIMIT_OPEN_FILES], value[SBX_LIMIT_FILE_SIZE], value[SBX_LIMIT_STACK]);
         break;
     default:
-        (void)snprintf(text, size, "%s", fixed_details[control] ? fixed_details[control] : "");
+        (void)snprintf(text, size, "%s", fixed_detail(control, is_container));
         break;
     }
 }
@@ -73,6 +96,8 @@ static void describe(uint32_t control, const struct sbx_limits *limits, char *te
 void sbx_controls_fill(struct sbx_controls *controls, const struct sbx_msg_hello *hello,
                        const struct sbx_limits *limits)
 {
+    bool is_container = hello->backend == CRISOL__SANDBOX__V1__BACKEND__BACKEND_DOCKER;
+
     for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++) {
         Crisol__Sandbox__V1__Control *control = &controls->items[i];
 
@@ -84,7 +109,7 @@ void sbx_controls_fill(struct sbx_controls *controls, const struct sbx_msg_hello
             (void)snprintf(controls->details[i], SBX_CONTROL_DETAIL_MAX,
                            "missing on this host; accepted by the operator");
         else
-            describe(i, limits, controls->details[i]);
+            describe(i, limits, is_container, controls->details[i]);
         controls->list[i] = control;
     }
 }

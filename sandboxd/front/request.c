@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define CONTAINER_MEMORY_MIN (UINT64_C(6) << 20)
+
 /* What the checks share. */
 struct checker {
     const Crisol__Sandbox__V1__ExecuteRequest *message;
@@ -128,6 +130,18 @@ static int check_unimplemented(struct checker *check)
     }
     rpc_status_add_violation(check->status, "backend", "%d is not a backend", (int)backend);
     return 0;
+}
+
+/* The engine refuses less memory than this, which would look like a failure of the sandbox. */
+static void check_container(const struct checker *check)
+{
+    uint64_t memory = check->request->limits.value[SBX_LIMIT_MEMORY];
+
+    if (check->rules->backend == CRISOL__SANDBOX__V1__BACKEND__BACKEND_DOCKER &&
+        memory < CONTAINER_MEMORY_MIN)
+        rpc_status_add_violation(check->status, "limits.memory_bytes",
+                                 "%" PRIu64 " is less than the docker engine's minimum of %" PRIu64,
+                                 memory, CONTAINER_MEMORY_MIN);
 }
 
 static void check_code(struct checker *check)
@@ -338,6 +352,7 @@ int sbx_request_check(const Crisol__Sandbox__V1__ExecuteRequest *message,
     if (check_runtime(&check) < 0 || check_unimplemented(&check) < 0)
         return -EINVAL;
     sbx_limits_read(message->limits, &rules->maximum, &request.limits, &request.requested, status);
+    check_container(&check);
     check_code(&check);
     check_argv(&check, &total);
     check_env(&check, &total);

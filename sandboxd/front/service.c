@@ -28,6 +28,13 @@ void sbx_service_init(struct sbx_service *service, struct sbx_backend *backend,
     }
 }
 
+uint32_t sbx_service_runtimes(const struct sbx_service *service, const struct sbx_msg_hello *hello)
+{
+    if (hello->backend == CRISOL__SANDBOX__V1__BACKEND__BACKEND_DOCKER)
+        return (UINT32_C(1) << hello->runtime_count) - 1;
+    return service->runtimes;
+}
+
 void sbx_service_done(struct sbx_service *service)
 {
     (void)pthread_mutex_destroy(&service->lock);

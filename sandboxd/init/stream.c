@@ -113,7 +113,8 @@ static int add(int fd, size_t *size, size_t most, const struct sbx_stream_item *
     return 0;
 }
 
-/* Reads the payload; never returns to the loop. Read-only files would need another user. */
+/* Reads the payload; never returns to the loop. The relay has written the read-only files: they
+ * belong to another user. */
 static int unpack(int payload_fd)
 {
     CR_AUTO_CLOSE int folder = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -125,11 +126,7 @@ static int unpack(int payload_fd)
     (void)sigaction(SIGXFSZ, &ignore, NULL);
     if (r == 0)
         r = sbx_payload_map(payload_fd, &reader);
-    if (r == 0)
-        r = sbx_unpack_has_read_only(reader);
-    if (r != 0)
-        return r < 0 ? r : -EPERM;
-    return sbx_unpack_files(reader, folder, SBX_UNPACK_WRITABLE);
+    return r < 0 ? r : sbx_unpack_files(reader, folder, SBX_UNPACK_WRITABLE);
 }
 
 static int unpack_in_child(int payload_fd)

@@ -91,6 +91,8 @@ def processes():
 class Service:
     """One sandboxd with its two children, in a temporary folder."""
 
+    ready_seconds = 20
+
     def __init__(self, *flags, slots=2):
         self.folder = tempfile.mkdtemp(prefix="crisol-e2e-")
         self.socket = os.path.join(self.folder, "s", "sandboxd.sock")
@@ -130,7 +132,7 @@ class Service:
             if self.process.poll() is not None:
                 raise AssertionError(f"sandboxd ended with {self.process.returncode}:\n{self.log()}")
             return self.log().count("sandboxd ready") >= count
-        wait_for(is_ready, 20, "sandboxd ready")
+        wait_for(is_ready, self.ready_seconds, "sandboxd ready")
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts a docker engine of its own on private paths: no bridge, no firewall rules, nothing shared."""
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+import sandboxd_service as lab
+
+BASE = "crisol-base:bookworm"
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(lab.SKIP)
+
+
+class Connection(http.client.HTTPConnection):
+    def __init__(self, path, timeout):
+        super().__init__("docker", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Engine:
+    """One dockerd and one containerd, which outlives a dockerd that is killed, as on a real host."""
+
+    def __init__(self):
+        if not shutil.which("dockerd"):
+            skip("there is no dockerd: scripts/deps.sh engine installs Debian's docker.io")
+        self.folder = tempfile.mkdtemp(prefix="crisol-engine-")
+        self.socket = os.path.join(self.folder, "docker.sock")
+        self.process = None
+        self.containerd = None
+
+    def __enter__(self):
+        try:
+            self.start_containerd()
+            self.start()
+        except AssertionError as error:
+            log = self.log()
+            self.__exit__(None, None, None)
+            skip(f"dockerd does not start here: {error}\n{log[-1500:]}")
+        return self
+
+    def __exit__(self, kind, value, trace):
+        if self.process and self.process.poll() is None:
+            self.stop()
+        if self.containerd:
+            self.end(self.containerd)
+        self.kill_shims()
+        with open("/proc/self/mountinfo", encoding="utf-8") as file:
+            mounts = file.read().splitlines()
+        for line in mounts:
+            if line.split()[4].startswith(self.folder):
+                subprocess.run(["umount", "-l", line.split()[4]], check=False, capture_output=True)
+        shutil.rmtree(self.folder, True)
+
+    def start_containerd(self):
+        config = os.path.join(self.folder, "containerd.toml")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write('version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n')
+        with open(os.path.join(self.folder, "containerd.log"), "ab") as log:
+            self.containerd = subprocess.Popen(
+                ["containerd", f"--config={config}", f"--address={self.folder}/containerd.sock",
+                 f"--root={self.folder}/containerd", f"--state={self.folder}/state"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        lab.wait_for(lambda: os.path.exists(f"{self.folder}/containerd.sock"), 30, "containerd listens")
+
+    def start(self):
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self.process = subprocess.Popen(
+                ["dockerd", f"--host=unix://{self.socket}", f"--data-root={self.folder}/data",
+                 f"--exec-root={self.folder}/exec", f"--containerd={self.folder}/containerd.sock",
+                 f"--pidfile={self.folder}/pid", "--bridge=none",
+                 "--iptables=false", "--ip-forward=false", "--ip-masq=false"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+        def answers():
+            assert self.process.poll() is None, "dockerd ended"
+            try:
+                return self.ask("GET", "/_ping")[0] == 200
+            except OSError:
+                return False
+        lab.wait_for(answers, 40, "dockerd answers")
+
+    @staticmethod
+    def end(process):
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(timeout=40)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(timeout=10)
+
+    def stop(self):
+        self.end(self.process)
+
+    def kill(self):
+        """As a crash: containerd and the containers' shims live on."""
+        self.process.kill()
+        self.process.wait(timeout=10)
+        try:
+            os.unlink(os.path.join(self.folder, "pid"))
+        except FileNotFoundError:
+            pass
+
+    def kill_shims(self):
+        """Those below our own folder, of containers that nobody stopped."""
+        for pid, (_, command) in lab.processes().items():
+            if self.folder in command and "containerd" in command:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+
+    def log(self):
+        with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def ask(self, method, path, timeout=30):
+        connection = Connection(self.socket, timeout)
+        try:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def containers(self):
+        """All that there are, whatever their state."""
+        return json.loads(self.ask("GET", "/containers/json?all=1")[1])
+
+    def load_base(self):
+        """The image of scripts/image.sh; made once for all runs of the tests."""
+        script = os.path.join(lab.ROOT, "scripts", "image.sh")
+        done = subprocess.run([script, self.socket], capture_output=True, text=True, timeout=900, check=False)
+        if done.returncode != 0:
+            self.__exit__(None, None, None)
+            skip(f"no base image can be made here: {done.stderr[-1500:]}")
