@@ -25,7 +25,7 @@ struct sbx_native_settings {
     uint64_t uid_base;
     char *init_path;   /* NULL: beside our own binary */
     char *accept_gaps; /* comma-separated names of controls; NULL: none */
-    bool is_check; /* sbx_native_check() instead of serving */
+    bool is_check;     /* sbx_native_check() instead of serving */
     char *log_level;
     char *log_format;
     uint64_t maximum[SBX_LIMIT_COUNT]; /* 0: the built-in one */
