@@ -68,6 +68,7 @@ if [ "$mode" = demo ]; then
     say "crisol    installs (apt): what is missing of the packages in scripts/deps.sh"
     say "          as root: apt, and sandboxd, which makes the namespaces, cgroups and id maps of the sandboxes"
     say "          without any privilege: everything else (uid $service_uid)"
+    [ -x build/bin/orchestrator ] || say "          builds into build/: one to three minutes the first time"
 fi
 scripts/build.sh
 bin="$PWD/build/bin"
@@ -192,7 +193,8 @@ demo)
     [ -n "$task" ] || task=$(script_task "clients/gemini-replay/scripts/$script.json")
     run_status=0
     "$bin/crisol" run --orchestrator "$grpc" "$task" >"$run_dir/answer" || run_status=$?
-    say "attack    ten hostile programs, each in a fresh sandbox with the default limits:"
+    say "attack    ten hostile programs, each in a fresh sandbox with the default limits"
+    say "          (OK: it was refused what it wanted and ended by itself)"
     attack_status=0
     $as_root "$bin/crisol" attack --sandbox "unix:$socket" </dev/null || attack_status=$?
     leftovers=$($as_root scripts/leftovers.sh "$(real_pid "${pids[0]}")")

@@ -169,10 +169,6 @@ static void show_sandbox_result(struct cli_view *view, const Crisol__Agent__V1__
     if (!result)
         return;
     print_label(view, "sandbox", 0);
-    if (result->test_report && result->test_report->is_present)
-        (void)fprintf(stderr, "pytest: %u passed, %u failed, %u errors · ",
-                      result->test_report->passed, result->test_report->failed,
-                      result->test_report->errors);
     cli_print_untrusted(stderr, result->summary, strlen(result->summary));
     (void)fputc('\n', stderr);
 }

@@ -1,0 +1,115 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that the documents speak of what is there; exits non-zero and names each breach.
+
+  controls  README.md and docs/threat-model.md have one row per control, and every proof is a test
+  verdicts  docs/verdicts.md has one row per verdict code of the contract
+  settings  .env.example names what scripts/run.sh reads, and no more
+  links     relative links and paths in backticks lead somewhere
+
+Usage: docs.py CHECK SOURCE_DIR
+"""
+import glob
+import os
+import re
+import sys
+
+TOPS = "common/ rpc/ sandboxd/ orchestrator/ clients/ tests/ docs/ scripts/ proto/ deploy/ build/bin/".split()
+
+
+def read(root, path):
+    with open(os.path.join(root, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def documents(root):
+    return ["README.md", "SECURITY.md", *sorted(os.path.relpath(path, root)
+                                                for path in glob.glob(os.path.join(root, "docs", "*.md")))]
+
+
+def rows(text):
+    """The rows of every table whose first cell is a name in backticks: [first cell, others…]."""
+    found = []
+    for line in text.split("\n"):
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
+        if len(cells) > 2 and re.fullmatch(r"`\w+`", cells[0]):
+            found.append([cells[0].strip("`"), *cells[1:]])
+    return found
+
+
+def test_names(root):
+    """Names of every test function, and the numbers of the probes of tests/escape."""
+    names, probes = set(), set()
+    for folder, _, files in os.walk(os.path.join(root, "tests")):
+        for name in files:
+            if not name.endswith((".c", ".py")):
+                continue
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                text = file.read()
+            names.update(re.findall(r"^static void (\w+)\(void \*\*state\)", text, re.M))
+            names.update(re.findall(r"^ *def (test_\w+)\(", text, re.M))
+            if os.path.basename(folder) == "escape":
+                probes.update(re.findall(r'\{"([A-Z]\d\d)"', text))
+                probes.update(name.upper() for name in re.findall(r"\b([a-z]\d\d)_\w+\(void \*\*state", text))
+    return names, probes
+
+
+def check_controls(root):
+    problems = []
+    controls = set(re.findall(r'\[SBX_CONTROL_\w+\] = "(\w+)"', read(root, "sandboxd/wire/msg.c")))
+    names, probes = test_names(root)
+    for path in ("README.md", "docs/threat-model.md"):
+        table = {row[0]: row for row in rows(read(root, path))}
+        problems += [f"{path}: no row for the control '{name}'" for name in sorted(controls - set(table))]
+        for name in sorted(controls & set(table)):
+            proof = table[name][-1]
+            tests = re.findall(r"`(\w+)`", proof)
+            numbers = re.findall(r"\b[A-Z]\d\d\b", proof)
+            problems += [f"{path}: {name}: there is no test '{test}'" for test in tests if test not in names]
+            problems += [f"{path}: {name}: there is no probe {number}" for number in numbers if number not in probes]
+            if not tests and not numbers and "crisol attack" not in proof:
+                problems.append(f"{path}: {name}: no test proves it")
+    return problems
+
+
+def check_verdicts(root):
+    codes = set(re.findall(r"^  VERDICT_CODE_(\w+) = [1-9]", read(root, "proto/crisol/sandbox/v1/sandbox.proto"), re.M))
+    named = {row[0] for row in rows(read(root, "docs/verdicts.md"))}
+    return ([f"docs/verdicts.md: no row for {code}" for code in sorted(codes - named)] +
+            [f"docs/verdicts.md: {code} is no verdict code" for code in sorted(named - codes)])
+
+
+def check_settings(root):
+    script = read(root, "scripts/run.sh")
+    read_by_script = set(re.search(r"case \$name in\n\s*(.*?)\)", script).group(1).replace(" ", "").split("|"))
+    shown = set(re.findall(r"^#? ?([A-Z][A-Z_]+)=", read(root, ".env.example"), re.M))
+    return ([f".env.example: '{name}' is missing" for name in sorted(read_by_script - shown)] +
+            [f".env.example: scripts/run.sh knows no '{name}'" for name in sorted(shown - read_by_script)])
+
+
+def check_links(root):
+    problems = []
+    for path in documents(root):
+        text = read(root, path)
+        folder = os.path.dirname(path)
+        targets = [os.path.join(folder, target.split("#")[0]) for target in re.findall(r"\]\(([^)#:]+[^):]*)\)", text)]
+        targets += [name for name in re.findall(r"`([\w./-]+)`", text)
+                    if name.startswith(tuple(TOPS)) and not name.startswith("build/")]
+        problems += [f"{path}: there is no '{target}'" for target in targets
+                     if not os.path.exists(os.path.join(root, target))]
+        problems += [f"{path}: placeholder {found}" for found in re.findall(r"@[A-Z_]+@", text)]
+    return problems
+
+
+def main():
+    checks = {"controls": check_controls, "verdicts": check_verdicts, "settings": check_settings,
+              "links": check_links}
+    name, root = sys.argv[1], sys.argv[2]
+    problems = checks[name](root)
+    for problem in problems:
+        print(problem)
+    print(f"{name}: {len(problems)} problems")
+    return 1 if problems else 0
+
+
+sys.exit(main())
