@@ -20,6 +20,7 @@ struct agt_config {
     uint64_t max_runs;   /* live runs */
     uint64_t run_time_s; /* wall clock of a run */
     uint64_t grace_ms;   /* for live runs at the end */
+    bool must_check;     /* ask the model once and end */
     char *log_level;
     char *log_format;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/err.h"
 #include "common/log.h"
+#include "orchestrator/check_model.h"
 #include "orchestrator/config.h"
 #include "orchestrator/process.h"
 #include "orchestrator/stack.h"
@@ -38,6 +39,8 @@ static int run(struct agt_config *config, struct cr_err *err)
     if (r < 0)
         return r;
     agt_process_wipe_environment("GEMINI_API_KEY");
+    if (config->must_check)
+        return agt_check_model(config, err);
     agt_process_raise_files();
     agt_config_log(config);
     return serve(config, &signals, err);
@@ -55,6 +58,6 @@ int main(int argc, char **argv)
         r = run(&config, &err);
     agt_config_done(&config);
     if (r < 0)
-        cr_log_error("cannot serve: %s", err.text);
+        cr_log_error("%s%s", config.must_check ? "" : "cannot serve: ", err.text);
     return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

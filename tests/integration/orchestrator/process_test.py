@@ -64,6 +64,11 @@ def refused(*flags, env=None):
     return done.stdout.decode()
 
 
+def check_model(env):
+    return subprocess.run([ORCHESTRATOR, "--check-model"], env={"PATH": "/usr/bin:/bin", **env}, timeout=30,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+
 def ask(service, path, body=None):
     """Returns status and JSON."""
     data = json.dumps(body).encode() if body is not None else None
@@ -135,6 +140,30 @@ class ProcessTest(unittest.TestCase):
         self.assertEqual(answer["iterations"], 0)
         self.assertNotIn("/nonexistent", json.dumps(answer))
         self.assertNotIn(CANARY, json.dumps(answer))
+
+    def test_check_asks_the_model_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "script.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({"task": "t", "answers": [{"match": ["single word"], "text": ["ready\x1b[31m"]}]}, file)
+            with Service([REPLAY, "--listen=127.0.0.1:0", f"--script={path}"], r"listening on \S+:(\d+)") as replay:
+                url = f"http://127.0.0.1:{replay.ports[0]}"
+                done = check_model({"GEMINI_API_KEY": CANARY, "GEMINI_BASE_URL": url})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(f"asking    gemini-2.5-flash at {url} ", done.stdout)
+                self.assertIn('answered  gemini-replay (scripted): "ready?[31m"', done.stdout)
+                self.assertIn("cost      1 request, ", done.stdout)
+
+    def test_check_says_why_there_is_no_answer(self):
+        with Service([REPLAY, "--listen=127.0.0.1:0", f"--script={SCRIPT}"], r"listening on \S+:(\d+)",
+                     env={"GEMINI_REPLAY_KEY": "another"}) as replay:
+            done = check_model({"GEMINI_API_KEY": CANARY, "GEMINI_BASE_URL": f"http://127.0.0.1:{replay.ports[0]}"})
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("the model did not answer: ", done.stderr)
+            self.assertNotIn(CANARY, done.stdout + done.stderr)
+        done = check_model({})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("GEMINI_API_KEY", done.stderr)
 
     def test_bad_settings_are_refused_by_name(self):
         cases = {
