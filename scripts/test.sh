@@ -36,6 +36,26 @@ configure_and_build() {
     fi
 }
 
+# Cases inside the tests of a group, as cmocka, pytest and unittest count them.
+count_cases() {
+    sed -nE 's/^[0-9]+: \[  PASSED  \] ([0-9]+) test.*/\1/p; s/^[0-9]+: (.* )?([0-9]+) passed.*/\2/p; s/^[0-9]+: Ran ([0-9]+) tests.*/\1/p' "$1" |
+        awk '{n += $1} END {print n + 0}'
+}
+count_skipped_cases() {
+    sed -nE 's/^[0-9]+: \[  SKIPPED \] ([0-9]+) test.*/\1/p; s/^[0-9]+: .*[^0-9]([0-9]+) skipped.*/\1/p; s/^[0-9]+: .*skipped=([0-9]+).*/\1/p' "$1" |
+        awk '{n += $1} END {print n + 0}'
+}
+
+# The last lines of every test that failed.
+show_failures() {
+    local number
+    while IFS= read -r number; do
+        grep -E "^ *[0-9]+/[0-9]+ Test +#$number:" "$1"
+        grep -E "^$number: " "$1" | tail -n 60
+    done < <(sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#([0-9]+): .*\*\*\*(Failed|Timeout|Exception|Not Run).*/\1/p' "$1")
+    tail -n 12 "$1"
+}
+
 summary=""
 failed=0
 # run_group NAME FOLDER CTEST-ARGUMENT…
@@ -44,19 +64,21 @@ run_group() {
     shift 2
     local log="$folder/group-$name.log" status=0 passed skipped
     # Tests that start sandboxes need root; they say so themselves and exit 77 otherwise.
-    $as_root ctest --test-dir "$folder" --output-on-failure --no-tests=error "$@" >"$log" 2>&1 || status=$?
+    $as_root ctest --test-dir "$folder" --verbose --no-tests=error "$@" >"$log" 2>&1 || status=$?
     passed=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#[0-9]+: .* Passed ' "$log" || true)
-    skipped=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#[0-9]+: .*\*\*\*Skipped' "$log" || true)
+    # A skipped test, and every case that a test which passed had to leave out.
+    skipped=$(($(grep -cE '^ *[0-9]+/[0-9]+ Test +#[0-9]+: .*\*\*\*Skipped' "$log" || true) + $(count_skipped_cases "$log")))
     local line
-    line=$(printf '%-14s %3s passed, %s skipped, ctest status %s' "$name" "$passed" "$skipped" "$status")
+    line=$(printf '%-14s %3s passed, %s skipped, ctest status %s, %s cases' "$name" "$passed" "$skipped" \
+        "$status" "$(count_cases "$log")")
     summary+="$line"$'\n'
     echo "$line"
     if [ "$skipped" -gt 0 ]; then
-        grep -E '\*\*\*Skipped' "$log" | sed 's/^/    /'
+        grep -E '\*\*\*Skipped|^[0-9]+: (SKIPPED|\[  SKIPPED|.*skipped)' "$log" | cut -c 1-160 | sort -u | head -n 20 | sed 's/^/    /'
     fi
     if [ "$status" -ne 0 ] || [ "$passed" -eq 0 ]; then
         failed=1
-        tail -n 80 "$log"
+        show_failures "$log"
         [ "$passed" -gt 0 ] || echo "crisol: the group '$name' ran no test" >&2
     fi
 }
@@ -82,7 +104,7 @@ echo "groups:"
 printf '%s' "$summary"
 total=$(printf '%s' "$summary" | awk '{n += $2} END {print n}')
 skips=$(printf '%s' "$summary" | awk '{for (i = 1; i < NF; i++) if ($(i + 1) ~ /^skipped/) n += $i} END {print n + 0}')
-bad=$(printf '%s' "$summary" | awk '$NF != 0 {n++} END {print n + 0}')
+bad=$(printf '%s' "$summary" | awk '{for (i = 1; i < NF; i++) if ($i == "status" && $(i + 1) + 0 != 0) n++} END {print n + 0}')
 if [ "$failed" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
 echo "$total passed, $bad failed, $skips skipped"
 exit "$failed"

@@ -189,17 +189,36 @@ class HostState:
         return out
 
 
+FIRST_BOX_UID = 0x70000000  # sandboxd/native/userns.h
+
+
+def has_box(pids):
+    """Whether a sandbox is running: a process of a sandbox's user."""
+    for pid in pids:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            uid = next(int(line.split()[1]) for line in file if line.startswith("Uid:"))
+        if uid >= FIRST_BOX_UID:
+            return True
+    return False
+
+
 def settled(services):
-    """The state once nothing changes any more: what follows a run happens off its path."""
-    last = [None]
+    """The state once nothing runs and nothing changes any more: what follows a run (and the first
+    start, which asks each runtime for its version) happens off its path."""
+    seen = []
 
     def look():
+        time.sleep(0.1)
         try:
+            if has_box(services.sandboxd_pids()):
+                seen.clear()
+                return None
             state = HostState(services)
-        except FileNotFoundError:  # a process ended while it was looked at
+        except (FileNotFoundError, ProcessLookupError):  # a process ended while it was looked at
+            seen.clear()
             return None
-        same = last[0] is not None and not state.differences(last[0])
-        last[0] = state
-        return state if same else None
-    time.sleep(0.2)
-    return wait_for(look, 10, "sandboxd settles")
+        if seen and state.differences(seen[-1]):
+            seen.clear()
+        seen.append(state)
+        return state if len(seen) >= 4 else None
+    return wait_for(look, 20, "sandboxd settles")
