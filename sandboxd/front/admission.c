@@ -26,12 +26,16 @@ static void start(struct sbx_admission *admission, struct sbx_execution *executi
     sbx_run_start(execution, ++admission->last_run);
 }
 
-static struct sbx_execution *pop(struct sbx_admission *admission)
+static struct sbx_execution *execution_of(struct sbx_queue_entry *entry)
 {
-    struct sbx_queue_entry *entry = sbx_queue_pop(&admission->queue);
     size_t offset = offsetof(struct sbx_execution, queue_entry);
 
     return entry ? (struct sbx_execution *)(void *)((char *)entry - offset) : NULL;
+}
+
+static struct sbx_execution *pop(struct sbx_admission *admission)
+{
+    return execution_of(sbx_queue_pop(&admission->queue));
 }
 
 void sbx_admission_fill(struct sbx_admission *admission)
@@ -53,6 +57,24 @@ static int32_t retry_hint_ms(const struct sbx_admission *admission)
     return (int32_t)(hint_ms > RETRY_MAX_MS ? RETRY_MAX_MS : hint_ms);
 }
 
+static void wait_in_queue(struct sbx_admission *admission, struct sbx_execution *execution)
+{
+    struct sbx_queue_entry *displaced;
+
+    if (sbx_queue_push(&admission->queue, &execution->queue_entry, execution->caller, &displaced) <
+        0) {
+        sbx_run_refuse(execution, RPC_RESOURCE_EXHAUSTED,
+                       "every slot is taken and the queue is full; try again later", "QUEUE_FULL",
+                       retry_hint_ms(admission));
+        return;
+    }
+    execution->state = SBX_RUN_QUEUED;
+    if (displaced)
+        sbx_run_refuse(execution_of(displaced), RPC_RESOURCE_EXHAUSTED,
+                       "the queue is full and other callers wait too; try again later",
+                       "QUEUE_SHARE", retry_hint_ms(admission));
+}
+
 void sbx_admission_submit(struct sbx_admission *admission, struct sbx_execution *execution)
 {
     execution->host = admission->host;
@@ -63,12 +85,8 @@ void sbx_admission_submit(struct sbx_admission *admission, struct sbx_execution 
         sbx_run_refuse(execution, RPC_UNAVAILABLE, no_backend, "NO_BACKEND", RETRY_RESTART_MS);
     } else if (admission->run_count < admission->slots && admission->queue.count == 0) {
         start(admission, execution);
-    } else if (sbx_queue_push(&admission->queue, &execution->queue_entry, execution->caller) < 0) {
-        sbx_run_refuse(execution, RPC_RESOURCE_EXHAUSTED,
-                       "every slot is taken and the queue is full; try again later", "QUEUE_FULL",
-                       retry_hint_ms(admission));
     } else {
-        execution->state = SBX_RUN_QUEUED;
+        wait_in_queue(admission, execution);
     }
 }
 

@@ -9,18 +9,43 @@ void sbx_queue_init(struct sbx_queue *queue, size_t cap)
     *queue = (struct sbx_queue){.cap = cap};
 }
 
-int sbx_queue_push(struct sbx_queue *queue, struct sbx_queue_entry *entry, const char *caller)
+/* The turn after the last one that this caller has in the queue. */
+static uint64_t next_turn(const struct sbx_queue *queue, const char *caller)
 {
     uint64_t turn = queue->turn;
-    struct sbx_queue_entry **slot = &queue->first;
 
-    if (queue->count >= queue->cap)
-        return -ENOSPC;
     for (const struct sbx_queue_entry *other = queue->first; other; other = other->next) {
         if (other->turn > turn && strcmp(other->caller, caller) == 0)
             turn = other->turn;
     }
-    turn++;
+    return turn + 1;
+}
+
+/* The entry that would run last; NULL when the queue is empty. */
+static struct sbx_queue_entry *last(const struct sbx_queue *queue)
+{
+    struct sbx_queue_entry *entry = queue->first;
+
+    while (entry && entry->next)
+        entry = entry->next;
+    return entry;
+}
+
+int sbx_queue_push(struct sbx_queue *queue, struct sbx_queue_entry *entry, const char *caller,
+                   struct sbx_queue_entry **ret_displaced)
+{
+    uint64_t turn = next_turn(queue, caller);
+    struct sbx_queue_entry **slot = &queue->first;
+
+    *ret_displaced = NULL;
+    if (queue->count >= queue->cap) {
+        struct sbx_queue_entry *victim = last(queue);
+
+        if (!victim || victim->turn <= turn)
+            return -ENOSPC;
+        sbx_queue_remove(queue, victim);
+        *ret_displaced = victim;
+    }
     while (*slot && (*slot)->turn <= turn)
         slot = &(*slot)->next;
     *entry =

@@ -27,10 +27,14 @@ void sbx_queue_init(struct sbx_queue *queue, size_t cap);
 
 /*
  * The entry's turn is the one after its caller's last waiting entry, so that
- * whoever queues a hundred waits behind the first of everybody else.
+ * whoever queues a hundred waits behind the first of everybody else. When the
+ * queue is full, the entry with the latest turn makes room for one with an
+ * earlier turn: it is out of the queue and in *ret_displaced (else NULL), so
+ * one caller may fill the queue only as long as nobody else waits.
  * Returns 0 or -ENOSPC.
  */
-int sbx_queue_push(struct sbx_queue *queue, struct sbx_queue_entry *entry, const char *caller);
+int sbx_queue_push(struct sbx_queue *queue, struct sbx_queue_entry *entry, const char *caller,
+                   struct sbx_queue_entry **ret_displaced);
 
 /* NULL when empty. */
 struct sbx_queue_entry *sbx_queue_pop(struct sbx_queue *queue);

@@ -129,6 +129,40 @@ static void run_is_refused_when_the_queue_is_full(void **state)
     fake_close(&fake);
 }
 
+static void waiting_run_of_a_greedy_caller_makes_room_for_another_caller(void **state)
+{
+    struct fake_client running;
+    struct fake_client greedy[2];
+    struct fake_client other;
+    struct fake_run run;
+    struct fake fake;
+
+    (void)state;
+    fake_open(&fake, 1, 2);
+    submit(&running, &fake, "greedy");
+    fake_start(&fake, &run);
+    submit(&greedy[0], &fake, "greedy");
+    submit(&greedy[1], &fake, "greedy");
+    submit(&other, &fake, "other");
+
+    assert_int_equal(client_wait_end(&greedy[1])->refusal, RPC_RESOURCE_EXHAUSTED);
+    assert_string_equal(sbx_execution_outcome(greedy[1].execution)->refusal_reason, "QUEUE_SHARE");
+    assert_true(sbx_execution_outcome(greedy[1].execution)->retry_after_ms > 0);
+    for (int i = 0; i < 3; i++) { /* everybody else runs */
+        fake_finish(&fake, &run, SBX_VERDICT_OK);
+        if (i < 2)
+            fake_start(&fake, &run);
+    }
+    assert_int_equal(client_wait_end(&running)->refusal, RPC_OK);
+    assert_int_equal(client_wait_end(&greedy[0])->refusal, RPC_OK);
+    assert_int_equal(client_wait_end(&other)->refusal, RPC_OK);
+    client_done(&running);
+    client_done(&greedy[0]);
+    client_done(&greedy[1]);
+    client_done(&other);
+    fake_close(&fake);
+}
+
 static void run_that_is_cancelled_while_it_waits_leaves_nothing(void **state)
 {
     struct fake_client first;
@@ -467,6 +501,8 @@ int main(void)
         cmocka_unit_test_teardown(run_whose_caller_has_gone_is_killed_and_drained, check_fds),
         cmocka_unit_test_teardown(run_waits_for_a_slot_and_says_how_long, check_fds),
         cmocka_unit_test_teardown(run_is_refused_when_the_queue_is_full, check_fds),
+        cmocka_unit_test_teardown(waiting_run_of_a_greedy_caller_makes_room_for_another_caller,
+                                  check_fds),
         cmocka_unit_test_teardown(run_that_is_cancelled_while_it_waits_leaves_nothing, check_fds),
         cmocka_unit_test_teardown(run_is_lost_with_its_backend_and_the_next_one_finds_the_new,
                                   check_fds),
