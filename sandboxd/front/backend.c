@@ -6,6 +6,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "sandboxd/front/admission.h"
+#include "sandboxd/front/audit.h"
 #include "sandboxd/runtimes/table.h"
 #include "sandboxd/wire/lifeline.h"
 
@@ -106,6 +107,7 @@ static void on_run_ended(void *user, struct sbx_execution *execution)
 
     sbx_admission_ended(&backend->admission, execution);
     log_end(execution);
+    sbx_audit_ended(backend->options.audit, execution);
     execution->next = backend->dead;
     backend->dead = execution;
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct cr_err;
+struct sbx_audit;
 struct sbx_execution;
 
 /*
@@ -21,10 +22,11 @@ struct sbx_execution;
 struct sbx_backend;
 
 struct sbx_backend_options {
-    int wire_fd;         /* taken on success; -1: the supervisor will send one */
-    int control_fd;      /* taken on success; -1: none (tests) */
-    size_t queue_length; /* runs that may wait; 0: none */
-    void *user;          /* for the callbacks */
+    int wire_fd;             /* taken on success; -1: the supervisor will send one */
+    int control_fd;          /* taken on success; -1: none (tests) */
+    size_t queue_length;     /* runs that may wait; 0: none */
+    struct sbx_audit *audit; /* borrowed: outlives the backend; NULL: none */
+    void *user;              /* for the callbacks */
     /* HELLO came, or the wire was lost. On the stream thread. */
     void (*on_state)(void *user, bool is_up);
     /* The supervisor is gone. On the stream thread. */

@@ -2,14 +2,24 @@
 #include "sandboxd/front/digest.h"
 
 #include "common/buf.h"
+#include "common/err.h"
 #include "sandboxd/runtimes/table.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <openssl/evp.h>
 
 #define TEXT_MAX (64U << 10)
+#define PIECE_BYTES (16U << 10)
+
+static void print_digest(const uint8_t *bytes, unsigned int count, char ret_digest[SBX_DIGEST_SIZE])
+{
+    for (unsigned int i = 0; i < count && 2 * i + 2 < SBX_DIGEST_SIZE; i++)
+        (void)snprintf(ret_digest + 2 * (size_t)i, 3, "%02x", bytes[i]);
+}
 
 void sbx_digest(const void *data, size_t size, char ret_digest[SBX_DIGEST_SIZE])
 {
@@ -17,10 +27,44 @@ void sbx_digest(const void *data, size_t size, char ret_digest[SBX_DIGEST_SIZE])
     unsigned int count = 0;
 
     ret_digest[0] = '\0';
-    if (!EVP_Digest(data, size, bytes, &count, EVP_sha256(), NULL))
-        return;
-    for (unsigned int i = 0; i < count && 2 * i + 2 < SBX_DIGEST_SIZE; i++)
-        (void)snprintf(ret_digest + 2 * (size_t)i, 3, "%02x", bytes[i]);
+    if (EVP_Digest(data, size, bytes, &count, EVP_sha256(), NULL))
+        print_digest(bytes, count, ret_digest);
+}
+
+static int update_from_file(EVP_MD_CTX *context, int fd)
+{
+    uint8_t piece[PIECE_BYTES];
+    off_t at = 0;
+
+    for (;;) {
+        ssize_t n = pread(fd, piece, sizeof(piece), at);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : 0;
+        if (!EVP_DigestUpdate(context, piece, (size_t)n))
+            return -ENOMEM;
+        at += n;
+    }
+}
+
+int sbx_digest_file(int fd, char ret_digest[SBX_DIGEST_SIZE], struct cr_err *err)
+{
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    uint8_t bytes[EVP_MAX_MD_SIZE];
+    unsigned int count = 0;
+    int r = -ENOMEM;
+
+    if (context && EVP_DigestInit_ex(context, EVP_sha256(), NULL))
+        r = update_from_file(context, fd);
+    if (r == 0 && !EVP_DigestFinal_ex(context, bytes, &count))
+        r = -ENOMEM;
+    EVP_MD_CTX_free(context);
+    if (r < 0)
+        return cr_err_sys(err, -r, "hash the program");
+    print_digest(bytes, count, ret_digest);
+    return 0;
 }
 
 static int add_list(struct cr_buf *text, const char *const *list)

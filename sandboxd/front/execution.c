@@ -149,12 +149,19 @@ int sbx_execution_new(const Crisol__Sandbox__V1__ExecuteRequest *message,
         r = cr_err_set(err, ENOMEM, "out of memory for an execution");
     if (r == 0)
         r = sbx_payload_build(message, request, &execution->child_fds[0], err);
+    if (r == 0)
+        r = sbx_digest_file(execution->child_fds[0], execution->program_digest, err);
     if (r < 0) {
         free_execution(execution);
         return r;
     }
     *ret_execution = execution;
     return 0;
+}
+
+void sbx_execution_set_policy(struct sbx_execution *execution, const char *policy_digest)
+{
+    (void)snprintf(execution->policy_digest, sizeof(execution->policy_digest), "%s", policy_digest);
 }
 
 static void kick(struct sbx_execution *execution, uint32_t kicks)

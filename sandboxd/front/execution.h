@@ -59,6 +59,8 @@ struct sbx_outcome {
     bool was_started;
 };
 
+#define SBX_CALLER_SELF "self" /* sandboxd's own runs: the first one, and versions of runtimes */
+
 #define SBX_EXECUTION_ID_SIZE 33 /* 32 hexadecimal digits and the NUL */
 
 /*
@@ -71,6 +73,9 @@ int sbx_execution_new(const Crisol__Sandbox__V1__ExecuteRequest *message,
                       const struct sbx_request *request, const char *caller,
                       const struct sbx_waker *waker, struct sbx_execution **ret_execution,
                       struct cr_err *err);
+
+/* Before submit: what the audit log says as its policy. */
+void sbx_execution_set_policy(struct sbx_execution *execution, const char *policy_digest);
 
 /* Any thread. unref: NULL is allowed; always returns NULL. */
 struct sbx_execution *sbx_execution_ref(struct sbx_execution *execution);

@@ -7,6 +7,7 @@
 #include "proto/descriptor_set.h"
 #include "rpc/listener.h"
 #include "rpc/server.h"
+#include "sandboxd/front/audit.h"
 #include "sandboxd/front/auth.h"
 #include "sandboxd/front/backend.h"
 #include "sandboxd/front/confine.h"
@@ -36,6 +37,7 @@
 struct front {
     struct sbx_front_settings settings;
     struct sbx_auth auth;
+    struct sbx_audit audit;
     struct sbx_backend *backend;
     struct sbx_service service;
     struct rpc_server *server;
@@ -138,12 +140,23 @@ static void on_orphaned(void *user)
     ring(front);
 }
 
+static int take_audit(struct front *front, struct cr_err *err)
+{
+    if (!front->settings.with_audit)
+        return 0;
+    if (fcntl(SBX_FRONT_FD_AUDIT, F_SETFD, FD_CLOEXEC) < 0)
+        return cr_err_sys(err, errno, "use descriptor 6");
+    front->audit.fd = SBX_FRONT_FD_AUDIT;
+    return 0;
+}
+
 static int start_backend(struct front *front, struct cr_err *err)
 {
     struct sbx_backend_options options = {
         .wire_fd = SBX_FRONT_FD_WIRE,
         .control_fd = SBX_FRONT_FD_CONTROL,
         .queue_length = front->settings.queue,
+        .audit = &front->audit,
         .user = front,
         .on_state = on_state,
         .on_orphaned = on_orphaned,
@@ -285,6 +298,7 @@ static void release(struct front *front)
     (void)rpc_server_free(front->server);
     rpc_fini();
     sbx_service_done(&front->service);
+    cr_close_fd(&front->audit.fd);
     explicit_bzero(&front->auth, sizeof(front->auth));
     sbx_front_settings_done(&front->settings);
 }
@@ -296,17 +310,19 @@ static int start(struct front *front, struct cr_err *err)
     if (r == 0)
         r = load_auth(front, err);
     if (r == 0)
+        r = take_audit(front, err);
+    if (r == 0)
         r = start_backend(front, err);
     if (r < 0)
         return r;
     rpc_init();
-    sbx_service_init(&front->service, front->backend, &front->auth);
+    sbx_service_init(&front->service, front->backend, &front->auth, &front->audit);
     return start_server(front, err);
 }
 
 int main(int argc, char **argv)
 {
-    static struct front front = {.signal_fd = -1, .event_fd = -1};
+    static struct front front = {.audit = SBX_AUDIT_INIT, .signal_fd = -1, .event_fd = -1};
     struct cr_err err = CR_ERR_INIT;
     int r = drop_privileges(argc, argv, &err);
 

@@ -161,7 +161,7 @@ int sbx_probe_run(struct sbx_backend *backend, uint32_t runtime, const char *con
     if (!bell)
         return -ENOMEM;
     waker = (struct sbx_waker){ring, unref_bell, bell};
-    r = sbx_execution_new(&message, &request, "self", &waker, &execution, NULL);
+    r = sbx_execution_new(&message, &request, SBX_CALLER_SELF, &waker, &execution, NULL);
     if (r < 0) {
         unref_bell(bell);
         unref_bell(bell);

@@ -42,6 +42,17 @@ static bool is_request_id_character(char c)
            c == '_' || c == '-';
 }
 
+bool sbx_request_id_is_valid(const char *id)
+{
+    size_t length = strnlen(id, SBX_REQUEST_ID_MAX + 1);
+
+    for (size_t i = 0; i < length; i++) {
+        if (!is_request_id_character(id[i]))
+            return false;
+    }
+    return length <= SBX_REQUEST_ID_MAX;
+}
+
 static void check_request_id(struct checker *check)
 {
     const char *id = check->message->request_id;
@@ -53,13 +64,9 @@ static void check_request_id(struct checker *check)
                                  SBX_REQUEST_ID_MAX);
         return;
     }
-    for (size_t i = 0; i < length; i++) {
-        if (!is_request_id_character(id[i])) {
-            rpc_status_add_violation(check->status, "request_id",
-                                     "only letters, digits, '.', '_' and '-' are allowed");
-            return;
-        }
-    }
+    if (!sbx_request_id_is_valid(id))
+        rpc_status_add_violation(check->status, "request_id",
+                                 "only letters, digits, '.', '_' and '-' are allowed");
 }
 
 /* Names of the runtimes of this host, for a person. */

@@ -49,6 +49,9 @@ int sbx_request_check(const Crisol__Sandbox__V1__ExecuteRequest *message,
                       const struct sbx_request_rules *rules, struct sbx_request *ret_request,
                       struct rpc_status *status);
 
+/* What `request_id` may be; "" is valid. Pure. */
+bool sbx_request_id_is_valid(const char *id);
+
 /* The row of the runtime table. Borrowed, static. */
 const struct sbx_runtime *sbx_request_runtime(const struct sbx_request *request);
 

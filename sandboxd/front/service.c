@@ -15,12 +15,12 @@
 #define HEALTH_PREFIX "/grpc.health.v1.Health/"
 
 void sbx_service_init(struct sbx_service *service, struct sbx_backend *backend,
-                      const struct sbx_auth *auth)
+                      const struct sbx_auth *auth, struct sbx_audit *audit)
 {
     size_t count;
     const struct sbx_runtime *runtimes = sbx_runtimes(&count);
 
-    *service = (struct sbx_service){.backend = backend, .auth = *auth};
+    *service = (struct sbx_service){.backend = backend, .auth = *auth, .audit = audit};
     (void)pthread_mutex_init(&service->lock, NULL); /* cannot fail with default attributes */
     for (size_t i = 0; i < count && i < SBX_RUNTIMES_MAX; i++) {
         if (access(runtimes[i].version_path, X_OK) == 0)
@@ -37,6 +37,7 @@ uint32_t sbx_service_runtimes(const struct sbx_service *service, const struct sb
 
 void sbx_service_done(struct sbx_service *service)
 {
+    sbx_recall_done(&service->recall);
     (void)pthread_mutex_destroy(&service->lock);
     explicit_bzero(&service->auth, sizeof(service->auth));
 }

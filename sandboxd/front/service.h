@@ -3,6 +3,7 @@
 
 #include "rpc/server.h"
 #include "sandboxd/front/auth.h"
+#include "sandboxd/front/recall.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -10,6 +11,7 @@
 #include <stdint.h>
 
 struct rpc_status;
+struct sbx_audit;
 struct sbx_backend;
 struct sbx_msg_hello;
 struct sbx_execution;
@@ -27,7 +29,9 @@ struct sbx_live {
 struct sbx_service {
     struct sbx_backend *backend; /* borrowed: outlives the service */
     struct sbx_auth auth;        /* constant once the server has started */
+    struct sbx_audit *audit;     /* borrowed: outlives the service */
     uint32_t runtimes;           /* bit i: this host has runtime i; constant */
+    struct sbx_recall recall;    /* the completion queue thread's */
     pthread_mutex_t lock;        /* guards the list and the versions */
     struct sbx_live *live;
     char versions[SBX_RUNTIMES_MAX][SBX_VERSION_TEXT_MAX];
@@ -35,7 +39,7 @@ struct sbx_service {
 
 /* Looks which runtimes this host has. `auth` is copied. */
 void sbx_service_init(struct sbx_service *service, struct sbx_backend *backend,
-                      const struct sbx_auth *auth);
+                      const struct sbx_auth *auth, struct sbx_audit *audit);
 
 /*
  * Bit i: runtime i is offered by this backend. The native one runs what the

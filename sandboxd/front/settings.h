@@ -10,13 +10,15 @@ struct cr_err;
 #define SBX_FRONT_FD_WIRE 3
 #define SBX_FRONT_FD_CONTROL 4
 #define SBX_FRONT_FD_TOKEN 5 /* only with --with-token */
-#define SBX_FRONT_FD_LISTEN 6
+#define SBX_FRONT_FD_AUDIT 6 /* only with --with-audit */
+#define SBX_FRONT_FD_LISTEN 7
 
 struct sbx_front_settings {
     uint64_t user;
     uint64_t listen_count;
     char *allow_uids;
     _Bool with_token;
+    _Bool with_audit;
     uint64_t queue;
     uint64_t grace_ms;
     char *log_level;

@@ -61,6 +61,8 @@ static const struct cr_setting table[] = {
          "Runtime of the engine, such as runsc or crun; default: the engine's own."),
     TEXT("accept-gap", NULL, accept_gaps, NULL, true,
          "Name of a control that this host lacks and that you accept to be without. Repeatable."),
+    TEXT("audit-log", NULL, audit_log, NULL, false,
+         "File that gets a line for each run that ended or was refused; default: the log."),
     TEXT("log-level", "CRISOL_LOG_LEVEL", log_level, "info", false, "error, warn, info or debug."),
     TEXT("log-format", "CRISOL_LOG_FORMAT", log_format, "text", false, "text or json."),
     SBX_MAXIMA(MAXIMUM)};
@@ -267,5 +269,7 @@ int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_c
         r = add(args, "--grace-ms=%" PRIu64, settings->grace_ms);
     if (r == 0 && !is_empty(settings->token_file))
         r = add(args, "--with-token");
+    if (r == 0 && !is_empty(settings->audit_log))
+        r = add(args, "--with-audit");
     return r;
 }

@@ -28,6 +28,7 @@ struct sbx_settings {
     char *docker_pull;
     char *docker_runtime;
     char *accept_gaps;
+    char *audit_log;
     char *log_level;
     char *log_format;
     uint64_t maximum[SBX_LIMIT_COUNT]; /* 0: the built-in one */

@@ -7,6 +7,7 @@
 #include "common/listen.h"
 #include "common/log.h"
 #include "common/unconst.h"
+#include "sandboxd/supervisor/audit_file.h"
 #include "sandboxd/supervisor/child.h"
 #include "sandboxd/supervisor/choice.h"
 #include "sandboxd/supervisor/restart.h"
@@ -24,6 +25,7 @@
 #include <sys/wait.h>
 
 #define LISTEN_MAX 2
+#define FRONT_EXTRAS 2 /* token and audit log, before the listening sockets */
 #define BACKEND_STOP_MS 20000
 #define FRONT_STOP_EXTRA_MS 10000 /* beyond the grace */
 #define KILL_WAIT_MS 10000
@@ -41,6 +43,7 @@ struct supervisor {
     struct cr_listen listens[LISTEN_MAX];
     size_t listen_count;
     int token_fd;
+    int audit_fd;
     int signal_fd;
     struct sbx_child backend;
     struct sbx_child front;
@@ -108,7 +111,7 @@ static int open_pair(int fds[2], struct cr_err *err)
 static int start_child(struct sbx_child *child, struct sbx_child_args *args, int wire_fd,
                        const int *more, size_t more_count, struct cr_err *err)
 {
-    int fds[2 + 1 + LISTEN_MAX];
+    int fds[2 + FRONT_EXTRAS + LISTEN_MAX];
     CR_AUTO_CLOSE int ours = -1;
     CR_AUTO_CLOSE int theirs = -1;
     int pair[2];
@@ -144,16 +147,16 @@ static int start_backend(struct supervisor *supervisor, int wire_fd, struct cr_e
 static int start_front(struct supervisor *supervisor, int wire_fd, struct cr_err *err)
 {
     struct sbx_child_args args = {0};
-    int more[1 + LISTEN_MAX] = {supervisor->token_fd};
+    int more[FRONT_EXTRAS + LISTEN_MAX] = {supervisor->token_fd, supervisor->audit_fd};
     int r = sbx_settings_front_args(supervisor->settings, supervisor->listen_count, &args);
 
     for (size_t i = 0; i < supervisor->listen_count; i++)
-        more[1 + i] = supervisor->listens[i].fd;
+        more[FRONT_EXTRAS + i] = supervisor->listens[i].fd;
     if (supervisor->token_fd >= 0)
         (void)lseek(supervisor->token_fd, 0, SEEK_SET); /* an earlier front has read it */
     r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-front")
-              : start_child(&supervisor->front, &args, wire_fd, more, 1 + supervisor->listen_count,
-                            err);
+              : start_child(&supervisor->front, &args, wire_fd, more,
+                            FRONT_EXTRAS + supervisor->listen_count, err);
     sbx_child_args_done(&args);
     return r;
 }
@@ -443,6 +446,11 @@ static int start(struct supervisor *supervisor, struct cr_err *err)
         supervisor->token_fd = r < 0 ? -1 : r;
         r = r < 0 ? r : 0;
     }
+    if (r == 0 && settings->audit_log && *settings->audit_log) {
+        r = sbx_audit_file_open(settings->audit_log, err);
+        supervisor->audit_fd = r < 0 ? -1 : r;
+        r = r < 0 ? r : 0;
+    }
     if (r == 0)
         r = sbx_choice_make(settings, &supervisor->is_docker, err);
     if (r < 0)
@@ -459,6 +467,7 @@ int sbx_supervisor_run(const struct sbx_settings *settings, struct cr_err *err)
         .settings = settings,
         .listens = {CR_LISTEN_INIT, CR_LISTEN_INIT},
         .token_fd = -1,
+        .audit_fd = -1,
         .signal_fd = -1,
         .backend = {.name = "sandboxd-native", .lifeline_fd = -1},
         .front = {.name = "sandboxd-front", .lifeline_fd = -1},
@@ -474,6 +483,7 @@ int sbx_supervisor_run(const struct sbx_settings *settings, struct cr_err *err)
     for (size_t i = 0; i < supervisor.listen_count; i++)
         cr_listen_close(&supervisor.listens[i]);
     cr_close_fd(&supervisor.token_fd);
+    cr_close_fd(&supervisor.audit_fd);
     cr_close_fd(&supervisor.signal_fd);
     if (r == 0 && supervisor.has_failed)
         return cr_err_set(err, EIO, "stopped after a failure; the lines above say which");

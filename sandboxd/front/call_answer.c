@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/unconst.h"
+#include "common/utf8.h"
+#include "rpc/server.h"
+#include "rpc/status.h"
+#include "sandboxd/front/call_state.h"
+#include "sandboxd/front/execution.h"
+#include "sandboxd/front/request.h"
+#include "sandboxd/front/result.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define RETRY_MS 1000
+
+void sbx_call_finish_refused(struct rpc_call *call, const struct sbx_outcome *outcome)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    rpc_status_set(&status, outcome->refusal, "%s", outcome->refusal_text);
+    status.retry_after_ms = outcome->retry_after_ms;
+    if (outcome->refusal_reason)
+        (void)snprintf(status.reason, sizeof(status.reason), "%s", outcome->refusal_reason);
+    rpc_call_finish(call, &status, NULL);
+}
+
+void sbx_call_finish_out_of_memory(struct rpc_call *call)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    rpc_status_set(&status, RPC_RESOURCE_EXHAUSTED,
+                   "the service is out of memory; try again later");
+    status.retry_after_ms = RETRY_MS;
+    rpc_call_finish(call, &status, NULL);
+}
+
+static void send_event(struct rpc_call *call, struct sbx_call *state,
+                       Crisol__Sandbox__V1__ExecuteResponse *response)
+{
+    response->execution_id = cr_unconst(sbx_execution_id(state->execution));
+    response->seq = state->seq++;
+    sbx_call_keep(state, &response->base);
+    (void)rpc_call_send(call, &response->base); /* cannot fail: can_send was asked before */
+}
+
+static void send_started(struct rpc_call *call, struct sbx_call *state)
+{
+    Crisol__Sandbox__V1__ExecuteResponse response = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__INIT;
+    Crisol__Sandbox__V1__Started started = CRISOL__SANDBOX__V1__STARTED__INIT;
+    uint64_t queue_us = sbx_execution_queue_us(state->execution);
+
+    started.policy = &state->policy.message;
+    started.queue_us = queue_us > UINT32_MAX ? UINT32_MAX : (uint32_t)queue_us;
+    response.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_STARTED;
+    response.started = &started;
+    send_event(call, state, &response);
+}
+
+/* Returns false when there is no memory for the text. */
+static bool send_output(struct rpc_call *call, struct sbx_call *state,
+                        const struct sbx_event *event)
+{
+    Crisol__Sandbox__V1__ExecuteResponse response = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__INIT;
+    Crisol__Sandbox__V1__Output output = CRISOL__SANDBOX__V1__OUTPUT__INIT;
+    CR_AUTO_BUF struct cr_buf text;
+
+    cr_buf_init(&text, (size_t)3 * SBX_CHUNK_MAX); /* each ill-formed byte becomes three */
+    output.stream = (Crisol__Sandbox__V1__OutputStream)event->stream;
+    output.offset = event->offset;
+    output.data = (ProtobufCBinaryData){.len = state->chunk.size, .data = state->chunk.data};
+    if (sbx_execution_request(state->execution)->as_text) {
+        if (cr_utf8_add_lossy(&text, state->chunk.data, state->chunk.size) < 0)
+            return false;
+        output.text = cr_unconst(cr_buf_str(&text));
+    }
+    response.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_OUTPUT;
+    response.output = &output;
+    send_event(call, state, &response);
+    cr_buf_clear(&state->chunk);
+    return true;
+}
+
+static void send_truncated(struct rpc_call *call, struct sbx_call *state,
+                           const struct sbx_event *event)
+{
+    Crisol__Sandbox__V1__ExecuteResponse response = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__INIT;
+    Crisol__Sandbox__V1__Truncated truncated = CRISOL__SANDBOX__V1__TRUNCATED__INIT;
+
+    truncated.stream = (Crisol__Sandbox__V1__OutputStream)event->stream;
+    truncated.dropped_bytes = event->dropped;
+    response.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_TRUNCATED;
+    response.truncated = &truncated;
+    send_event(call, state, &response);
+}
+
+/* The RunResponse around a result. Returns false when there is no memory for the texts. */
+static bool finish_run(struct rpc_call *call, struct sbx_call *state,
+                       Crisol__Sandbox__V1__ExecuteResult *result)
+{
+    Crisol__Sandbox__V1__RunResponse response = CRISOL__SANDBOX__V1__RUN_RESPONSE__INIT;
+    struct cr_buf *outputs = state->outputs;
+    CR_AUTO_BUF struct cr_buf stdout_text;
+    CR_AUTO_BUF struct cr_buf stderr_text;
+
+    cr_buf_init(&stdout_text, 3 * outputs[0].size);
+    cr_buf_init(&stderr_text, 3 * outputs[1].size);
+    response.result = result;
+    response.stdout_data = (ProtobufCBinaryData){.len = outputs[0].size, .data = outputs[0].data};
+    response.stderr_data = (ProtobufCBinaryData){.len = outputs[1].size, .data = outputs[1].data};
+    if (sbx_execution_request(state->execution)->as_text) {
+        if (cr_utf8_add_lossy(&stdout_text, outputs[0].data, outputs[0].size) < 0 ||
+            cr_utf8_add_lossy(&stderr_text, outputs[1].data, outputs[1].size) < 0)
+            return false;
+        response.stdout_text = cr_unconst(cr_buf_str(&stdout_text));
+        response.stderr_text = cr_unconst(cr_buf_str(&stderr_text));
+    }
+    sbx_call_keep(state, &response.base);
+    rpc_call_finish(call, NULL, &response.base);
+    return true;
+}
+
+static void finish_with_result(struct rpc_call *call, struct sbx_call *state)
+{
+    Crisol__Sandbox__V1__ExecuteResponse response = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__INIT;
+    struct sbx_result *result = malloc(sizeof(*result));
+    bool is_done = false;
+
+    if (result && sbx_result_fill(result, state->execution, &state->policy) == 0) {
+        if (state->is_run) {
+            is_done = finish_run(call, state, &result->message);
+        } else {
+            response.execution_id = cr_unconst(sbx_execution_id(state->execution));
+            response.seq = state->seq++;
+            response.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_RESULT;
+            response.result = &result->message;
+            sbx_call_keep(state, &response.base);
+            rpc_call_finish(call, NULL, &response.base);
+            is_done = true;
+        }
+    }
+    if (result)
+        sbx_result_done(result);
+    free(result);
+    if (is_done) {
+        sbx_call_end_record(state);
+        return;
+    }
+    sbx_call_drop_record(state);
+    sbx_call_finish_out_of_memory(call);
+}
+
+static void on_ended(struct rpc_call *call, struct sbx_call *state)
+{
+    const struct sbx_outcome *outcome = sbx_execution_outcome(state->execution);
+
+    sbx_service_remove(state->service, &state->entry);
+    if (outcome->refusal == RPC_OK) {
+        finish_with_result(call, state);
+        return;
+    }
+    sbx_call_drop_record(state);
+    sbx_call_finish_refused(call, outcome);
+}
+
+/* Not enough memory for the output: nobody gets half of it as if it were all. */
+static void give_up(struct rpc_call *call, struct sbx_call *state)
+{
+    sbx_call_drop_record(state);
+    sbx_execution_cancel(state->execution, true);
+    sbx_call_finish_out_of_memory(call);
+}
+
+void sbx_call_pump_stream(struct rpc_call *call, struct sbx_call *state)
+{
+    while (rpc_call_can_send(call)) {
+        struct sbx_event event = sbx_execution_take(state->execution, &state->chunk);
+
+        switch (event.type) {
+        case SBX_EVENT_NONE:
+            return;
+        case SBX_EVENT_STARTED:
+            send_started(call, state);
+            break;
+        case SBX_EVENT_DATA:
+            if (!send_output(call, state, &event))
+                give_up(call, state);
+            break;
+        case SBX_EVENT_TRUNCATED:
+            send_truncated(call, state, &event);
+            break;
+        case SBX_EVENT_ENDED:
+            on_ended(call, state);
+            return;
+        }
+    }
+}
+
+/* Run keeps everything up to the caps and sends once. */
+void sbx_call_pump_run(struct rpc_call *call, struct sbx_call *state)
+{
+    for (;;) {
+        struct sbx_event event = sbx_execution_take(state->execution, &state->chunk);
+
+        if (event.type == SBX_EVENT_NONE)
+            return;
+        if (event.type == SBX_EVENT_ENDED) {
+            on_ended(call, state);
+            return;
+        }
+        if (event.type == SBX_EVENT_DATA) {
+            struct cr_buf *output = &state->outputs[event.stream - 1];
+
+            if (cr_buf_add(output, state->chunk.data, state->chunk.size) < 0) {
+                give_up(call, state);
+                return;
+            }
+            cr_buf_clear(&state->chunk);
+        }
+    }
+}
