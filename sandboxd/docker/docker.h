@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sandboxd/backend/cgroup.h"
+#include "sandboxd/backend/link.h"
 #include "sandboxd/docker/container.h"
 #include "sandboxd/docker/image.h"
 #include "sandboxd/docker/run.h"
@@ -15,10 +16,6 @@ struct cr_err;
 struct sbx_engine;
 
 #define SBX_DOCKER_SLOTS_MAX 64U
-
-/* The fds that the supervisor gives to a backend. */
-#define SBX_DOCKER_FD_FRONT 3
-#define SBX_DOCKER_FD_LIFELINE 4
 
 /* The flags of the program, see main.c. */
 struct sbx_docker_settings {
@@ -45,7 +42,7 @@ struct sbx_docker {
     const struct sbx_docker_settings *settings;
     struct sbx_engine *engine;
     int epoll_fd;
-    int front_fd; /* -1 once the front is gone */
+    struct sbx_link link; /* to the front */
     int lifeline_fd;
     int filter_fd; /* the exact filter, for sandbox-init */
     char *profile; /* the outer one, as JSON */
@@ -56,7 +53,6 @@ struct sbx_docker {
     bool is_stopping;
     bool is_engine_lost;
     int64_t stop_deadline_ns;
-    struct sbx_limits maximum;
     uint8_t controls[SBX_CONTROL_COUNT];
     struct sbx_docker_run runs[SBX_DOCKER_SLOTS_MAX];
     struct sbx_wreckage wreckage;
@@ -92,6 +88,9 @@ enum sbx_docker_watch_kind {
 /* Watches `fd` for `events`; `run` is NULL for the first three kinds. Closing the fd ends it. */
 int sbx_docker_watch(struct sbx_docker *docker, int fd, uint32_t events,
                      enum sbx_docker_watch_kind kind, const struct sbx_docker_run *run);
+
+/* What link.c calls for the front\'s messages; their user is the struct sbx_docker. */
+extern const struct sbx_link_ops sbx_docker_link_ops;
 
 /* Sends to the front; a front that does not take it is dropped. */
 void sbx_docker_send(struct sbx_docker *docker, const union sbx_msg *msg);

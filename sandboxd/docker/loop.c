@@ -5,21 +5,15 @@
 #include "common/log.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/engine.h"
-#include "sandboxd/runtimes/table.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #define EVENTS_PER_ROUND 64
-#define MESSAGES_PER_ROUND 32 /* the front's, so that it cannot starve the clocks */
 #define STOP_DEADLINE_NS (8 * CR_NS_PER_S)
 
 /* What epoll gives back: kind, slot, generation. */
@@ -45,7 +39,7 @@ void sbx_docker_begin_stop(struct sbx_docker *docker, const char *why)
     cr_log_info("stopping why=\"%s\"", why);
     docker->is_stopping = true;
     docker->stop_deadline_ns = cr_clock_mono_ns() + STOP_DEADLINE_NS;
-    cr_close_fd(&docker->front_fd);
+    cr_close_fd(&docker->link.fd);
     for (uint32_t i = 0; i < docker->slot_count; i++) {
         if (docker->runs[i].state != SBX_DOCKER_FREE)
             sbx_docker_run_abandon(docker, &docker->runs[i]);
@@ -68,16 +62,7 @@ void sbx_docker_lose_engine(struct sbx_docker *docker, const char *text)
 
 void sbx_docker_send(struct sbx_docker *docker, const union sbx_msg *msg)
 {
-    int r;
-
-    if (docker->front_fd < 0)
-        return;
-    r = sbx_msg_send(docker->front_fd, msg, NULL, 0);
-    if (r < 0) {
-        cr_log_error("the front does not take a message error=%s", strerrordesc_np(-r));
-        /* The EOF that follows stops us: not here, in the middle of a run's own step. */
-        (void)shutdown(docker->front_fd, SHUT_RDWR);
-    }
+    sbx_link_send(&docker->link, msg);
 }
 
 static struct sbx_docker_run *find_run(struct sbx_docker *docker, uint64_t id)
@@ -98,132 +83,55 @@ static struct sbx_docker_run *find_free(struct sbx_docker *docker)
     return NULL;
 }
 
-/* The front checks these too and answers the caller; here they are enforced. */
-static int check_run(const struct sbx_docker *docker, const struct sbx_msg_run *msg)
-{
-    size_t runtime_count;
+/* ---- the front's messages; link.c has checked them ---- */
 
-    (void)sbx_runtimes(&runtime_count);
-    if (msg->runtime >= runtime_count)
-        return EINVAL;
-    for (int i = 0; i < SBX_LIMIT_COUNT; i++) {
-        if (msg->limits.value[i] > docker->maximum.value[i])
-            return EINVAL;
-    }
-    return 0;
+static bool is_live(void *user, uint64_t id)
+{
+    return find_run(user, id) != NULL;
 }
 
-/*
- * A payload that nobody can change any more, and streams. A folder or a file
- * of the host handed in as "stdin" would be a door out of the box.
- */
-static bool are_fds_legal(const int fds[SBX_RUN_FDS])
+static int begin(void *user, const struct sbx_msg_run *msg, const int fds[SBX_RUN_FDS])
 {
-    const int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
-    int found = fcntl(fds[0], F_GET_SEALS);
+    struct sbx_docker *docker = user;
+    struct sbx_docker_run *run = find_free(docker);
 
-    if (found < 0 || (found & seals) != seals)
-        return false;
-    for (int i = 1; i < SBX_RUN_FDS; i++) {
-        struct stat stat;
-
-        if (fstat(fds[i], &stat) < 0 || !(S_ISFIFO(stat.st_mode) || S_ISSOCK(stat.st_mode) ||
-                                          (S_ISCHR(stat.st_mode) && stat.st_rdev == makedev(1, 3))))
-            return false;
-    }
-    return true;
-}
-
-static void refuse(struct sbx_docker *docker, uint64_t id, int error)
-{
-    union sbx_msg msg;
-
-    sbx_msg_init(&msg, SBX_MSG_RESULT, id);
-    msg.result.verdict = SBX_VERDICT_SANDBOX_ERROR;
-    msg.result.stage = SBX_STAGE_REFUSED;
-    msg.result.stage_errno = error;
-    msg.result.cgroup_version = docker->cgroups.ops->version;
-    sbx_docker_send(docker, &msg);
-}
-
-static int on_run(struct sbx_docker *docker, const struct sbx_msg_run *msg, int fds[SBX_RUN_FDS])
-{
-    struct sbx_docker_run *run = sbx_wreckage_is_full(&docker->wreckage) ? NULL : find_free(docker);
-    int error = run ? check_run(docker, msg) : EBUSY;
-
-    if (find_run(docker, msg->header.run)) {
-        cr_log_error("the front used the number of a live run again run=%" PRIu64, msg->header.run);
-        return -EPROTO;
-    }
-    if (!are_fds_legal(fds)) {
-        cr_log_error("a run came with fds that are no payload and streams run=%" PRIu64,
-                     msg->header.run);
-        return -EPROTO;
-    }
-    if (error != 0) {
-        cr_log_warn("refused a run run=%" PRIu64 " error=%s", msg->header.run,
-                    strerrordesc_np(error));
-        refuse(docker, msg->header.run, error);
-        return 0;
-    }
+    if (!run)
+        return EBUSY;
+    if (sbx_wreckage_is_full(&docker->wreckage))
+        return EBUSY;
     sbx_docker_run_begin(docker, run, msg, fds);
-    for (int i = 0; i < SBX_RUN_FDS; i++)
-        fds[i] = -1;
     return 0;
 }
 
-/*
- * Messages about a run that has just ended cross its RESULT on the way: they
- * are ignored. What no front may ever send is -EPROTO.
- */
-static int on_message(struct sbx_docker *docker, const union sbx_msg *msg, int fds[SBX_RUN_FDS])
+static void cancel(void *user, uint64_t id)
 {
-    struct sbx_docker_run *run = find_run(docker, msg->header.run);
-
-    switch (msg->header.type) {
-    case SBX_MSG_RUN:
-        return on_run(docker, &msg->run, fds);
-    case SBX_MSG_CANCEL:
-        if (run)
-            sbx_docker_run_on_cancel(docker, run);
-        return 0;
-    case SBX_MSG_OUTPUT_LIMIT:
-        if (run)
-            sbx_docker_run_on_output_limit(docker, run, &msg->output_limit);
-        return 0;
-    case SBX_MSG_DRAINED:
-        return run ? sbx_docker_run_on_drained(docker, run, &msg->drained) : 0;
-    default:
-        return -EPROTO;
-    }
+    sbx_docker_run_on_cancel(user, find_run(user, id));
 }
+
+static void output_limit(void *user, const struct sbx_msg_output_limit *msg)
+{
+    sbx_docker_run_on_output_limit(user, find_run(user, msg->header.run), msg);
+}
+
+static int drained(void *user, const struct sbx_msg_drained *msg)
+{
+    return sbx_docker_run_on_drained(user, find_run(user, msg->header.run), msg);
+}
+
+const struct sbx_link_ops sbx_docker_link_ops = {
+    .is_live = is_live,
+    .begin = begin,
+    .cancel = cancel,
+    .output_limit = output_limit,
+    .drained = drained,
+};
 
 static void on_front(struct sbx_docker *docker)
 {
-    for (int i = 0; i < MESSAGES_PER_ROUND && docker->front_fd >= 0; i++) {
-        struct cr_err err = CR_ERR_INIT;
-        union sbx_msg msg;
-        int fds[SBX_RUN_FDS] = {-1, -1, -1, -1, -1};
-        size_t fd_count = 0;
-        int r = sbx_msg_receive(docker->front_fd, &msg, fds, &fd_count, &err);
+    int r = sbx_link_read(&docker->link);
 
-        if (r == -EAGAIN)
-            return;
-        if (r == 0) {
-            r = on_message(docker, &msg, fds);
-            for (int j = 0; j < SBX_RUN_FDS; j++)
-                cr_close_fd(&fds[j]);
-            if (r < 0)
-                cr_log_error("illegal message of the front type=%u run=%" PRIu64,
-                             (unsigned int)msg.header.type, msg.header.run);
-        } else if (r != -EPIPE) {
-            cr_log_error("illegal message of the front error=\"%s\"", err.text);
-        }
-        if (r < 0) {
-            sbx_docker_begin_stop(docker, r == -EPIPE ? "the front is gone" : "protocol error");
-            return;
-        }
-    }
+    if (r < 0)
+        sbx_docker_begin_stop(docker, r == -EPIPE ? "the front is gone" : "protocol error");
 }
 
 static void on_lifeline(struct sbx_docker *docker)

@@ -3,6 +3,8 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "sandboxd/backend/gaps.h"
+#include "sandboxd/backend/process.h"
 #include "sandboxd/backend/seccomp.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/engine.h"
@@ -10,65 +12,18 @@
 #include "sandboxd/docker/seccomp_json.h"
 #include "sandboxd/runtimes/table.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 
 #define BACKEND_DOCKER 2 /* crisol.sandbox.v1.Backend */
 #define INFO_MS 15000
 #define ANSWER_MAX (1U << 20)
 #define PROFILE_MAX (64U << 10)
 #define WAIT_MS 250
-
-/* Signals are the supervisor's business: it closes the lifeline when it wants us to stop. */
-static int block_signals(struct cr_err *err)
-{
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    sigset_t set;
-    int r;
-
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGTERM);
-    (void)sigaddset(&set, SIGINT);
-    (void)sigaddset(&set, SIGHUP);
-    if (sigaction(SIGPIPE, &ignore, NULL) < 0)
-        return cr_err_sys(err, errno, "ignore SIGPIPE");
-    r = pthread_sigmask(SIG_BLOCK, &set, NULL);
-    return r != 0 ? cr_err_sys(err, r, "block signals") : 0;
-}
-
-static int take_socket(int fd, const char *what, int *ret_fd, struct cr_err *err)
-{
-    struct stat stat;
-
-    if (fstat(fd, &stat) < 0 || !S_ISSOCK(stat.st_mode))
-        return cr_err_set(err, EBADF,
-                          "fd %d is not %s: sandboxd-docker is started by sandboxd, not by hand",
-                          fd, what);
-    if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
-        return cr_err_sys(err, errno, "take fd %d", fd);
-    *ret_fd = fd;
-    return 0;
-}
-
-static int take_fds(struct sbx_docker *docker, struct cr_err *err)
-{
-    int r = take_socket(SBX_DOCKER_FD_FRONT, "the socket to the front", &docker->front_fd, err);
-
-    if (r == 0)
-        r = take_socket(SBX_DOCKER_FD_LIFELINE, "the supervisor's lifeline", &docker->lifeline_fd,
-                        err);
-    if (r == 0 && close_range(SBX_DOCKER_FD_LIFELINE + 1, ~0U, 0) < 0)
-        r = cr_err_sys(err, errno, "close inherited fds");
-    return r;
-}
 
 static void set_maxima(const struct sbx_docker_settings *settings, struct sbx_limits *maximum)
 {
@@ -136,38 +91,6 @@ static void judge(const cJSON *info, uint8_t controls[SBX_CONTROL_COUNT])
         controls[SBX_CONTROL_SECCOMP] = SBX_GAP;
 }
 
-/* True when `name` is one of the words of `list`. */
-static bool is_listed(const char *list, const char *name)
-{
-    size_t size = strlen(name);
-
-    for (const char *at = list; at && *at;) {
-        size_t length = strcspn(at, ",");
-
-        if (length == size && memcmp(at, name, size) == 0)
-            return true;
-        at += length + (at[length] == ',');
-    }
-    return false;
-}
-
-static int check_gaps(const struct sbx_docker *docker, struct cr_err *err)
-{
-    for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++) {
-        if (docker->controls[i] != SBX_GAP)
-            continue;
-        if (!is_listed(docker->settings->accept_gaps, sbx_control_name(i)))
-            return cr_err_set(err, ENOTSUP,
-                              "the docker engine's host cannot enforce the control '%s' ('docker "
-                              "info' warns of it): turn it on there, or accept the gap with "
-                              "--accept-gap=%s",
-                              sbx_control_name(i), sbx_control_name(i));
-        cr_log_warn("the engine's host cannot enforce a control, going on as accepted control=%s",
-                    sbx_control_name(i));
-    }
-    return 0;
-}
-
 static int ask_info(struct sbx_docker *docker, struct cr_err *err)
 {
     const struct sbx_engine_request request = {
@@ -185,7 +108,7 @@ static int ask_info(struct sbx_docker *docker, struct cr_err *err)
     if (status != 200 || !info)
         return cr_err_set(err, EPROTO, "the docker engine does not tell about its host");
     judge(info, docker->controls);
-    return check_gaps(docker, err);
+    return sbx_gaps_check_all(docker->controls, docker->settings->accept_gaps, err);
 }
 
 static int ensure_image(struct sbx_docker *docker, struct cr_err *err)
@@ -264,7 +187,7 @@ static int open_loop(struct sbx_docker *docker, struct cr_err *err)
     docker->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (docker->epoll_fd < 0)
         return cr_err_sys(err, errno, "open epoll");
-    r = sbx_docker_watch(docker, docker->front_fd, EPOLLIN, SBX_DOCKER_WATCH_FRONT, NULL);
+    r = sbx_docker_watch(docker, docker->link.fd, EPOLLIN, SBX_DOCKER_WATCH_FRONT, NULL);
     if (r == 0)
         r = sbx_docker_watch(docker, docker->lifeline_fd, EPOLLIN, SBX_DOCKER_WATCH_LIFELINE, NULL);
     if (r == 0)
@@ -283,9 +206,10 @@ static void send_hello(struct sbx_docker *docker)
     msg.hello.backend = BACKEND_DOCKER;
     msg.hello.slots = docker->slot_count;
     msg.hello.runtime_count = (uint32_t)runtime_count;
-    msg.hello.cgroup_version = docker->cgroups.ops->version;
+    docker->link.cgroup_version = docker->cgroups.ops->version;
+    msg.hello.cgroup_version = docker->link.cgroup_version;
     msg.hello.runtime_digest = sbx_runtimes_digest();
-    msg.hello.maximum = docker->maximum;
+    msg.hello.maximum = docker->link.maximum;
     memcpy(msg.hello.controls, docker->controls, sizeof(msg.hello.controls));
     sbx_docker_send(docker, &msg);
 }
@@ -298,7 +222,7 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
     *docker = (struct sbx_docker){
         .settings = settings,
         .epoll_fd = -1,
-        .front_fd = -1,
+        .link = {.fd = -1, .ops = &sbx_docker_link_ops, .user = docker},
         .lifeline_fd = -1,
         .filter_fd = -1,
     };
@@ -306,12 +230,12 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
         docker->cgroups.own_fds[i] = -1;
         docker->cgroups.base_fds[i] = -1;
     }
-    r = take_fds(docker, err);
+    r = sbx_process_take_fds("sandboxd-docker", &docker->link.fd, &docker->lifeline_fd, err);
     if (r == 0)
-        r = block_signals(err);
+        r = sbx_process_block_signals(err);
     if (r < 0)
         return r;
-    set_maxima(settings, &docker->maximum);
+    set_maxima(settings, &docker->link.maximum);
     r = prepare(docker, err);
     if (r == 0) {
         make_slots(docker);
@@ -334,6 +258,6 @@ void sbx_docker_stop(struct sbx_docker *docker)
     docker->profile = NULL;
     cr_close_fd(&docker->filter_fd);
     cr_close_fd(&docker->epoll_fd);
-    cr_close_fd(&docker->front_fd);
+    cr_close_fd(&docker->link.fd);
     cr_close_fd(&docker->lifeline_fd);
 }

@@ -4,21 +4,15 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "sandboxd/native/native.h"
-#include "sandboxd/runtimes/table.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #define EVENTS_PER_ROUND 64
-#define MESSAGES_PER_ROUND 32 /* the front's, so that it cannot starve the clocks */
 #define STOP_DEADLINE_NS (8 * CR_NS_PER_S)
 
 /* What epoll gives back: kind, slot, generation. */
@@ -44,7 +38,7 @@ void sbx_native_begin_stop(struct sbx_native *native, const char *why)
     cr_log_info("stopping why=\"%s\"", why);
     native->is_stopping = true;
     native->stop_deadline_ns = cr_clock_mono_ns() + STOP_DEADLINE_NS;
-    cr_close_fd(&native->front_fd);
+    cr_close_fd(&native->link.fd);
     for (uint32_t i = 0; i < native->slot_count; i++) {
         if (native->runs[i].state != SBX_RUN_FREE)
             sbx_run_abandon(native, &native->runs[i]);
@@ -53,16 +47,7 @@ void sbx_native_begin_stop(struct sbx_native *native, const char *why)
 
 void sbx_native_send(struct sbx_native *native, const union sbx_msg *msg)
 {
-    int r;
-
-    if (native->front_fd < 0)
-        return;
-    r = sbx_msg_send(native->front_fd, msg, NULL, 0);
-    if (r < 0) {
-        cr_log_error("the front does not take a message error=%s", strerrordesc_np(-r));
-        /* The EOF that follows stops us: not here, in the middle of a run's own step. */
-        (void)shutdown(native->front_fd, SHUT_RDWR);
-    }
+    sbx_link_send(&native->link, msg);
 }
 
 static struct sbx_run *find_run(struct sbx_native *native, uint64_t id)
@@ -83,132 +68,53 @@ static struct sbx_run *find_free(struct sbx_native *native)
     return NULL;
 }
 
-/* The front checks these too and answers the caller; here they are enforced. */
-static int check_run(const struct sbx_native *native, const struct sbx_msg_run *msg)
-{
-    size_t runtime_count;
+/* ---- the front's messages; link.c has checked them ---- */
 
-    (void)sbx_runtimes(&runtime_count);
-    if (msg->runtime >= runtime_count)
-        return EINVAL;
-    for (int i = 0; i < SBX_LIMIT_COUNT; i++) {
-        if (msg->limits.value[i] > native->maximum.value[i])
-            return EINVAL;
-    }
-    return 0;
+static bool is_live(void *user, uint64_t id)
+{
+    return find_run(user, id) != NULL;
 }
 
-/*
- * A payload that nobody can change any more, and streams. A folder or a file
- * of the host handed in as "stdin" would be a door out of the box.
- */
-static bool are_fds_legal(const int fds[SBX_RUN_FDS])
+static int begin(void *user, const struct sbx_msg_run *msg, const int fds[SBX_RUN_FDS])
 {
-    const int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
-    int found = fcntl(fds[0], F_GET_SEALS);
-
-    if (found < 0 || (found & seals) != seals)
-        return false;
-    for (int i = 1; i < SBX_RUN_FDS; i++) {
-        struct stat stat;
-
-        if (fstat(fds[i], &stat) < 0 || !(S_ISFIFO(stat.st_mode) || S_ISSOCK(stat.st_mode) ||
-                                          (S_ISCHR(stat.st_mode) && stat.st_rdev == makedev(1, 3))))
-            return false;
-    }
-    return true;
-}
-
-static void refuse(struct sbx_native *native, uint64_t id, int error)
-{
-    union sbx_msg msg;
-
-    sbx_msg_init(&msg, SBX_MSG_RESULT, id);
-    msg.result.verdict = SBX_VERDICT_SANDBOX_ERROR;
-    msg.result.stage = SBX_STAGE_REFUSED;
-    msg.result.stage_errno = error;
-    msg.result.cgroup_version = native->cgroups.ops->version;
-    sbx_native_send(native, &msg);
-}
-
-static int on_run(struct sbx_native *native, const struct sbx_msg_run *msg, int fds[SBX_RUN_FDS])
-{
+    struct sbx_native *native = user;
     struct sbx_run *run = find_free(native);
-    int error = run ? check_run(native, msg) : EBUSY;
 
-    if (find_run(native, msg->header.run)) {
-        cr_log_error("the front used the number of a live run again run=%" PRIu64, msg->header.run);
-        return -EPROTO;
-    }
-    if (!are_fds_legal(fds)) {
-        cr_log_error("a run came with fds that are no payload and streams run=%" PRIu64,
-                     msg->header.run);
-        return -EPROTO;
-    }
-    if (error != 0) {
-        cr_log_warn("refused a run run=%" PRIu64 " error=%s", msg->header.run,
-                    strerrordesc_np(error));
-        refuse(native, msg->header.run, error);
-        return 0;
-    }
+    if (!run)
+        return EBUSY;
     sbx_run_begin(native, run, msg, fds);
-    for (int i = 0; i < SBX_RUN_FDS; i++)
-        fds[i] = -1;
     return 0;
 }
 
-/*
- * Messages about a run that has just ended cross its RESULT on the way: they
- * are ignored. What no front may ever send is -EPROTO.
- */
-static int on_message(struct sbx_native *native, const union sbx_msg *msg, int fds[SBX_RUN_FDS])
+static void cancel(void *user, uint64_t id)
 {
-    struct sbx_run *run = find_run(native, msg->header.run);
-
-    switch (msg->header.type) {
-    case SBX_MSG_RUN:
-        return on_run(native, &msg->run, fds);
-    case SBX_MSG_CANCEL:
-        if (run)
-            sbx_run_on_cancel(native, run);
-        return 0;
-    case SBX_MSG_OUTPUT_LIMIT:
-        if (run)
-            sbx_run_on_output_limit(native, run, &msg->output_limit);
-        return 0;
-    case SBX_MSG_DRAINED:
-        return run ? sbx_run_on_drained(native, run, &msg->drained) : 0;
-    default:
-        return -EPROTO;
-    }
+    sbx_run_on_cancel(user, find_run(user, id));
 }
+
+static void output_limit(void *user, const struct sbx_msg_output_limit *msg)
+{
+    sbx_run_on_output_limit(user, find_run(user, msg->header.run), msg);
+}
+
+static int drained(void *user, const struct sbx_msg_drained *msg)
+{
+    return sbx_run_on_drained(user, find_run(user, msg->header.run), msg);
+}
+
+const struct sbx_link_ops sbx_native_link_ops = {
+    .is_live = is_live,
+    .begin = begin,
+    .cancel = cancel,
+    .output_limit = output_limit,
+    .drained = drained,
+};
 
 static void on_front(struct sbx_native *native)
 {
-    for (int i = 0; i < MESSAGES_PER_ROUND && native->front_fd >= 0; i++) {
-        struct cr_err err = CR_ERR_INIT;
-        union sbx_msg msg;
-        int fds[SBX_RUN_FDS] = {-1, -1, -1, -1, -1};
-        size_t fd_count = 0;
-        int r = sbx_msg_receive(native->front_fd, &msg, fds, &fd_count, &err);
+    int r = sbx_link_read(&native->link);
 
-        if (r == -EAGAIN)
-            return;
-        if (r == 0) {
-            r = on_message(native, &msg, fds);
-            for (int j = 0; j < SBX_RUN_FDS; j++)
-                cr_close_fd(&fds[j]);
-            if (r < 0)
-                cr_log_error("illegal message of the front type=%u run=%" PRIu64,
-                             (unsigned int)msg.header.type, msg.header.run);
-        } else if (r != -EPIPE) {
-            cr_log_error("illegal message of the front error=\"%s\"", err.text);
-        }
-        if (r < 0) {
-            sbx_native_begin_stop(native, r == -EPIPE ? "the front is gone" : "protocol error");
-            return;
-        }
-    }
+    if (r < 0)
+        sbx_native_begin_stop(native, r == -EPIPE ? "the front is gone" : "protocol error");
 }
 
 static void on_lifeline(struct sbx_native *native)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sandboxd/backend/cgroup.h"
+#include "sandboxd/backend/link.h"
 #include "sandboxd/native/keeper.h"
 #include "sandboxd/native/run.h"
 #include "sandboxd/wire/msg.h"
@@ -14,10 +15,6 @@ struct cr_err;
 #define SBX_SLOTS_MAX 64U
 #define SBX_GROUPS_SPARE 2U
 #define SBX_GROUPS_MAX (SBX_SLOTS_MAX + SBX_GROUPS_SPARE)
-
-/* The fds that the supervisor gives to a backend. */
-#define SBX_NATIVE_FD_FRONT 3
-#define SBX_NATIVE_FD_LIFELINE 4
 
 /* The flags of the program, see main.c. */
 struct sbx_native_settings {
@@ -42,7 +39,7 @@ struct sbx_groups {
 /* Everything of the one process; one thread. */
 struct sbx_native {
     int epoll_fd;
-    int front_fd; /* -1 once the front is gone */
+    struct sbx_link link; /* to the front */
     int lifeline_fd;
     int init_fd;
     int seccomp_fd;
@@ -53,7 +50,6 @@ struct sbx_native {
     struct sbx_cgroup_host cgroups;
     struct sbx_keeper keeper;
     struct sbx_groups groups;
-    struct sbx_limits maximum;
     uint8_t controls[SBX_CONTROL_COUNT];
     struct sbx_run runs[SBX_SLOTS_MAX];
 };
@@ -98,6 +94,9 @@ enum sbx_watch_kind {
 /* Watches `fd` for `events`; `run` is NULL for the first three kinds. Closing the fd ends it. */
 int sbx_native_watch(struct sbx_native *native, int fd, uint32_t events, enum sbx_watch_kind kind,
                      const struct sbx_run *run);
+
+/* What link.c calls for the front\'s messages; their user is the struct sbx_native. */
+extern const struct sbx_link_ops sbx_native_link_ops;
 
 /* Sends to the front; a front that does not take it is dropped. */
 void sbx_native_send(struct sbx_native *native, const union sbx_msg *msg);

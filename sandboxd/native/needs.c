@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "sandboxd/backend/gaps.h"
 #include "sandboxd/backend/seccomp.h"
 #include "sandboxd/native/host.h"
 #include "sandboxd/native/init_image.h"
@@ -115,7 +116,7 @@ static int meet_cgroups(const struct sbx_native_settings *settings, struct sbx_n
                         uint32_t argument, struct cr_err *err)
 {
     uint32_t swept = 0;
-    int r = sbx_host_check_accepted(settings->accept_gaps, err);
+    int r = sbx_gaps_check_names(settings->accept_gaps, err);
 
     (void)argument;
     if (r == 0)
@@ -133,7 +134,7 @@ static int meet_cgroups(const struct sbx_native_settings *settings, struct sbx_n
 static int meet_control(const struct sbx_native_settings *settings, struct sbx_native *native,
                         uint32_t argument, struct cr_err *err)
 {
-    return sbx_host_check_gap(native->controls, argument, settings->accept_gaps, err);
+    return sbx_gaps_check(native->controls, argument, settings->accept_gaps, err);
 }
 
 static int meet_limits(const struct sbx_native_settings *settings, struct sbx_native *native,

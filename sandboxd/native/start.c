@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "sandboxd/backend/process.h"
 #include "sandboxd/native/native.h"
 #include "sandboxd/native/needs.h"
 #include "sandboxd/native/sweep.h"
@@ -10,62 +11,16 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 
 #define OWN_NICE (-5)
 #define OWN_OOM_SCORE "-500"
 
 #define BACKEND_NATIVE 1 /* crisol.sandbox.v1.Backend */
-
-/* Signals are the supervisor's business: it closes the lifeline when it wants us to stop. */
-static int block_signals(struct cr_err *err)
-{
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    sigset_t set;
-    int r;
-
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGTERM);
-    (void)sigaddset(&set, SIGINT);
-    (void)sigaddset(&set, SIGHUP);
-    if (sigaction(SIGPIPE, &ignore, NULL) < 0)
-        return cr_err_sys(err, errno, "ignore SIGPIPE");
-    r = pthread_sigmask(SIG_BLOCK, &set, NULL);
-    return r != 0 ? cr_err_sys(err, r, "block signals") : 0;
-}
-
-static int take_socket(int fd, const char *what, int *ret_fd, struct cr_err *err)
-{
-    struct stat stat;
-
-    if (fstat(fd, &stat) < 0 || !S_ISSOCK(stat.st_mode))
-        return cr_err_set(err, EBADF,
-                          "fd %d is not %s: sandboxd-native is started by sandboxd, not by hand",
-                          fd, what);
-    if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
-        return cr_err_sys(err, errno, "take fd %d", fd);
-    *ret_fd = fd;
-    return 0;
-}
-
-static int take_fds(struct sbx_native *native, struct cr_err *err)
-{
-    int r = take_socket(SBX_NATIVE_FD_FRONT, "the socket to the front", &native->front_fd, err);
-
-    if (r == 0)
-        r = take_socket(SBX_NATIVE_FD_LIFELINE, "the supervisor's lifeline", &native->lifeline_fd,
-                        err);
-    if (r == 0 && close_range(SBX_NATIVE_FD_LIFELINE + 1, ~0U, 0) < 0)
-        r = cr_err_sys(err, errno, "close inherited fds");
-    return r;
-}
 
 /* Programs must never be in front of us when the machine is short of CPU or memory. */
 static void take_priority(void)
@@ -112,7 +67,7 @@ static int open_loop(struct sbx_native *native, struct cr_err *err)
     native->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (native->epoll_fd < 0)
         return cr_err_sys(err, errno, "open epoll");
-    r = sbx_native_watch(native, native->front_fd, EPOLLIN, SBX_WATCH_FRONT, NULL);
+    r = sbx_native_watch(native, native->link.fd, EPOLLIN, SBX_WATCH_FRONT, NULL);
     if (r == 0)
         r = sbx_native_watch(native, native->lifeline_fd, EPOLLIN, SBX_WATCH_LIFELINE, NULL);
     if (r == 0)
@@ -130,9 +85,10 @@ static void send_hello(struct sbx_native *native)
     msg.hello.backend = BACKEND_NATIVE;
     msg.hello.slots = native->slot_count;
     msg.hello.runtime_count = (uint32_t)runtime_count;
-    msg.hello.cgroup_version = native->cgroups.ops->version;
+    native->link.cgroup_version = native->cgroups.ops->version;
+    msg.hello.cgroup_version = native->link.cgroup_version;
     msg.hello.runtime_digest = sbx_runtimes_digest();
-    msg.hello.maximum = native->maximum;
+    msg.hello.maximum = native->link.maximum;
     memcpy(msg.hello.controls, native->controls, sizeof(msg.hello.controls));
     sbx_native_send(native, &msg);
 }
@@ -141,7 +97,7 @@ void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_nati
 {
     *native = (struct sbx_native){
         .epoll_fd = -1,
-        .front_fd = -1,
+        .link = {.fd = -1, .ops = &sbx_native_link_ops, .user = native},
         .lifeline_fd = -1,
         .init_fd = -1,
         .seccomp_fd = -1,
@@ -171,14 +127,14 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
     int r;
 
     sbx_native_init(settings, native);
-    r = take_fds(native, err);
+    r = sbx_process_take_fds("sandboxd-native", &native->link.fd, &native->lifeline_fd, err);
     if (r == 0)
-        r = block_signals(err);
+        r = sbx_process_block_signals(err);
     if (r < 0)
         return r;
     take_priority();
     raise_open_files();
-    set_maxima(settings, &native->maximum);
+    set_maxima(settings, &native->link.maximum);
     r = prepare(settings, native, err);
     if (r == 0)
         r = open_loop(native, err);
@@ -206,6 +162,6 @@ void sbx_native_stop(struct sbx_native *native)
     cr_close_fd(&native->seccomp_fd);
     cr_close_fd(&native->init_fd);
     cr_close_fd(&native->epoll_fd);
-    cr_close_fd(&native->front_fd);
+    cr_close_fd(&native->link.fd);
     cr_close_fd(&native->lifeline_fd);
 }

@@ -22,7 +22,7 @@ LAYERS = {
     "sandboxd/wire": ["common"],
     "sandboxd/runtimes": ["common", "sandboxd/wire"],
     "sandboxd/init": ["common", "sandboxd/wire"],
-    "sandboxd/backend": ["common", "sandboxd/wire"],
+    "sandboxd/backend": ["common", "sandboxd/wire", "sandboxd/runtimes"],
     "sandboxd/native": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend"],
     "sandboxd/docker": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend",
                         "sandboxd/init"],

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
 #include "common/err.h"
+#include "sandboxd/backend/gaps.h"
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/native/host.h"
 #include "tests/harness/test.h"
@@ -19,7 +20,7 @@ static void a_full_host_enforces_everything(void **state)
     sbx_host_judge(&cgroups, controls);
     for (size_t i = 0; i < SBX_CONTROL_COUNT; i++)
         assert_int_equal(controls[i], SBX_ENFORCED);
-    assert_int_equal(sbx_host_check_gaps(controls, NULL, NULL), 0);
+    assert_int_equal(sbx_gaps_check_all(controls, NULL, NULL), 0);
 }
 
 static void each_missing_piece_is_a_gap_with_a_name(void **state)
@@ -45,11 +46,11 @@ static void each_missing_piece_is_a_gap_with_a_name(void **state)
         cgroups.hierarchy[cases[i].controller] = -1;
         sbx_host_judge(&cgroups, controls);
         assert_int_equal(controls[cases[i].control], SBX_GAP);
-        assert_int_equal(sbx_host_check_gaps(controls, NULL, &err), -ENOTSUP);
+        assert_int_equal(sbx_gaps_check_all(controls, NULL, &err), -ENOTSUP);
         (void)snprintf(flag, sizeof(flag), "--accept-gap=%s", cases[i].name);
         assert_non_null(strstr(err.text, flag));
         assert_int_equal(
-            sbx_host_check_gaps(controls, "network,memory,swap,cpu,cpu_time,pids", &err), 0);
+            sbx_gaps_check_all(controls, "network,memory,swap,cpu,cpu_time,pids", &err), 0);
     }
 }
 
@@ -63,8 +64,8 @@ static void swap_accounting_is_a_control_of_its_own(void **state)
     sbx_host_judge(&cgroups, controls);
     assert_int_equal(controls[SBX_CONTROL_SWAP], SBX_GAP);
     assert_int_equal(controls[SBX_CONTROL_MEMORY], SBX_ENFORCED);
-    assert_int_equal(sbx_host_check_gaps(controls, "memory", &err), -ENOTSUP);
-    assert_int_equal(sbx_host_check_gaps(controls, "swap", &err), 0);
+    assert_int_equal(sbx_gaps_check_all(controls, "memory", &err), -ENOTSUP);
+    assert_int_equal(sbx_gaps_check_all(controls, "swap", &err), 0);
 }
 
 static void an_unknown_control_cannot_be_accepted(void **state)
@@ -75,10 +76,10 @@ static void an_unknown_control_cannot_be_accepted(void **state)
 
     (void)state;
     memset(controls, SBX_ENFORCED, sizeof(controls));
-    assert_int_equal(sbx_host_check_gaps(controls, "everything", &err), -EINVAL);
+    assert_int_equal(sbx_gaps_check_all(controls, "everything", &err), -EINVAL);
     assert_string_equal(err.text, "--accept-gap: 'everything' is no control");
     for (size_t i = 0; i < CR_ARRAY_SIZE(lists); i++)
-        assert_int_equal(sbx_host_check_gaps(controls, lists[i], &err), -EINVAL);
+        assert_int_equal(sbx_gaps_check_all(controls, lists[i], &err), -EINVAL);
 }
 
 static void slots_follow_cores_and_memory(void **state)

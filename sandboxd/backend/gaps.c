@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/backend/gaps.h"
+
+#include "common/err.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* True when `name` is one of the words of `list`. */
+static bool is_listed(const char *list, const char *name)
+{
+    size_t size = strlen(name);
+
+    for (const char *at = list; at && *at;) {
+        size_t length = strcspn(at, ",");
+
+        if (length == size && memcmp(at, name, size) == 0)
+            return true;
+        at += length + (at[length] == ',');
+    }
+    return false;
+}
+
+static bool is_control(const char *name, size_t size)
+{
+    for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++) {
+        const char *known = sbx_control_name(i);
+
+        if (strlen(known) == size && memcmp(known, name, size) == 0)
+            return true;
+    }
+    return false;
+}
+
+int sbx_gaps_check_names(const char *accepted, struct cr_err *err)
+{
+    for (const char *at = accepted; at && *at;) {
+        size_t length = strcspn(at, ",");
+
+        if (!is_control(at, length))
+            return cr_err_set(err, EINVAL, "--accept-gap: '%.*s' is no control", (int)length, at);
+        at += length + (at[length] == ',');
+    }
+    return 0;
+}
+
+/* How an operator gets a control back. */
+static const char *gap_fix(uint32_t control)
+{
+    switch (control) {
+    case SBX_CONTROL_MEMORY:
+        return "mount the control group controller memory (some kernels need the boot parameter "
+               "cgroup_enable=memory)";
+    case SBX_CONTROL_SWAP:
+        return "turn swap accounting on (boot parameter swapaccount=1)";
+    case SBX_CONTROL_CPU:
+        return "mount the control group controller cpu";
+    case SBX_CONTROL_CPU_TIME:
+        return "mount the control group controller cpuacct";
+    case SBX_CONTROL_PIDS:
+        return "mount the control group controller pids";
+    default:
+        return "see docs/threat-model.md";
+    }
+}
+
+int sbx_gaps_check(const uint8_t controls[SBX_CONTROL_COUNT], uint32_t control,
+                   const char *accepted, struct cr_err *err)
+{
+    const char *name = sbx_control_name(control);
+
+    if (controls[control] != SBX_GAP)
+        return 0;
+    if (!is_listed(accepted, name))
+        return cr_err_set(err, ENOTSUP,
+                          "this host cannot enforce the control '%s': %s, or accept the gap with "
+                          "--accept-gap=%s",
+                          name, gap_fix(control), name);
+    cr_log_warn("this host cannot enforce a control, going on as accepted control=%s", name);
+    return 0;
+}
+
+int sbx_gaps_check_all(const uint8_t controls[SBX_CONTROL_COUNT], const char *accepted,
+                       struct cr_err *err)
+{
+    int r = sbx_gaps_check_names(accepted, err);
+
+    for (uint32_t i = 0; r == 0 && i < SBX_CONTROL_COUNT; i++)
+        r = sbx_gaps_check(controls, i, accepted, err);
+    return r;
+}
