@@ -12,7 +12,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import sandboxd_service as service  # noqa: E402
 
-SANDBOXD = os.path.join(os.environ["CRISOL_BIN"], "sandboxd")
+SANDBOXD = os.path.join(service.BIN, "sandboxd")
 
 
 def check(path, *flags, before=()):

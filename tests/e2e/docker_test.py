@@ -388,7 +388,7 @@ class Faults(unittest.TestCase):
 
     def refuses_to_start(self, *more):
         """The last error line of a start that fails."""
-        command = [os.path.join(os.environ["CRISOL_BIN"], "sandboxd"), "--backend=docker",
+        command = [os.path.join(lab.BIN, "sandboxd"), "--backend=docker",
                    f"--socket={ENGINE.folder}/s/x.sock", *more]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         self.assertNotEqual(done.returncode, 0)
@@ -415,7 +415,7 @@ class Faults(unittest.TestCase):
                 self.assertIn(f"backend={chosen} slots=", service.log())
 
     def test_gc_removes_what_is_ours_and_old(self):
-        command = [os.path.join(os.environ["CRISOL_BIN"], "sandboxd"), "gc", f"--docker-socket={ENGINE.socket}",
+        command = [os.path.join(lab.BIN, "sandboxd"), "gc", f"--docker-socket={ENGINE.socket}",
                    f"--docker-base={docker.BASE}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -142,7 +142,7 @@ class Engine:
 
     def load_base(self):
         """The image of scripts/image.sh; made once for all runs of the tests."""
-        script = os.path.join(lab.ROOT, "scripts", "image.sh")
+        script = os.path.join(lab.SOURCE, "scripts", "image.sh")
         done = subprocess.run([script, self.socket], capture_output=True, text=True, timeout=900, check=False)
         if done.returncode != 0:
             self.__exit__(None, None, None)

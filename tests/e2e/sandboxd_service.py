@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts the real sandboxd on a private socket and speaks gRPC with it."""
+import atexit
 import importlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -12,8 +12,9 @@ import time
 
 import grpc
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-CANARY = "canary-5f0e2b7c9a"
+from services import (BIN, CANARY, SOURCE, Process, cgroup_folders, count_fds, descendants, mounts_of,  # noqa: F401
+                      processes, wait_for)
+
 SKIP = 77
 
 
@@ -26,11 +27,9 @@ def need_root():
 
 def load_stubs():
     """Generates the Python stubs of our protos into a folder that goes away with the process."""
-    import atexit
-
     folder = tempfile.mkdtemp(prefix="crisol-stubs-")
     atexit.register(shutil.rmtree, folder, True)
-    proto = os.path.join(ROOT, "proto")
+    proto = os.path.join(SOURCE, "proto")
     plugin = shutil.which("grpc_python_plugin")
     files = ["crisol/sandbox/v1/sandbox.proto", "grpc/health/v1/health.proto", "google/rpc/status.proto",
              "google/rpc/error_details.proto"]
@@ -46,18 +45,6 @@ def load_stubs():
     return sandbox, services
 
 
-def wait_for(condition, seconds, what):
-    """Polls until the condition holds; fails after the deadline."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {seconds} s")
-        time.sleep(0.01)
-
-
 def settled(measure):
     """A count, once it has stayed the same for a while: what is replaced after a run is back then."""
     deadline = time.monotonic() + 5
@@ -70,24 +57,6 @@ def settled(measure):
     return value
 
 
-def processes():
-    """pid -> (parent, command line) of everything that runs here."""
-    found = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-                fields = file.read().rsplit(")", 1)[1].split()
-            with open(f"/proc/{name}/cmdline", "rb") as file:
-                command = file.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if fields[0] != "Z":
-            found[int(name)] = (int(fields[1]), command)
-    return found
-
-
 class Service:
     """One sandboxd with its two children, in a temporary folder."""
 
@@ -96,17 +65,18 @@ class Service:
     def __init__(self, *flags, slots=2):
         self.folder = tempfile.mkdtemp(prefix="crisol-e2e-")
         self.socket = os.path.join(self.folder, "s", "sandboxd.sock")
-        self.log_path = os.path.join(self.folder, "log")
-        self.binary = os.path.join(os.environ["CRISOL_BIN"], "sandboxd")
-        self.flags = [f"--socket={self.socket}", f"--slots={slots}", *flags]
-        self.process = None
+        self.argv = [os.path.join(BIN, "sandboxd"), f"--socket={self.socket}", f"--slots={slots}", *flags]
+        self.server = None
         self.channel = None
 
+    @property
+    def process(self):
+        return self.server.popen
+
     def __enter__(self):
-        environment = dict(os.environ, GEMINI_API_KEY=CANARY)
-        with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen([self.binary, *self.flags], stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log, env=environment)
+        # The key is in its environment, as by a careless unit file.
+        self.server = Process("sandboxd", self.argv, os.path.join(self.folder, "log"),
+                              env=dict(os.environ, GEMINI_API_KEY=CANARY))
         self.wait_ready(1)
         self.channel = grpc.insecure_channel(f"unix:{self.socket}")
         return self
@@ -123,8 +93,7 @@ class Service:
         shutil.rmtree(self.folder, True)
 
     def log(self):
-        with open(self.log_path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        return self.server.log()
 
     def wait_ready(self, count):
         """Waits for the count-th time that it says it is ready."""
@@ -135,8 +104,7 @@ class Service:
         wait_for(is_ready, self.ready_seconds, "sandboxd ready")
 
     def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=60)
+        return self.server.stop(60)
 
     def child(self, name):
         """pid of sandboxd-native or sandboxd-front."""
@@ -147,36 +115,17 @@ class Service:
 
     def family(self):
         """pids of the supervisor and everything below it."""
-        everything = processes()
-        family = {self.process.pid}
-        grown = True
-        while grown:
-            grown = False
-            for pid, (parent, _) in everything.items():
-                if parent in family and pid not in family:
-                    family.add(pid)
-                    grown = True
-        return family
+        return {self.process.pid, *descendants(self.process.pid, with_zombies=False)}
 
     def port(self):
         """The TCP port that the ready line names."""
         return int(re.search(r"sandboxd ready .*port=(\d+)", self.log()).group(1))
 
 
-def count_fds(pid):
-    return len(os.listdir(f"/proc/{pid}/fd"))
-
-
 def count_mounts(pid):
-    with open(f"/proc/{pid}/mountinfo", encoding="utf-8") as file:
-        return len(file.readlines())
+    return len(mounts_of(pid))
 
 
 def control_groups(native_pid):
     """Control groups that this backend has made."""
-    own = f"crisol-native-{native_pid}"
-    found = set()
-    for folder, _, _ in os.walk("/sys/fs/cgroup"):
-        if own in folder.split("/"):
-            found.add(folder)
-    return found
+    return cgroup_folders([native_pid])

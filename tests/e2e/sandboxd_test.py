@@ -484,7 +484,7 @@ class Start(unittest.TestCase):
     """Starts that must fail, each with one clear sentence."""
 
     def run_binary(self, *flags, **options):
-        binary = os.path.join(os.environ["CRISOL_BIN"], "sandboxd")
+        binary = os.path.join(lab.BIN, "sandboxd")
         return subprocess.run([binary, *flags], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=30, check=False, text=True, **options)
 
@@ -497,7 +497,7 @@ class Start(unittest.TestCase):
         folder = lab.tempfile.mkdtemp(prefix="crisol-user-")
         try:
             os.chmod(folder, 0o755)
-            lab.shutil.copy(os.path.join(os.environ["CRISOL_BIN"], "sandboxd"), folder)
+            lab.shutil.copy(os.path.join(lab.BIN, "sandboxd"), folder)
             done = subprocess.run([f"{folder}/sandboxd"], user=65534, group=65534, extra_groups=[],
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30, check=False,
                                   text=True)

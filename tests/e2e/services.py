@@ -10,7 +10,7 @@ import time
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("CRISOL_BUILD", os.path.join(SOURCE, "build"))
-BIN = os.path.join(BUILD, "bin")
+BIN = os.environ.get("CRISOL_BIN", os.path.join(BUILD, "bin"))
 TOOLS = os.environ.get("CRISOL_TOOLS", "")
 SCRIPTS = os.path.join(SOURCE, "clients", "gemini-replay", "scripts")
 SERVICE_UID = 64902
@@ -131,18 +131,29 @@ class Services:
         self.stop()
 
 
-def descendants(pid):
-    """Every process below `pid`, from /proc."""
-    children = {}
+def processes(with_zombies=False):
+    """pid -> (parent, command line) of everything that runs here, from /proc."""
+    found = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
         try:
             with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
-                parent = int(file.read().rsplit(")", 1)[1].split()[1])
+                fields = file.read().rsplit(")", 1)[1].split()
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                command = file.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
         except (OSError, IndexError):
             continue
-        children.setdefault(parent, []).append(int(entry))
+        if with_zombies or fields[0] != "Z":
+            found[int(entry)] = (int(fields[1]), command)
+    return found
+
+
+def descendants(pid, with_zombies=True):
+    """Every process below `pid`."""
+    children = {}
+    for child, (parent, _) in processes(with_zombies).items():
+        children.setdefault(parent, []).append(child)
     found, queue = [], [pid]
     while queue:
         for child in children.get(queue.pop(), []):
@@ -153,12 +164,16 @@ def descendants(pid):
 
 def cgroup_folders(pids):
     """Control groups that the backends among `pids` made."""
-    names = tuple(f"crisol-native-{pid}" for pid in pids)
+    names = {f"crisol-native-{pid}" for pid in pids}
     found = set()
     for folder, subfolders, _ in os.walk("/sys/fs/cgroup"):
-        if any(name in folder for name in names):
+        if names & set(folder.split("/")):
             found.update(os.path.join(folder, name) for name in subfolders)
     return found
+
+
+def count_fds(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def mounts_of(pid):
@@ -176,7 +191,7 @@ class HostState:
         self.cgroups = len(cgroup_folders(pids))
         self.namespaces = len({os.readlink(f"/proc/{pid}/ns/net") for pid in pids})
         self.mounts = {pid: mounts_of(pid) for pid in [*pids, os.getpid()]}
-        self.fds = {pid: len(os.listdir(f"/proc/{pid}/fd")) for pid in pids}
+        self.fds = {pid: count_fds(pid) for pid in pids}
         self.files = sorted(os.path.join(folder, name) for folder, _, names in os.walk(services.folder)
                             for name in names)
 
