@@ -114,10 +114,10 @@ finish() {
 trap finish EXIT
 trap 'exit_code=130; finish' INT TERM
 
-# wait_ready NAME PID LOG: until the line "ready" is in the log.
+# wait_ready NAME PID LOG: until NAME itself, not a child of it, says in the log that it is ready.
 wait_ready() {
     local deadline=$((SECONDS + 15))
-    until grep -q ' ready ' "$3" 2>/dev/null; do
+    until grep -q " $1 ready \\| $1\[[0-9]*\] ready " "$3" 2>/dev/null; do
         if ! kill -0 "$2" 2>/dev/null && ! $as_root kill -0 "$2" 2>/dev/null; then
             tail -n 5 "$3" >&2
             die "$1 did not start; its last lines are above"

@@ -15,7 +15,7 @@ build/bin/sandboxd --socket="$folder/s/sandboxd.sock" 2>"$folder/log" &
 pid=$!
 trap 'kill -TERM $pid 2>/dev/null || true; wait $pid || true; rm -rf "$folder"' EXIT
 deadline=$((SECONDS + 15))
-until grep -q ' ready ' "$folder/log"; do
+until grep -q ' sandboxd ready ' "$folder/log"; do
     [ $SECONDS -lt $deadline ] || { cat "$folder/log" >&2; exit 1; }
     sleep 0.05
 done

@@ -79,7 +79,7 @@ class Services:
             *sandboxd_flags], os.path.join(self.folder, "sandboxd.log"),
             env={"PATH": "/usr/bin:/bin", "GEMINI_API_KEY": CANARY})
         try:
-            self.sandboxd.match(r" ready ")
+            self.sandboxd.match(r" sandboxd ready ")
             if with_agent:
                 self.start_agent(script, replay_flags)
         except BaseException:
@@ -177,8 +177,12 @@ def count_fds(pid):
 
 
 def mounts_of(pid):
+    """Mount points that `pid` sees; of those of the whole machine only ours, others come and go."""
     with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="replace") as file:
-        return sorted(line.split()[4] for line in file)
+        points = sorted(line.split()[4] for line in file)
+    if os.readlink(f"/proc/{pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt"):
+        return [point for point in points if "crisol" in point]
+    return points
 
 
 class HostState:
