@@ -25,6 +25,9 @@ struct rpc_json_style {
 int rpc_json_write(const ProtobufCMessage *message, const struct rpc_json_style *style,
                    struct cr_buf *buf);
 
+/* The escape of a character within a string, "\\n"; NULL when it has none of the short ones. */
+const char *rpc_json_short_escape(char character);
+
 /*
  * Reads one JSON object into a new message (protobuf_c_message_free_unpacked).
  * The text must be UTF-8, at most 4 MiB, at most 64 levels deep, with nothing

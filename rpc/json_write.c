@@ -55,7 +55,7 @@ put_format(struct writer *writer, const char *format, ...)
 
 /* ---- strings and bytes ---- */
 
-static const char *short_escape(char character)
+const char *rpc_json_short_escape(char character)
 {
     switch (character) {
     case '"':
@@ -83,7 +83,7 @@ static void put_escaped(struct writer *writer, const char *text, size_t size)
 
     put_char(writer, '"');
     for (size_t i = 0; i < size; i++) {
-        const char *escape = short_escape(text[i]);
+        const char *escape = rpc_json_short_escape(text[i]);
 
         if (!escape && (unsigned char)text[i] >= ' ' && text[i] != 0x7F)
             continue;

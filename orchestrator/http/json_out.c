@@ -31,29 +31,6 @@ static void add_unicode_escape(struct agt_json *json, unsigned code)
         note(json, cr_buf_printf(json->buf, "\\u%04x", code));
 }
 
-/* The escape of one character, or NULL when it needs none of the short ones. */
-static const char *short_escape(unsigned char character)
-{
-    switch (character) {
-    case '"':
-        return "\\\"";
-    case '\\':
-        return "\\\\";
-    case '\b':
-        return "\\b";
-    case '\f':
-        return "\\f";
-    case '\n':
-        return "\\n";
-    case '\r':
-        return "\\r";
-    case '\t':
-        return "\\t";
-    default:
-        return NULL;
-    }
-}
-
 static bool is_line_separator(const unsigned char *at, size_t left)
 {
     return left >= 3 && at[0] == 0xe2 && at[1] == 0x80 && (at[2] == 0xa8 || at[2] == 0xa9);
@@ -64,7 +41,7 @@ static void add_escaped(struct agt_json *json, const unsigned char *text, size_t
     size_t done = 0;
 
     for (size_t i = 0; i < size; i++) {
-        const char *escape = short_escape(text[i]);
+        const char *escape = rpc_json_short_escape((char)text[i]);
         bool is_separator = is_line_separator(text + i, size - i);
 
         if (!escape && text[i] >= 0x20 && text[i] != 0x7f && !is_separator)
