@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "common/privilege.h"
+#include "sandboxd/backend/bpf.h"
 #include "sandboxd/wire/payload.h"
 
 #include <errno.h>
@@ -14,10 +15,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/openat2.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -220,39 +218,24 @@ static int limit_self(void)
     return 0;
 }
 
-#define ALLOW(name)                                                                                \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_##name, 0, 1),                                        \
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-
-#if defined(__x86_64__)
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCHITECTURE AUDIT_ARCH_AARCH64
-#else
-#error "no system call policy for this architecture"
-#endif
-
 /* What the rest of this process calls; everything else ends it. */
 static int load_filter(void)
 {
     static const struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        ALLOW(openat2),
-        ALLOW(fstat),
-        ALLOW(newfstatat), /* fstat() of glibc */
-        ALLOW(read),
-        ALLOW(write),
-        ALLOW(close),
+        SBX_BPF_HEAD,
+        SBX_BPF_ALLOW(openat2),
+        SBX_BPF_ALLOW(fstat),
+        SBX_BPF_ALLOW(newfstatat), /* fstat() of glibc */
+        SBX_BPF_ALLOW(read),
+        SBX_BPF_ALLOW(write),
+        SBX_BPF_ALLOW(close),
 #ifdef __NR_poll
-        ALLOW(poll),
+        SBX_BPF_ALLOW(poll),
 #endif
-        ALLOW(ppoll),
-        ALLOW(rt_sigreturn),
-        ALLOW(restart_syscall),
-        ALLOW(exit_group),
+        SBX_BPF_ALLOW(ppoll),
+        SBX_BPF_ALLOW(rt_sigreturn),
+        SBX_BPF_ALLOW(restart_syscall),
+        SBX_BPF_ALLOW(exit_group),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
     };
     struct sock_filter copy[CR_ARRAY_SIZE(code)]; /* sock_fprog is not const */

@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "sandboxd/backend/bpf.h"
 #include "sandboxd/backend/seccomp_arguments.h"
 #include "sandboxd/backend/seccomp_policy.h"
 
@@ -12,7 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/mman.h>
@@ -22,14 +22,6 @@
  * the default action, which is ENOSYS, so that "allow this call but for these
  * arguments, which are EPERM" cannot be said in one filter.
  */
-#if defined(__x86_64__)
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCHITECTURE AUDIT_ARCH_AARCH64
-#else
-#error "no system call policy for this architecture"
-#endif
-
 #define NUMBERS_MAX 512
 #define FILTERS_MAX 16
 #define CODE_MAX 1024
@@ -162,7 +154,8 @@ static void emit_start(struct compiler *compiler)
 {
     emit(compiler, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
                                                 offsetof(struct seccomp_data, arch)));
-    emit(compiler, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0));
+    emit(compiler,
+         (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SBX_BPF_ARCHITECTURE, 1, 0));
     emit_return(compiler, SECCOMP_RET_KILL_PROCESS); /* int 0x80 on x86_64 */
     emit(compiler,
          (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));

@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "common/privilege.h"
+#include "sandboxd/backend/bpf.h"
 #include "sandboxd/docker/relay_child.h"
 
 #include <errno.h>
@@ -13,9 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -26,38 +24,23 @@
 #define UNPACK_FDS 64 /* folders below folders */
 #define SPARE_FD 32   /* free ones from here on, for the way to their places */
 
-#define ALLOW(name)                                                                                \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_##name, 0, 1),                                        \
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-
-#if defined(__x86_64__)
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCHITECTURE AUDIT_ARCH_AARCH64
-#else
-#error "no system call policy for this architecture"
-#endif
-
 /* What the rest of this process calls; everything else ends it. */
 static int load_filter(void)
 {
     static const struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        ALLOW(read),
-        ALLOW(write),
+        SBX_BPF_HEAD,
+        SBX_BPF_ALLOW(read),
+        SBX_BPF_ALLOW(write),
 #ifdef __NR_poll
-        ALLOW(poll),
+        SBX_BPF_ALLOW(poll),
 #endif
-        ALLOW(ppoll),
-        ALLOW(recvfrom),
-        ALLOW(sendto),
-        ALLOW(close),
-        ALLOW(rt_sigreturn),
-        ALLOW(restart_syscall),
-        ALLOW(exit_group),
+        SBX_BPF_ALLOW(ppoll),
+        SBX_BPF_ALLOW(recvfrom),
+        SBX_BPF_ALLOW(sendto),
+        SBX_BPF_ALLOW(close),
+        SBX_BPF_ALLOW(rt_sigreturn),
+        SBX_BPF_ALLOW(restart_syscall),
+        SBX_BPF_ALLOW(exit_group),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
     };
     struct sock_filter copy[CR_ARRAY_SIZE(code)]; /* sock_fprog is not const */
