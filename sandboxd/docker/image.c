@@ -2,6 +2,7 @@
 #include "sandboxd/docker/image.h"
 
 #include "common/auto.h"
+#include "common/beside.h"
 #include "common/buf.h"
 #include "common/err.h"
 #include "common/log.h"
@@ -50,24 +51,13 @@ static uint64_t hash(uint64_t seed, const void *data, size_t size)
 
 static int find_init(const struct sbx_image_plan *plan, char path[PATH_MAX], struct cr_err *err)
 {
-    ssize_t n;
-    char *slash;
-
     if (plan->init_path && *plan->init_path) {
         if (strlen(plan->init_path) >= PATH_MAX)
             return cr_err_set(err, ENAMETOOLONG, "--init");
         memcpy(path, plan->init_path, strlen(plan->init_path) + 1);
         return 0;
     }
-    n = readlinkat(AT_FDCWD, "/proc/self/exe", path, PATH_MAX - sizeof("sandbox-init"));
-    if (n < 0)
-        return cr_err_sys(err, errno, "read /proc/self/exe");
-    path[n] = '\0';
-    slash = strrchr(path, '/');
-    if (!slash)
-        return cr_err_set(err, ENOENT, "/proc/self/exe is no path");
-    memcpy(slash + 1, "sandbox-init", sizeof("sandbox-init"));
-    return 0;
+    return cr_beside_find("sandbox-init", path, err);
 }
 
 static int read_file(const char *path, struct cr_buf *buf, struct cr_err *err)

@@ -2,6 +2,7 @@
 #include "sandboxd/native/init_image.h"
 
 #include "common/auto.h"
+#include "common/beside.h"
 #include "common/err.h"
 
 #include <fcntl.h>
@@ -17,21 +18,6 @@
 #define NAME "sandbox-init"
 #define SIZE_MAX_BYTES (16 << 20)
 #define MOUNT_SIZE "16m"
-
-static int find_beside(char *path, size_t size, struct cr_err *err)
-{
-    ssize_t n = readlinkat(AT_FDCWD, "/proc/self/exe", path, size - sizeof(NAME) - 1);
-    char *slash;
-
-    if (n < 0)
-        return cr_err_sys(err, errno, "read /proc/self/exe");
-    path[n] = '\0';
-    slash = strrchr(path, '/');
-    if (!slash)
-        return cr_err_set(err, ENOENT, "/proc/self/exe is no path");
-    memcpy(slash + 1, NAME, sizeof(NAME));
-    return 0;
-}
 
 static int make_mount(struct cr_err *err)
 {
@@ -72,7 +58,7 @@ int sbx_init_image_load(const char *path, int *ret_fd, struct cr_err *err)
     CR_AUTO_CLOSE int mount_fd = -1;
     char beside[PATH_MAX];
     int fd;
-    int r = path ? 0 : find_beside(beside, sizeof(beside), err);
+    int r = path ? 0 : cr_beside_find(NAME, beside, err);
 
     if (r < 0)
         return r;

@@ -2,6 +2,7 @@
 #include "sandboxd/supervisor/check.h"
 
 #include "common/auto.h"
+#include "common/beside.h"
 #include "common/err.h"
 #include "common/listen.h"
 #include "sandboxd/supervisor/child.h"
@@ -37,7 +38,7 @@ static int check_programs(void)
         char line[64];
 
         (void)snprintf(line, sizeof(line), "program %s", names[i]);
-        missing += print_line(line, sbx_child_find(names[i], path, &err), &err);
+        missing += print_line(line, cr_beside_find(names[i], path, &err), &err);
     }
     return missing;
 }
@@ -87,7 +88,7 @@ static int run_native(char **argv, struct cr_err *err)
     char path[PATH_MAX];
     int status = 0;
     pid_t pid;
-    int r = sbx_child_find("sandboxd-native", path, err);
+    int r = cr_beside_find("sandboxd-native", path, err);
 
     if (r < 0)
         return r;

@@ -2,6 +2,7 @@
 #include "sandboxd/supervisor/child.h"
 
 #include "common/auto.h"
+#include "common/beside.h"
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
@@ -19,27 +20,6 @@
 
 #define FIRST_FD 3
 #define HIGH_FD 128 /* above every target, so that moving one cannot overwrite another */
-
-int sbx_child_find(const char *name, char *ret_path, struct cr_err *err)
-{
-    char *path = ret_path;
-    ssize_t size = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    char *slash;
-    int n;
-
-    if (size < 0)
-        return cr_err_sys(err, errno, "read /proc/self/exe");
-    path[size] = '\0';
-    slash = strrchr(path, '/');
-    if (!slash)
-        return cr_err_set(err, ENOENT, "find '%s' beside this program", name);
-    n = snprintf(slash + 1, (size_t)(PATH_MAX - (slash + 1 - path)), "%s", name);
-    if (n < 0 || n >= PATH_MAX - (slash + 1 - path))
-        return cr_err_set(err, ENAMETOOLONG, "find '%s' beside this program", name);
-    if (access(path, X_OK) < 0)
-        return cr_err_sys(err, errno, "find '%s'", path);
-    return 0;
-}
 
 static int move_fds(const int *fds, size_t fd_count)
 {
@@ -95,7 +75,7 @@ static int fork_child(const char *name, const char *const *argv, const int *fds,
     const char **arguments;
     size_t count = 0;
     pid_t pid;
-    int r = sbx_child_find(name, path, err);
+    int r = cr_beside_find(name, path, err);
 
     if (r < 0)
         return r;

@@ -19,9 +19,6 @@ struct sbx_child {
 
 #define SBX_CHILD_FDS_MAX 70U
 
-/* The path (PATH_MAX bytes) of a program beside our own; it can be executed. */
-int sbx_child_find(const char *name, char *ret_path, struct cr_err *err);
-
 /*
  * Starts child->name with `argv` (NULL-terminated; the first is replaced by
  * the path). `fds` become the descriptors from 3 on; -1 leaves a hole.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/beside.h"
 #include "common/err.h"
 #include "common/log.h"
 #include "common/unconst.h"
@@ -46,7 +47,7 @@ static int run(const struct sbx_settings *settings, struct cr_err *err)
 static int become_selftest(char **argv, struct cr_err *err)
 {
     char path[PATH_MAX];
-    int r = sbx_child_find("sandboxd-selftest", path, err);
+    int r = cr_beside_find("sandboxd-selftest", path, err);
 
     if (r < 0)
         return r;
