@@ -19,6 +19,9 @@ struct agt_config {
     uint64_t user;       /* uid to become when started as root; 0: stay */
     uint64_t max_runs;   /* live runs */
     uint64_t run_time_s; /* wall clock of a run */
+    uint64_t keep_runs;  /* ended runs kept … */
+    uint64_t keep_mib;   /* … of so many MiB of events … */
+    uint64_t keep_s;     /* … for so long */
     uint64_t grace_ms;   /* for live runs at the end */
     bool must_check;     /* ask the model once and end */
     char *log_level;

@@ -7,6 +7,7 @@
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/http/server.h"
 #include "orchestrator/model/model.h"
+#include "orchestrator/runs/runs.h"
 #include "orchestrator/sandbox/sandbox.h"
 #include "orchestrator/service/agent.h"
 #include "proto/descriptor_set.h"
@@ -29,6 +30,7 @@ struct agt_stack {
     struct rpc_loop *loop;
     struct agt_sandbox *sandbox;
     struct agt_engine *engine;
+    struct agt_runs *runs;
     struct agt_http *http;
     struct agt_service service;
     struct rpc_server *server;
@@ -72,8 +74,16 @@ static int make_engine(struct agt_stack *stack, const struct agt_config *config,
         .max_runs = (uint32_t)config->max_runs,
         .run_timeout_ms = (uint32_t)config->run_time_s * 1000,
     };
+    struct agt_runs_options runs_options = {
+        .max_ended = (uint32_t)config->keep_runs,
+        .max_ended_bytes = (size_t)config->keep_mib << 20,
+        .max_ended_age_s = (uint32_t)config->keep_s,
+    };
     int r = agt_engine_new(&options, &stack->engine, err);
 
+    runs_options.engine = stack->engine;
+    if (r == 0)
+        r = agt_runs_new(&runs_options, &stack->runs, err);
     return r < 0 ? cr_err_wrap(err, "set up the engine") : 0;
 }
 
@@ -81,7 +91,7 @@ static int make_http(struct agt_stack *stack, const struct agt_config *config, s
 {
     const struct agt_http_options options = {
         .address = config->http,
-        .engine = stack->engine,
+        .runs = stack->runs,
         .sandbox = stack->sandbox,
         .loop = stack->loop,
         .channel = stack->channel,
@@ -109,7 +119,7 @@ static int make_server(struct agt_stack *stack, const struct agt_config *config,
     };
     int r;
 
-    stack->service.engine = stack->engine;
+    stack->service.runs = stack->runs;
     r = rpc_server_new(tables, 1, &options, &stack->server, err);
     if (r == 0)
         r = rpc_listener_new(stack->server, &listener_options, &stack->listener, err);
@@ -207,6 +217,7 @@ struct agt_stack *agt_stack_down(struct agt_stack *stack)
     (void)rpc_listener_free(stack->listener);
     (void)rpc_server_free(stack->server);
     (void)agt_http_free(stack->http);
+    (void)agt_runs_free(stack->runs);
     (void)agt_engine_free(stack->engine); /* waits for every model and sandbox call */
     if (stack->sandbox)
         stack->sandbox->ops->free(stack->sandbox);

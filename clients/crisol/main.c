@@ -14,6 +14,8 @@ static const struct {
     const char *help;
 } commands[] = {
     {"run", cli_run, "turn a task into code that passed its tests"},
+    {"watch", cli_watch, "follow a run that was started before"},
+    {"runs", cli_runs, "list the runs"},
     {"exec", cli_exec, "run a program in a sandbox"},
     {"attack", cli_attack, "run hostile programs in sandboxes and show what became of them"},
     {"health", cli_health, "ask both services whether they serve"},

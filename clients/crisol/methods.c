@@ -24,6 +24,24 @@ const struct rpc_client_method cli_method_generate_stream = {
     &crisol__agent__v1__generate_stream_response__descriptor,
 };
 
+const struct rpc_client_method cli_method_submit_run = {
+    "/crisol.agent.v1.AgentService/SubmitRun",
+    &crisol__agent__v1__submit_run_request__descriptor,
+    &crisol__agent__v1__submit_run_response__descriptor,
+};
+
+const struct rpc_client_method cli_method_list_runs = {
+    "/crisol.agent.v1.AgentService/ListRuns",
+    &crisol__agent__v1__list_runs_request__descriptor,
+    &crisol__agent__v1__list_runs_response__descriptor,
+};
+
+const struct rpc_client_method cli_method_watch_run = {
+    "/crisol.agent.v1.AgentService/WatchRun",
+    &crisol__agent__v1__watch_run_request__descriptor,
+    &crisol__agent__v1__watch_run_response__descriptor,
+};
+
 const struct rpc_client_method cli_method_health_check = {
     "/grpc.health.v1.Health/Check",
     &grpc__health__v1__health_check_request__descriptor,

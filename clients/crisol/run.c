@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #define JSON_BYTES_MAX (64U << 20)
+#define SUBMIT_TIMEOUT_MS 30000
 
 static const char help[] =
     "Usage: crisol run [OPTIONS] TASK\n"
@@ -29,13 +30,29 @@ static const char help[] =
     "  --model NAME            model to ask for\n"
     "  --out FOLDER            write the files of the answer there\n"
     "  --json                  print the whole result as one JSON document\n"
+    "  --detach                start the run, print its id and leave it alone\n"
+    "  --key KEY               with --detach: the same KEY starts the run once\n"
+    "  --orchestrator ADDRESS  [CRISOL_ORCHESTRATOR, default " CLI_DEFAULT_ORCHESTRATOR "]\n";
+
+static const char watch_help[] =
+    "Usage: crisol watch [OPTIONS] RUN\n"
+    "\n"
+    "Follows a run that was started with 'crisol run --detach', or by any other client of yours,\n"
+    "from its beginning to its end. Ctrl-C leaves the run alone. Exits as 'crisol run' does.\n"
+    "\n"
+    "  --from SEQ              begin at this state event\n"
+    "  --out FOLDER            write the files of the answer there\n"
+    "  --json                  print the whole result as one JSON document\n"
     "  --orchestrator ADDRESS  [CRISOL_ORCHESTRATOR, default " CLI_DEFAULT_ORCHESTRATOR "]\n";
 
 struct run_options {
     Crisol__Agent__V1__GenerateStreamRequest request;
+    Crisol__Agent__V1__WatchRunRequest watch;
     const char *address;
     const char *out;
+    char *key; /* borrowed; NULL: none */
     bool is_json;
+    bool is_detached;
 };
 
 struct run_state {
@@ -119,6 +136,7 @@ static void on_result(struct run_state *state, const Crisol__Agent__V1__RunResul
 static bool on_message(void *user, const ProtobufCMessage *base)
 {
     struct run_state *state = user;
+    /* WatchRunResponse is the same, field for field. */
     const Crisol__Agent__V1__RunEvent *event =
         ((const Crisol__Agent__V1__GenerateStreamResponse *)(const void *)base)->event;
 
@@ -139,6 +157,8 @@ static int parse(struct run_options *options, int argc, char **argv)
         {"model", required_argument, NULL, 'm'},
         {"out", required_argument, NULL, 'o'},
         {"json", no_argument, NULL, 'j'},
+        {"detach", no_argument, NULL, 'd'},
+        {"key", required_argument, NULL, 'k'},
         {"orchestrator", required_argument, NULL, 'a'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -163,6 +183,12 @@ static int parse(struct run_options *options, int argc, char **argv)
         case 'j':
             options->is_json = true;
             break;
+        case 'd':
+            options->is_detached = true;
+            break;
+        case 'k':
+            options->key = optarg;
+            break;
         case 'a':
             options->address = optarg;
             break;
@@ -179,13 +205,66 @@ static int parse(struct run_options *options, int argc, char **argv)
                                       : "more than one TASK: put it in quotes");
         return -EINVAL;
     }
+    if (options->is_detached ? options->out || options->is_json : options->key != NULL) {
+        (void)cli_fail(options->is_detached
+                           ? "--detach prints the id only: give --out and --json to 'crisol watch'"
+                           : "--key goes with --detach");
+        return -EINVAL;
+    }
     options->request.task = argv[optind];
     options->address =
         cli_address(options->address, "CRISOL_ORCHESTRATOR", CLI_DEFAULT_ORCHESTRATOR);
     return 0;
 }
 
-static int call(const struct run_options *options, int cancel_fd)
+static int parse_watch(struct run_options *options, int argc, char **argv)
+{
+    static const struct option table[] = {
+        {"from", required_argument, NULL, 'f'}, {"out", required_argument, NULL, 'o'},
+        {"json", no_argument, NULL, 'j'},       {"orchestrator", required_argument, NULL, 'a'},
+        {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0},
+    };
+    unsigned long long number;
+    int option;
+
+    crisol__agent__v1__watch_run_request__init(&options->watch);
+    while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
+        switch (option) {
+        case 'f':
+            if (cli_parse_number("--from", optarg, 1, UINT32_MAX, &number) < 0)
+                return -EINVAL;
+            options->watch.from_seq = (uint32_t)number;
+            break;
+        case 'o':
+            options->out = optarg;
+            break;
+        case 'j':
+            options->is_json = true;
+            break;
+        case 'a':
+            options->address = optarg;
+            break;
+        case 'h':
+            (void)fputs(watch_help, stdout);
+            return 1;
+        default:
+            (void)cli_fail("see 'crisol watch --help'");
+            return -EINVAL;
+        }
+    }
+    if (optind + 1 != argc) {
+        (void)cli_fail("name one RUN by its id; 'crisol runs' lists them");
+        return -EINVAL;
+    }
+    options->watch.run_id = argv[optind];
+    options->address =
+        cli_address(options->address, "CRISOL_ORCHESTRATOR", CLI_DEFAULT_ORCHESTRATOR);
+    return 0;
+}
+
+/* Follows the events of a call to their end. */
+static int follow(const struct run_options *options, const struct rpc_client_method *method,
+                  const ProtobufCMessage *request, int cancel_fd)
 {
     struct run_state state = {.options = options, .exit_code = CLI_EXIT_SERVICE};
     struct rpc_channel *channel = cli_connect(options->address);
@@ -195,8 +274,7 @@ static int call(const struct run_options *options, int cancel_fd)
     if (!channel)
         return CLI_EXIT_SERVICE;
     cli_view_init(&state.view);
-    (void)rpc_stream_blocking(channel, &cli_method_generate_stream, &options->request.base, 0,
-                              cancel_fd, on_message, &state, &status);
+    (void)rpc_stream_blocking(channel, method, request, 0, cancel_fd, on_message, &state, &status);
     (void)rpc_channel_free(channel);
     if (state.has_result)
         return state.exit_code;
@@ -206,6 +284,37 @@ static int call(const struct run_options *options, int cancel_fd)
     if (status.code == RPC_OK)
         return cli_fail("the service ended the stream without a result");
     return cli_report(options->address, &status);
+}
+
+static int submit(const struct run_options *options)
+{
+    Crisol__Agent__V1__SubmitRunRequest request = CRISOL__AGENT__V1__SUBMIT_RUN_REQUEST__INIT;
+    Crisol__Agent__V1__GenerateRequest task = CRISOL__AGENT__V1__GENERATE_REQUEST__INIT;
+    struct rpc_channel *channel = cli_connect(options->address);
+    struct rpc_status status = RPC_STATUS_INIT;
+    ProtobufCMessage *response = NULL;
+    int code = CLI_EXIT_OK;
+
+    if (!channel)
+        return CLI_EXIT_SERVICE;
+    task.task = options->request.task;
+    task.max_iterations = options->request.max_iterations;
+    task.model = options->request.model;
+    request.request = &task;
+    if (options->key)
+        request.idempotency_key = options->key;
+    if (rpc_call_blocking(channel, &cli_method_submit_run, &request.base, SUBMIT_TIMEOUT_MS,
+                          &response, &status) == RPC_OK) {
+        const Crisol__Agent__V1__SubmitRunResponse *started = (const void *)response;
+
+        cli_print_untrusted(stdout, started->run_id, strlen(started->run_id));
+        (void)putchar('\n');
+    } else {
+        code = cli_report(options->address, &status);
+    }
+    rpc_message_free(response);
+    (void)rpc_channel_free(channel);
+    return code;
 }
 
 int cli_run(int argc, char **argv)
@@ -220,7 +329,26 @@ int cli_run(int argc, char **argv)
     cancel_fd = cli_begin_calls();
     if (cancel_fd < 0)
         return CLI_EXIT_SERVICE;
-    code = call(&options, cancel_fd);
+    code = options.is_detached
+               ? submit(&options)
+               : follow(&options, &cli_method_generate_stream, &options.request.base, cancel_fd);
+    cli_end_calls(cancel_fd);
+    return code;
+}
+
+int cli_watch(int argc, char **argv)
+{
+    struct run_options options = {0};
+    int cancel_fd;
+    int code;
+    int r = parse_watch(&options, argc, argv);
+
+    if (r != 0)
+        return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
+    cancel_fd = cli_begin_calls();
+    if (cancel_fd < 0)
+        return CLI_EXIT_SERVICE;
+    code = follow(&options, &cli_method_watch_run, &options.watch.base, cancel_fd);
     cli_end_calls(cancel_fd);
     return code;
 }

@@ -79,7 +79,17 @@ int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
 
 const char *agt_run_id(const struct agt_run *run);  /* 32 hexadecimal digits */
 void agt_run_cancel(struct agt_run *run);           /* any thread; safe to repeat */
+struct agt_run *agt_run_ref(struct agt_run *run);   /* any thread */
 struct agt_run *agt_run_unref(struct agt_run *run); /* NULL is allowed; returns NULL */
+
+/* The last event has happened, or there was no memory for it. Any thread. */
+bool agt_run_has_ended(const struct agt_run *run);
+
+/* A reference to the last event; NULL while there is none. Any thread. */
+struct agt_event *agt_run_last_event(const struct agt_run *run);
+
+/* Bytes of the events that the run holds now. Any thread. */
+size_t agt_run_bytes(const struct agt_run *run);
 
 /*
  * Reads a run's events in order, from state event `from_seq` on (0: all).

@@ -32,6 +32,7 @@ struct agt_event_log {
     size_t delta_first;
     size_t delta_count;
     size_t delta_bytes;
+    size_t state_bytes;
     uint64_t next_position;
     bool is_ended;
     struct agt_watch *watches;
@@ -149,6 +150,7 @@ static int add_state(struct agt_event_log *log, struct agt_event *event)
     }
     assert(event->seq == log->state_count + 1);
     log->states[log->state_count++] = (struct entry){log->next_position++, event};
+    log->state_bytes += event->size;
     log->is_ended = event->is_last;
     return 0;
 }
@@ -232,6 +234,37 @@ void agt_event_log_end(struct agt_event_log *log)
     mark_waiting(log);
     notify_due(log);
     (void)pthread_mutex_unlock(&log->lock);
+}
+
+bool agt_event_log_is_ended(struct agt_event_log *log)
+{
+    bool is_ended;
+
+    (void)pthread_mutex_lock(&log->lock);
+    is_ended = log->is_ended;
+    (void)pthread_mutex_unlock(&log->lock);
+    return is_ended;
+}
+
+struct agt_event *agt_event_log_last(struct agt_event_log *log)
+{
+    struct agt_event *event = NULL;
+
+    (void)pthread_mutex_lock(&log->lock);
+    if (log->state_count > 0 && log->states[log->state_count - 1].event->is_last)
+        event = agt_event_ref(log->states[log->state_count - 1].event);
+    (void)pthread_mutex_unlock(&log->lock);
+    return event;
+}
+
+size_t agt_event_log_bytes(struct agt_event_log *log)
+{
+    size_t bytes;
+
+    (void)pthread_mutex_lock(&log->lock);
+    bytes = log->state_bytes + log->delta_bytes;
+    (void)pthread_mutex_unlock(&log->lock);
+    return bytes;
 }
 
 int agt_event_log_watch(struct agt_event_log *log, uint32_t from_seq, void (*notify)(void *user),

@@ -40,3 +40,8 @@ void agt_event_log_end(struct agt_event_log *log);
 /* See agt_watch_new(). */
 int agt_event_log_watch(struct agt_event_log *log, uint32_t from_seq, void (*notify)(void *user),
                         void *user, struct agt_watch **ret_watch);
+
+/* See agt_run_has_ended(), agt_run_last_event() and agt_run_bytes(). */
+bool agt_event_log_is_ended(struct agt_event_log *log);
+struct agt_event *agt_event_log_last(struct agt_event_log *log);
+size_t agt_event_log_bytes(struct agt_event_log *log);

@@ -109,7 +109,6 @@ struct agt_run {
 /* Makes a run with one reference. The spec is valid. Returns 0 or -ENOMEM. */
 int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
                 struct agt_run **ret_run);
-struct agt_run *agt_run_ref(struct agt_run *run);
 
 /* ---- run.c: the engine's thread drives the run with these ---- */
 

@@ -130,6 +130,21 @@ void agt_run_cancel(struct agt_run *run)
     (void)pthread_mutex_unlock(&run->lock);
 }
 
+bool agt_run_has_ended(const struct agt_run *run)
+{
+    return agt_event_log_is_ended(run->log);
+}
+
+struct agt_event *agt_run_last_event(const struct agt_run *run)
+{
+    return agt_event_log_last(run->log);
+}
+
+size_t agt_run_bytes(const struct agt_run *run)
+{
+    return agt_event_log_bytes(run->log);
+}
+
 int agt_watch_new(struct agt_run *run, uint32_t from_seq, void (*notify)(void *user), void *user,
                   struct agt_watch **ret_watch)
 {

@@ -30,8 +30,7 @@ static const struct header common_headers[] = {
     {"Referrer-Policy", "no-referrer"},
 };
 
-static const struct header json_headers[] = {
-    {"Content-Type", "application/json"},
+static const struct header no_store[] = {
     {"Cache-Control", "no-store"},
 };
 
@@ -112,9 +111,10 @@ static struct MHD_Response *new_stream_response(struct agt_exchange *exchange)
     return response;
 }
 
-static struct MHD_Response *new_json_response(struct agt_exchange *exchange)
+static struct MHD_Response *new_whole_response(struct agt_exchange *exchange)
 {
     size_t size = exchange->out.size;
+    struct header type = {"Content-Type", NULL};
     char *text = cr_buf_take_str(&exchange->out);
     struct MHD_Response *response;
 
@@ -125,7 +125,9 @@ static struct MHD_Response *new_json_response(struct agt_exchange *exchange)
         free(text);
         return NULL;
     }
-    if (size > 0 && !add_headers(response, json_headers, CR_ARRAY_SIZE(json_headers))) {
+    type.value = exchange->type ? exchange->type : "application/json";
+    if (size > 0 && (!add_headers(response, &type, 1) ||
+                     !add_headers(response, no_store, CR_ARRAY_SIZE(no_store)))) {
         MHD_destroy_response(response);
         return NULL;
     }
@@ -138,7 +140,7 @@ static struct MHD_Response *new_json_response(struct agt_exchange *exchange)
 enum MHD_Result agt_answer_queue(struct agt_exchange *exchange)
 {
     struct MHD_Response *response =
-        exchange->is_stream ? new_stream_response(exchange) : new_json_response(exchange);
+        exchange->is_stream ? new_stream_response(exchange) : new_whole_response(exchange);
     enum MHD_Result result = MHD_NO;
 
     if (!response)

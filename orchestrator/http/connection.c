@@ -7,8 +7,11 @@
 #include "orchestrator/http/private.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -108,6 +111,26 @@ void agt_connection_set_deadline(struct agt_connection *connection, int64_t time
 void agt_connection_clear_deadline(struct agt_connection *connection)
 {
     connection->deadline_ns = AGT_NEVER_NS;
+}
+
+void agt_connection_caller(const struct agt_connection *connection, char caller[AGT_CALLER_SIZE])
+{
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof(address);
+    struct sockaddr_in6 v6;
+    struct sockaddr_in v4;
+    char text[INET6_ADDRSTRLEN] = "?";
+
+    (void)getpeername(connection->fd, (struct sockaddr *)&address, &size);
+    memcpy(&v4, &address, sizeof(v4));
+    memcpy(&v6, &address, sizeof(v6));
+    if (address.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr))
+        memcpy(&v4.sin_addr, &v6.sin6_addr.s6_addr[12], sizeof(v4.sin_addr));
+    else if (address.ss_family == AF_INET6)
+        (void)inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+    if (text[0] == '?')
+        (void)inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    (void)snprintf(caller, AGT_CALLER_SIZE, "ip:%s", text);
 }
 
 void agt_connection_hang_up(struct agt_connection *connection)

@@ -35,6 +35,10 @@ struct agt_connection *agt_connection_of(struct MHD_Connection *mhd);
 void agt_connection_set_deadline(struct agt_connection *connection, int64_t timeout_ms);
 void agt_connection_clear_deadline(struct agt_connection *connection);
 
+#define AGT_CALLER_SIZE 64
+/* Who owns what this connection starts: "ip:127.0.0.1", as the gRPC server names its callers. */
+void agt_connection_caller(const struct agt_connection *connection, char caller[AGT_CALLER_SIZE]);
+
 /* EPOLLRDHUP: nobody will read an answer that costs something. */
 void agt_connection_hang_up(struct agt_connection *connection);
 

@@ -21,10 +21,14 @@
 #define OUT_CAP ((size_t)96 << 20)
 
 static void (*const handlers[AGT_ROUTE_COUNT])(struct agt_exchange *exchange) = {
-    [AGT_ROUTE_INDEX] = agt_handle_index,       [AGT_ROUTE_LIVEZ] = agt_handle_livez,
-    [AGT_ROUTE_READYZ] = agt_handle_readyz,     [AGT_ROUTE_HEALTH] = agt_handle_health,
-    [AGT_ROUTE_RUNTIMES] = agt_handle_runtimes, [AGT_ROUTE_GENERATE] = agt_handle_generate,
-    [AGT_ROUTE_STREAM] = agt_handle_stream,     [AGT_ROUTE_EXECUTE] = agt_handle_execute,
+    [AGT_ROUTE_INDEX] = agt_handle_index,           [AGT_ROUTE_LIVEZ] = agt_handle_livez,
+    [AGT_ROUTE_READYZ] = agt_handle_readyz,         [AGT_ROUTE_HEALTH] = agt_handle_health,
+    [AGT_ROUTE_RUNTIMES] = agt_handle_runtimes,     [AGT_ROUTE_GENERATE] = agt_handle_generate,
+    [AGT_ROUTE_STREAM] = agt_handle_stream,         [AGT_ROUTE_EXECUTE] = agt_handle_execute,
+    [AGT_ROUTE_RUN_SUBMIT] = agt_handle_run_submit, [AGT_ROUTE_RUN_LIST] = agt_handle_run_list,
+    [AGT_ROUTE_RUN_GET] = agt_handle_run_get,       [AGT_ROUTE_RUN_CANCEL] = agt_handle_run_cancel,
+    [AGT_ROUTE_RUN_EVENTS] = agt_handle_run_events, [AGT_ROUTE_GRAPH] = agt_handle_graph,
+    [AGT_ROUTE_GRAPH_MERMAID] = agt_handle_graph,   [AGT_ROUTE_GRAPH_DOT] = agt_handle_graph,
 };
 
 /* ---- life ---- */
@@ -47,6 +51,8 @@ struct agt_exchange *agt_exchange_unref(struct agt_exchange *exchange)
     cr_buf_done(&exchange->body);
     cr_buf_done(&exchange->out);
     free(exchange->raw_url);
+    free(exchange->key);
+    free(exchange->last_id);
     free(exchange);
     /* Last: the server may be gone after it. */
     atomic_fetch_sub(&http->exchange_count, 1);
@@ -132,6 +138,15 @@ static enum MHD_Result note_header(void *cls, enum MHD_ValueKind kind, const cha
     return MHD_YES;
 }
 
+/* The headers are libmicrohttpd's, and the handler runs later. */
+static bool keep_header(const struct agt_header *header, char **ret_value)
+{
+    if (header->count == 0)
+        return true;
+    *ret_value = strdup(header->value);
+    return *ret_value;
+}
+
 static bool check(struct agt_exchange *exchange, const char *method, struct agt_problem *problem)
 {
     struct agt_request request = {.method = method, .raw_url = exchange->raw_url};
@@ -146,6 +161,12 @@ static bool check(struct agt_exchange *exchange, const char *method, struct agt_
         return false;
     exchange->wants_events = agt_request_wants_events(request.accept.value);
     exchange->is_options = strcmp(method, "OPTIONS") == 0;
+    if (!keep_header(&request.idempotency_key, &exchange->key) ||
+        !keep_header(&request.last_event_id, &exchange->last_id)) {
+        agt_problem_set(problem, MHD_HTTP_SERVICE_UNAVAILABLE, RPC_RESOURCE_EXHAUSTED,
+                        "out of memory; try again");
+        return false;
+    }
     exchange->body.cap = exchange->route->body_cap;
     return true;
 }
@@ -362,6 +383,7 @@ void agt_exchange_answer(struct agt_exchange *exchange, int http_status)
 void agt_exchange_fail(struct agt_exchange *exchange, const struct agt_problem *problem)
 {
     cr_buf_clear(&exchange->out);
+    exchange->type = NULL;
     exchange->http_status = problem->http_status;
     exchange->retry_after_s = agt_problem_retry_after_s(problem);
     exchange->allow = problem->allow;

@@ -56,6 +56,8 @@ struct agt_exchange {
     enum agt_exchange_phase phase;
     bool is_options;
     bool wants_events; /* Accept: text/event-stream */
+    char *key;         /* Idempotency-Key. Owned; NULL: none */
+    char *last_id;     /* Last-Event-ID. Owned; NULL: none */
     bool is_suspended;
     bool has_stopped;
 
@@ -73,6 +75,7 @@ struct agt_exchange {
     size_t out_sent;      /* of `out`, streams only */
     int retry_after_s;    /* 0: no header */
     const char *allow;    /* NULL: no header */
+    const char *type;     /* content type; NULL: JSON. Static storage */
     int64_t last_sent_ns; /* streams, for heartbeats */
 };
 

@@ -25,6 +25,8 @@ static const struct {
     {"Content-Encoding", offsetof(struct agt_request, content_encoding)},
     {"Authorization", offsetof(struct agt_request, authorization)},
     {"Accept", offsetof(struct agt_request, accept)},
+    {"Idempotency-Key", offsetof(struct agt_request, idempotency_key)},
+    {"Last-Event-ID", offsetof(struct agt_request, last_event_id)},
 };
 
 void agt_request_note(struct agt_request *request, const char *name, const char *value)
@@ -242,7 +244,7 @@ static bool find_route(const struct agt_request *request, const struct agt_route
                        struct agt_problem *problem)
 {
     const struct agt_route *route =
-        agt_route_find(request->raw_url, strcspn(request->raw_url, "?"));
+        agt_route_find(request->raw_url, strcspn(request->raw_url, "?"), request->method);
 
     if (!route) {
         agt_problem_set(problem, NOT_FOUND, RPC_NOT_FOUND, "no such path; there is: %s",
@@ -288,4 +290,40 @@ bool agt_request_wants_events(const char *accept)
         accept += strcspn(accept, ",");
     }
     return false;
+}
+
+bool agt_request_query(const char *raw_url, const char *name, char *value, size_t size)
+{
+    const char *at = strchr(raw_url, '?');
+    size_t name_size = strlen(name);
+
+    value[0] = '\0';
+    while (at && *at) {
+        const char *item = at + 1;
+        size_t length = strcspn(item, "&");
+
+        if (length > name_size && item[name_size] == '=' && memcmp(item, name, name_size) == 0) {
+            length -= name_size + 1;
+            if (length >= size)
+                return false;
+            memcpy(value, item + name_size + 1, length);
+            value[length] = '\0';
+            return true;
+        }
+        at = item + length;
+    }
+    return true;
+}
+
+bool agt_request_number(const char *text, uint64_t max, uint64_t *ret_number)
+{
+    size_t length = 0;
+
+    *ret_number = 0;
+    if (!text || !*text)
+        return true;
+    if (!parse_length(text, &length) || length > max)
+        return false;
+    *ret_number = length;
+    return true;
 }

@@ -26,6 +26,8 @@ struct agt_request {
     struct agt_header content_encoding;
     struct agt_header authorization;
     struct agt_header accept;
+    struct agt_header idempotency_key;
+    struct agt_header last_event_id;
 };
 
 /* Notes one header; unknown names are ignored. `value` is NUL-terminated. */
@@ -49,3 +51,9 @@ bool agt_request_check(const struct agt_request *request, const struct agt_reque
 
 /* The client asks for server-sent events. */
 bool agt_request_wants_events(const char *accept);
+
+/* Copies the value of a query parameter, undecoded. "" without it; false when it does not fit. */
+bool agt_request_query(const char *raw_url, const char *name, char *value, size_t size);
+
+/* A whole number of digits alone, up to `max`. NULL counts as 0. */
+bool agt_request_number(const char *text, uint64_t max, uint64_t *ret_number);

@@ -8,6 +8,9 @@
 
 #define ALLOW_GET "GET, HEAD, OPTIONS"
 #define ALLOW_POST "POST, OPTIONS"
+#define ALLOW_RUNS "GET, HEAD, POST, OPTIONS"
+#define ALLOW_RUN "GET, HEAD, DELETE, OPTIONS"
+#define ID "{id}"
 
 /* A task has at most 64 KiB; the rest is room for escapes. Execute takes files. */
 #define GENERATE_BODY_CAP ((size_t)1 << 20)
@@ -43,29 +46,108 @@ static const struct agt_route routes[] = {
      .body_cap = EXECUTE_BODY_CAP,
      .help = "{\"runtime\",\"code\"}: runs a program in a sandbox; with Accept: "
              "text/event-stream live"},
+    {.id = AGT_ROUTE_RUN_SUBMIT,
+     .path = "/api/v1/runs",
+     .method = "POST",
+     .allow = ALLOW_RUNS,
+     .body_cap = GENERATE_BODY_CAP,
+     .help = "{\"task\",\"max_iterations\"}: starts a run and answers with its run_id; "
+             "Idempotency-Key starts it once"},
+    {.id = AGT_ROUTE_RUN_LIST,
+     .path = "/api/v1/runs",
+     .method = "GET",
+     .allow = ALLOW_RUNS,
+     .help = "your runs, newest first; ?page_size=…&page_token=…"},
+    {.id = AGT_ROUTE_RUN_GET,
+     .path = "/api/v1/runs/" ID,
+     .method = "GET",
+     .allow = ALLOW_RUN,
+     .help = "a run as it is now"},
+    {.id = AGT_ROUTE_RUN_CANCEL,
+     .path = "/api/v1/runs/" ID,
+     .method = "DELETE",
+     .allow = ALLOW_RUN,
+     .help = "cancels a run"},
+    {.id = AGT_ROUTE_RUN_EVENTS,
+     .path = "/api/v1/runs/" ID "/events",
+     .method = "GET",
+     .allow = ALLOW_GET,
+     .is_costly = true,
+     .help = "its events as server-sent events, from behind Last-Event-ID on"},
+    {.id = AGT_ROUTE_GRAPH,
+     .path = "/api/v1/graph",
+     .method = "GET",
+     .allow = ALLOW_GET,
+     .help = "the graph; ?run_id=… marks the path of a run"},
+    {.id = AGT_ROUTE_GRAPH_MERMAID,
+     .path = "/api/v1/graph.mmd",
+     .method = "GET",
+     .allow = ALLOW_GET,
+     .help = "the same as Mermaid"},
+    {.id = AGT_ROUTE_GRAPH_DOT,
+     .path = "/api/v1/graph.dot",
+     .method = "GET",
+     .allow = ALLOW_GET,
+     .help = "the same as Graphviz DOT"},
 };
 
 _Static_assert(CR_ARRAY_SIZE(routes) == AGT_ROUTE_COUNT, "one row per route, in order");
-
-const struct agt_route *agt_route_find(const char *path, size_t size)
-{
-    for (size_t i = 0; i < CR_ARRAY_SIZE(routes); i++) {
-        if (strlen(routes[i].path) == size && memcmp(routes[i].path, path, size) == 0)
-            return &routes[i];
-    }
-    return NULL;
-}
-
-const struct agt_route *agt_route_get(enum agt_route_id id)
-{
-    return &routes[id];
-}
 
 bool agt_route_allows(const struct agt_route *route, const char *method)
 {
     if (strcmp(method, route->method) == 0 || strcmp(method, "OPTIONS") == 0)
         return true;
     return strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0;
+}
+
+/* Compares with a row's path; "{id}" is one segment. */
+static bool matches(const char *pattern, const char *path, size_t size)
+{
+    const char *hole = strstr(pattern, ID);
+    size_t head = hole ? (size_t)(hole - pattern) : strlen(pattern);
+    const char *tail = hole ? hole + strlen(ID) : "";
+    size_t rest;
+
+    if (size < head || memcmp(path, pattern, head) != 0)
+        return false;
+    if (!hole)
+        return size == head;
+    rest = size - head;
+    return rest > strlen(tail) && memcmp(path + size - strlen(tail), tail, strlen(tail)) == 0 &&
+           !memchr(path + head, '/', rest - strlen(tail));
+}
+
+const struct agt_route *agt_route_find(const char *path, size_t size, const char *method)
+{
+    const struct agt_route *first = NULL;
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(routes); i++) {
+        if (!matches(routes[i].path, path, size))
+            continue;
+        if (agt_route_allows(&routes[i], method) && strcmp(method, "OPTIONS") != 0)
+            return &routes[i];
+        if (!first)
+            first = &routes[i];
+    }
+    return first;
+}
+
+const char *agt_route_id(const struct agt_route *route, const char *path, size_t *ret_size)
+{
+    const char *hole = strstr(route->path, ID);
+    const char *id;
+
+    *ret_size = 0;
+    if (!hole)
+        return path;
+    id = path + (hole - route->path);
+    *ret_size = strcspn(id, "/?");
+    return id;
+}
+
+const struct agt_route *agt_route_get(enum agt_route_id id)
+{
+    return &routes[id];
 }
 
 int agt_routes_write(struct cr_buf *buf)
@@ -90,5 +172,8 @@ int agt_routes_write(struct cr_buf *buf)
 const char *agt_routes_summary(void)
 {
     return "GET /, GET /livez, GET /readyz, GET /api/v1/health, GET /api/v1/runtimes, "
-           "POST /api/v1/generate, POST /api/v1/stream, POST /api/v1/execute";
+           "POST /api/v1/generate, POST /api/v1/stream, POST /api/v1/execute, "
+           "POST and GET /api/v1/runs, GET and DELETE /api/v1/runs/{id}, "
+           "GET /api/v1/runs/{id}/events, GET /api/v1/graph, GET /api/v1/graph.mmd, "
+           "GET /api/v1/graph.dot";
 }

@@ -16,13 +16,21 @@ enum agt_route_id {
     AGT_ROUTE_GENERATE,
     AGT_ROUTE_STREAM,
     AGT_ROUTE_EXECUTE,
+    AGT_ROUTE_RUN_SUBMIT,
+    AGT_ROUTE_RUN_LIST,
+    AGT_ROUTE_RUN_GET,
+    AGT_ROUTE_RUN_CANCEL,
+    AGT_ROUTE_RUN_EVENTS,
+    AGT_ROUTE_GRAPH,
+    AGT_ROUTE_GRAPH_MERMAID,
+    AGT_ROUTE_GRAPH_DOT,
     AGT_ROUTE_COUNT,
 };
 
 /* What is served, as data: checks, 404 and 405 answers all read this table. */
 struct agt_route {
-    const char *path;
-    const char *method; /* "GET" (then HEAD too) or "POST" */
+    const char *path;   /* "{id}" stands for one segment that is not empty */
+    const char *method; /* "GET" (then HEAD too), "POST" or "DELETE" */
     const char *allow;  /* for Allow */
     const char *help;   /* one line for GET / */
     size_t body_cap;    /* bytes; 0: takes no body */
@@ -32,8 +40,15 @@ struct agt_route {
     bool is_costly; /* a client that leaves cancels it, half-closed counts as left */
 };
 
-/* `path` is the raw path, without a query, not terminated. NULL when nothing is there. */
-const struct agt_route *agt_route_find(const char *path, size_t size);
+/*
+ * `path` is the raw path, without a query, not terminated. The row whose
+ * method fits, where there are several for a path, else the first of them
+ * (agt_route_allows() tells). NULL when nothing is there.
+ */
+const struct agt_route *agt_route_find(const char *path, size_t size, const char *method);
+
+/* What stands for "{id}" in the path, not terminated; its length in *ret_size, 0 without one. */
+const char *agt_route_id(const struct agt_route *route, const char *path, size_t *ret_size);
 
 /* Borrowed row; `id` < AGT_ROUTE_COUNT. */
 const struct agt_route *agt_route_get(enum agt_route_id id);

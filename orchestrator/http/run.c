@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/graph/engine.h"
+#include "orchestrator/http/connection.h"
 #include "orchestrator/http/exchange.h"
 #include "orchestrator/http/handlers.h"
 #include "orchestrator/http/private.h"
 #include "orchestrator/http/problem.h"
 #include "orchestrator/http/run_body.h"
+#include "orchestrator/http/run_start.h"
 #include "orchestrator/http/shape.h"
+#include "orchestrator/runs/runs.h"
 #include "rpc/status.h"
 
 #include <crisol/agent/v1/agent.pb-c.h>
@@ -17,9 +20,10 @@
 /* JSON of one event; a result carries every attempt with its files. */
 #define EVENT_CAP ((size_t)32 << 20)
 
-/* The run of one /generate or /stream request. Loop thread only. */
+/* A run that an exchange follows. Loop thread only. */
 struct run {
     struct agt_run *run;
+    bool is_owner;           /* /generate and /stream: the run ends with the exchange */
     struct agt_watch *watch; /* NULL once stopped */
     struct cr_buf scratch;
     bool has_result;
@@ -116,7 +120,7 @@ static void stop(struct agt_exchange *exchange)
 {
     struct run *run = exchange->user;
 
-    if (!run->has_result)
+    if (run->is_owner && !run->has_result)
         agt_run_cancel(run->run);
     run->watch = agt_watch_free(run->watch);
 }
@@ -137,9 +141,9 @@ static const struct agt_operation operation = {
     .free = free_run,
 };
 
-/* Starts the run that the body asks for. False when the exchange was answered instead. */
 static bool start_run(struct agt_exchange *exchange,
-                      const Crisol__Agent__V1__GenerateRequest *request, struct agt_run **ret_run)
+                      const Crisol__Agent__V1__GenerateRequest *request, const char *key,
+                      struct agt_run **ret_run)
 {
     struct agt_run_spec spec = {
         .task = request->task,
@@ -147,6 +151,7 @@ static bool start_run(struct agt_exchange *exchange,
         .model = request->model,
     };
     struct rpc_status status = RPC_STATUS_INIT;
+    char caller[AGT_CALLER_SIZE];
     struct agt_problem problem;
     uint8_t *limits = NULL;
     int r;
@@ -162,7 +167,8 @@ static bool start_run(struct agt_exchange *exchange,
         (void)crisol__sandbox__v1__limits__pack(request->sandbox_limits, limits);
         spec.sandbox_limits = limits;
     }
-    r = agt_engine_start(exchange->http->options.engine, &spec, ret_run, &status);
+    agt_connection_caller(exchange->connection, caller);
+    r = agt_runs_start(exchange->http->options.runs, caller, key, &spec, ret_run, &status);
     free(limits);
     if (r < 0) {
         agt_problem_from_status(&problem, &status);
@@ -171,7 +177,24 @@ static bool start_run(struct agt_exchange *exchange,
     return r >= 0;
 }
 
-static int follow(struct agt_exchange *exchange, struct agt_run *run)
+struct agt_run *agt_run_start_from_body(struct agt_exchange *exchange, const char *key)
+{
+    Crisol__Agent__V1__GenerateRequest *request = NULL;
+    struct agt_problem problem;
+    struct agt_run *run = NULL;
+
+    if (agt_run_body_read(cr_buf_str(&exchange->body), exchange->body.size, &request, &problem) <
+        0) {
+        agt_exchange_fail(exchange, &problem);
+        return NULL;
+    }
+    (void)start_run(exchange, request, key, &run);
+    crisol__agent__v1__generate_request__free_unpacked(request, NULL);
+    return run;
+}
+
+static int follow(struct agt_exchange *exchange, struct agt_run *run, uint32_t from_seq,
+                  bool is_owner)
 {
     struct run *state = calloc(1, sizeof(*state));
     int r;
@@ -179,36 +202,39 @@ static int follow(struct agt_exchange *exchange, struct agt_run *run)
     if (!state)
         return -ENOMEM;
     cr_buf_init(&state->scratch, EVENT_CAP);
-    r = agt_watch_new(run, 0, on_notify, exchange, &state->watch);
+    r = agt_watch_new(run, from_seq, on_notify, exchange, &state->watch);
     if (r < 0) {
         free(state);
         return r;
     }
     state->run = run;
+    state->is_owner = is_owner;
     exchange->user = state;
     exchange->operation = &operation;
     return 0;
 }
 
-/* True when the exchange follows a run now. */
+void agt_run_stream(struct agt_exchange *exchange, struct agt_run *take_run, uint32_t from_seq)
+{
+    int r = follow(exchange, take_run, from_seq, false);
+
+    if (r == 0) {
+        agt_exchange_begin_stream(exchange);
+        return;
+    }
+    agt_run_unref(take_run);
+    agt_exchange_fail_internal(exchange, "follow the run", r);
+}
+
+/* True when the exchange follows a run of its own now. */
 static bool begin_run(struct agt_exchange *exchange)
 {
-    Crisol__Agent__V1__GenerateRequest *request = NULL;
-    struct agt_problem problem;
-    struct agt_run *run = NULL;
-    bool has_started;
+    struct agt_run *run = agt_run_start_from_body(exchange, NULL);
     int r;
 
-    r = agt_run_body_read(cr_buf_str(&exchange->body), exchange->body.size, &request, &problem);
-    if (r < 0) {
-        agt_exchange_fail(exchange, &problem);
+    if (!run)
         return false;
-    }
-    has_started = start_run(exchange, request, &run);
-    crisol__agent__v1__generate_request__free_unpacked(request, NULL);
-    if (!has_started)
-        return false;
-    r = follow(exchange, run);
+    r = follow(exchange, run, 0, true);
     if (r < 0) {
         agt_run_cancel(run);
         agt_run_unref(run);

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct agt_engine;
+struct agt_runs;
 struct agt_sandbox;
 struct cr_err;
 struct rpc_channel;
@@ -23,7 +23,7 @@ struct agt_http;
 
 struct agt_http_options {
     const char *address;         /* "host:port"; port 0 takes a free one. Copied */
-    struct agt_engine *engine;   /* borrowed; outlives the server */
+    struct agt_runs *runs;       /* borrowed; outlives the server */
     struct agt_sandbox *sandbox; /* borrowed; outlives the server */
     /* For ListRuntimes and GetCapabilities. Borrowed; outlive the server. Both NULL: sandboxd
      * counts as unreachable for health and runtimes. */

@@ -2,8 +2,8 @@
 #include "orchestrator/service/agent.h"
 
 #include "crisol/agent/v1/agent.pb-c.h"
-#include "orchestrator/service/describe.h"
 #include "orchestrator/service/exchange.h"
+#include "orchestrator/service/runs.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
 
@@ -41,39 +41,8 @@ static void refuse(struct rpc_call *call, const char *name)
 {
     struct rpc_status status = RPC_STATUS_INIT;
 
-    rpc_status_set(&status, RPC_UNIMPLEMENTED,
-                   "%s is not implemented in this version; Generate and GenerateStream are", name);
+    rpc_status_set(&status, RPC_UNIMPLEMENTED, "%s is not implemented in this version", name);
     rpc_call_finish(call, &status, NULL);
-}
-
-static void on_submit_run(struct rpc_call *call, const ProtobufCMessage *message)
-{
-    (void)message;
-    refuse(call, "SubmitRun");
-}
-
-static void on_get_run(struct rpc_call *call, const ProtobufCMessage *message)
-{
-    (void)message;
-    refuse(call, "GetRun");
-}
-
-static void on_list_runs(struct rpc_call *call, const ProtobufCMessage *message)
-{
-    (void)message;
-    refuse(call, "ListRuns");
-}
-
-static void on_watch_run(struct rpc_call *call, const ProtobufCMessage *message)
-{
-    (void)message;
-    refuse(call, "WatchRun");
-}
-
-static void on_cancel_run(struct rpc_call *call, const ProtobufCMessage *message)
-{
-    (void)message;
-    refuse(call, "CancelRun");
 }
 
 static void on_resume_run(struct rpc_call *call, const ProtobufCMessage *message)
@@ -121,42 +90,46 @@ const struct rpc_method agt_service_methods[] = {
         .kind = RPC_UNARY,
         .request = &crisol__agent__v1__describe_graph_request__descriptor,
         .response = &crisol__agent__v1__describe_graph_response__descriptor,
-        .on_message = agt_describe_graph,
+        .on_message = agt_service_describe_graph,
     },
     {
         .path = METHOD("SubmitRun"),
         .kind = RPC_UNARY,
         .request = &crisol__agent__v1__submit_run_request__descriptor,
         .response = &crisol__agent__v1__submit_run_response__descriptor,
-        .on_message = on_submit_run,
+        .on_message = agt_service_submit_run,
     },
     {
         .path = METHOD("GetRun"),
         .kind = RPC_UNARY,
         .request = &crisol__agent__v1__get_run_request__descriptor,
         .response = &crisol__agent__v1__get_run_response__descriptor,
-        .on_message = on_get_run,
+        .on_message = agt_service_get_run,
     },
     {
         .path = METHOD("ListRuns"),
         .kind = RPC_UNARY,
         .request = &crisol__agent__v1__list_runs_request__descriptor,
         .response = &crisol__agent__v1__list_runs_response__descriptor,
-        .on_message = on_list_runs,
+        .on_message = agt_service_list_runs,
     },
     {
         .path = METHOD("WatchRun"),
         .kind = RPC_SERVER_STREAM,
         .request = &crisol__agent__v1__watch_run_request__descriptor,
         .response = &crisol__agent__v1__watch_run_response__descriptor,
-        .on_message = on_watch_run,
+        .on_message = agt_service_watch_run,
+        .on_writable = agt_exchange_pump,
+        .on_wake = agt_exchange_pump,
+        .on_cancel = agt_exchange_cancel,
+        .on_free = agt_exchange_free,
     },
     {
         .path = METHOD("CancelRun"),
         .kind = RPC_UNARY,
         .request = &crisol__agent__v1__cancel_run_request__descriptor,
         .response = &crisol__agent__v1__cancel_run_response__descriptor,
-        .on_message = on_cancel_run,
+        .on_message = agt_service_cancel_run,
     },
     {
         .path = METHOD("ResumeRun"),

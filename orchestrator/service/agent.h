@@ -3,11 +3,11 @@
 
 #include "rpc/server.h"
 
-struct agt_engine;
+struct agt_runs;
 
 /* What the handlers of AgentService need: the context of the rpc_server. */
 struct agt_service {
-    struct agt_engine *engine; /* borrowed; outlives the server */
+    struct agt_runs *runs; /* borrowed; outlives the server */
 };
 
 /* crisol.agent.v1.AgentService, for rpc_server_new(). */

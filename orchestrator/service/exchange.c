@@ -5,6 +5,7 @@
 #include "common/err.h"
 #include "crisol/agent/v1/agent.pb-c.h"
 #include "orchestrator/graph/engine.h"
+#include "orchestrator/runs/runs.h"
 #include "orchestrator/service/agent.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
@@ -19,6 +20,7 @@ struct exchange {
     struct agt_run *run;     /* a reference */
     struct agt_watch *watch; /* NULL once the call has been answered */
     bool is_stream;
+    bool is_owner; /* has started the run, and ends it when the client leaves */
 };
 
 static void on_notify(void *user)
@@ -44,13 +46,14 @@ static void answer_error(struct rpc_call *call, enum rpc_code code, const char *
     struct exchange *exchange = rpc_call_user(call);
     struct rpc_status status = RPC_STATUS_INIT;
 
-    agt_run_cancel(exchange->run);
+    if (exchange->is_owner)
+        agt_run_cancel(exchange->run);
     rpc_status_set(&status, code, "%s", message);
     answer(call, &status, NULL);
 }
 
-static int start_run(struct rpc_call *call, const struct agt_ask *ask, struct exchange *exchange,
-                     struct rpc_status *status)
+int agt_exchange_start_run(struct rpc_call *call, const struct agt_ask *ask,
+                           struct agt_run **ret_run, struct rpc_status *ret_status)
 {
     const struct agt_service *service = rpc_call_context(call);
     CR_AUTO_FREE uint8_t *limits = NULL;
@@ -64,16 +67,18 @@ static int start_run(struct rpc_call *call, const struct agt_ask *ask, struct ex
         spec.sandbox_limits_size = crisol__sandbox__v1__limits__get_packed_size(ask->limits);
         limits = malloc(spec.sandbox_limits_size + 1);
         if (!limits) {
-            rpc_status_set(status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
+            rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
             return -ENOMEM;
         }
         (void)crisol__sandbox__v1__limits__pack(ask->limits, limits);
         spec.sandbox_limits = limits;
     }
-    return agt_engine_start(service->engine, &spec, &exchange->run, status);
+    return agt_runs_start(service->runs, rpc_call_peer(call)->caller, ask->key, &spec, ret_run,
+                          ret_status);
 }
 
-void agt_exchange_start(struct rpc_call *call, const struct agt_ask *ask)
+/* NULL when memory is gone; then the call has been answered. */
+static struct exchange *new_exchange(struct rpc_call *call)
 {
     struct rpc_status status = RPC_STATUS_INIT;
     struct exchange *exchange = calloc(1, sizeof(*exchange));
@@ -81,20 +86,50 @@ void agt_exchange_start(struct rpc_call *call, const struct agt_ask *ask)
     if (!exchange) {
         rpc_status_set(&status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
         rpc_call_finish(call, &status, NULL);
-        return;
+        return NULL;
     }
     rpc_call_set_user(call, exchange); /* agt_exchange_free() has it from here on */
-    exchange->is_stream = ask->is_stream;
-    if (start_run(call, ask, exchange, &status) < 0) {
-        rpc_call_finish(call, &status, NULL);
-        return;
-    }
-    if (agt_watch_new(exchange->run, 0, on_notify, call, &exchange->watch) < 0) {
+    return exchange;
+}
+
+static void follow(struct rpc_call *call, uint32_t from_seq)
+{
+    struct exchange *exchange = rpc_call_user(call);
+
+    if (agt_watch_new(exchange->run, from_seq, on_notify, call, &exchange->watch) < 0) {
         answer_error(call, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
         return;
     }
     (void)rpc_call_ref(call);
     agt_exchange_pump(call);
+}
+
+void agt_exchange_start(struct rpc_call *call, const struct agt_ask *ask)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct exchange *exchange = new_exchange(call);
+
+    if (!exchange)
+        return;
+    exchange->is_stream = ask->is_stream;
+    exchange->is_owner = true;
+    if (agt_exchange_start_run(call, ask, &exchange->run, &status) < 0)
+        rpc_call_finish(call, &status, NULL);
+    else
+        follow(call, 0);
+}
+
+void agt_exchange_watch(struct rpc_call *call, struct agt_run *take_run, uint32_t from_seq)
+{
+    struct exchange *exchange = new_exchange(call);
+
+    if (!exchange) {
+        (void)agt_run_unref(take_run);
+        return;
+    }
+    exchange->run = take_run;
+    exchange->is_stream = true;
+    follow(call, from_seq);
 }
 
 static size_t put_varint(uint8_t *at, uint32_t value)
@@ -108,8 +143,9 @@ static size_t put_varint(uint8_t *at, uint32_t value)
 }
 
 /*
- * GenerateStreamResponse is one field, number 1, with the event: its packed
- * form is that of the event behind a header, so nothing is unpacked.
+ * GenerateStreamResponse and WatchRunResponse are one field, number 1, with
+ * the event: their packed form is that of the event behind a header, so
+ * nothing is unpacked.
  */
 static bool send_event(struct rpc_call *call, const struct agt_event *event)
 {
@@ -158,6 +194,19 @@ static bool pass_on(struct rpc_call *call, const struct agt_event *event)
     return !event->is_last;
 }
 
+/* Nothing more will come. */
+static void answer_end(struct rpc_call *call)
+{
+    const struct exchange *exchange = rpc_call_user(call);
+    struct agt_event *last = agt_run_last_event(exchange->run);
+
+    if (last) /* the reader asked for what is behind the result: that is nothing */
+        answer(call, NULL, NULL);
+    else
+        answer_error(call, RPC_INTERNAL, "the run ended without a result");
+    (void)agt_event_unref(last);
+}
+
 void agt_exchange_pump(struct rpc_call *call)
 {
     struct exchange *exchange = rpc_call_user(call);
@@ -170,7 +219,7 @@ void agt_exchange_pump(struct rpc_call *call)
         if (r == 0)
             return; /* on_notify() will wake the call */
         if (r < 0) {
-            answer_error(call, RPC_INTERNAL, "the run ended without a result");
+            answer_end(call);
             return;
         }
         goes_on = pass_on(call, event);
@@ -184,7 +233,8 @@ void agt_exchange_cancel(struct rpc_call *call)
 
     if (!exchange || !exchange->run)
         return;
-    agt_run_cancel(exchange->run);
+    if (exchange->is_owner)
+        agt_run_cancel(exchange->run);
     if (exchange->watch) {
         exchange->watch = agt_watch_free(exchange->watch);
         (void)rpc_call_unref(call);

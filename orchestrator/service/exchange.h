@@ -6,26 +6,36 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct agt_run;
 struct rpc_call;
+struct rpc_status;
 
 /*
- * Internal to orchestrator/service: a call that has a run of its own. The
- * events go out one at a time, each when the one before has left, so that a
- * slow client costs no memory; cancelling the call cancels the run. All on the
- * completion queue thread.
+ * Internal to orchestrator/service: a call that follows a run. The events go
+ * out one at a time, each when the one before has left, so that a slow client
+ * costs no memory. Cancelling a call that has started its run cancels the run;
+ * a call that watches one leaves it alone. All on the completion queue thread.
  */
 
-/* What Generate and GenerateStream have in common. Everything is borrowed for the call. */
+/* What the calls that start a run have in common. Everything is borrowed for the call. */
 struct agt_ask {
     const char *task;
     int32_t max_iterations;
     const char *model;
     const Crisol__Sandbox__V1__Limits *limits; /* NULL: defaults */
+    const char *key;                           /* idempotency key; NULL: none */
     bool is_stream;
 };
 
+/* Starts a run of the caller. As agt_runs_start(). */
+int agt_exchange_start_run(struct rpc_call *call, const struct agt_ask *ask,
+                           struct agt_run **ret_run, struct rpc_status *ret_status);
+
 /* Starts the run, or ends the call with what is wrong. */
 void agt_exchange_start(struct rpc_call *call, const struct agt_ask *ask);
+
+/* Streams the events of a run from state event `from_seq` on. Takes the reference. */
+void agt_exchange_watch(struct rpc_call *call, struct agt_run *take_run, uint32_t from_seq);
 
 /* Callbacks of the method table. */
 void agt_exchange_pump(struct rpc_call *call);

@@ -3,6 +3,7 @@
 #include "common/err.h"
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/http/server.h"
+#include "orchestrator/runs/runs.h"
 #include "rpc/channel.h"
 #include "rpc/client.h"
 #include "rpc/connection.h"
@@ -27,6 +28,7 @@ struct house {
     struct agt_model *model;
     struct agt_sandbox *sandbox;
     struct agt_engine *engine;
+    struct agt_runs *runs;
     struct rpc_server *server; /* sandboxd's ListRuntimes and GetCapabilities */
     struct rpc_loop *loop;
     struct rpc_channel *channel;
@@ -102,6 +104,7 @@ static void start_house(double_model_script model, double_sandbox_script sandbox
 {
     struct cr_err err = CR_ERR_INIT;
     struct agt_engine_options engine_options = {.retry_base_ms = 1};
+    struct agt_runs_options runs_options = {0};
     struct agt_http_options options = {.address = "127.0.0.1:0", .is_model_configured = has_key};
 
     house = (struct house){.model = double_model_new(model, NULL),
@@ -111,7 +114,9 @@ static void start_house(double_model_script model, double_sandbox_script sandbox
     engine_options.model = house.model;
     engine_options.sandbox = house.sandbox;
     assert_int_equal(agt_engine_new(&engine_options, &house.engine, &err), 0);
-    options.engine = house.engine;
+    runs_options.engine = house.engine;
+    assert_int_equal(agt_runs_new(&runs_options, &house.runs, &err), 0);
+    options.runs = house.runs;
     options.sandbox = house.sandbox;
     options.loop = house.loop;
     options.channel = house.channel;
@@ -172,6 +177,7 @@ static int stop(void **state)
 
     (void)state;
     agt_http_free(house.http);
+    agt_runs_free(house.runs);
     agt_engine_free(house.engine);
     rpc_loop_free(house.loop);
     rpc_channel_free(house.channel);
@@ -364,7 +370,7 @@ static void a_client_that_leaves_stops_the_model_call(void **state)
 static void the_path_of_sandboxd_stays_ours(void **state)
 {
     const struct rpc_channel_options channel_options = {.target = "unix:/nowhere/sandboxd.sock"};
-    struct agt_http_options options = {.address = "127.0.0.1:0", .engine = house.engine};
+    struct agt_http_options options = {.address = "127.0.0.1:0", .runs = house.runs};
     struct rpc_channel *channel = NULL;
     struct agt_sandbox *sandbox = NULL;
     struct agt_http *http = NULL;

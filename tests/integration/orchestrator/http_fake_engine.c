@@ -18,12 +18,13 @@
 
 struct agt_run {
     struct agt_engine *engine;
+    char id[33];
     atomic_uint refs;
     pthread_mutex_t lock; /* guards what follows */
     struct agt_event *events[EVENTS_MAX];
     uint32_t event_count;
     uint32_t seq;
-    bool has_ended;
+    atomic_bool has_ended;
     struct agt_watch *watches;
 };
 
@@ -146,7 +147,7 @@ static void fill_run(struct agt_run *run, const char *task)
     add_result(run);
 }
 
-static struct agt_run *run_ref(struct agt_run *run)
+struct agt_run *agt_run_ref(struct agt_run *run)
 {
     atomic_fetch_add(&run->refs, 1);
     return run;
@@ -166,8 +167,22 @@ struct agt_run *agt_run_unref(struct agt_run *run)
 
 const char *agt_run_id(const struct agt_run *run)
 {
-    (void)run;
-    return "00000000000000000000000000000001";
+    return run->id;
+}
+
+bool agt_run_has_ended(const struct agt_run *run)
+{
+    return run->has_ended;
+}
+
+struct agt_event *agt_run_last_event(const struct agt_run *run)
+{
+    return run->has_ended ? agt_event_ref(run->events[run->event_count - 1]) : NULL;
+}
+
+size_t agt_run_bytes(const struct agt_run *run)
+{
+    return run->event_count;
 }
 
 /* Adds what `add` adds, unless the run has ended, and tells who watches. */
@@ -259,6 +274,7 @@ int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
     atomic_fetch_add(&fake_now.runs_live, 1);
     (void)pthread_mutex_lock(&engine->lock);
     assert_true(engine->run_count < RUNS_MAX);
+    (void)snprintf(run->id, sizeof(run->id), "%032x", engine->run_count + 1);
     engine->runs[engine->run_count++] = run;
     (void)pthread_mutex_unlock(&engine->lock);
     *ret_run = run;
@@ -274,7 +290,7 @@ int agt_watch_new(struct agt_run *run, uint32_t from_seq, void (*notify)(void *u
 
     (void)from_seq;
     assert_non_null(watch);
-    watch->run = run_ref(run);
+    watch->run = agt_run_ref(run);
     watch->notify = notify;
     watch->user = user;
     (void)pthread_mutex_lock(&run->lock);

@@ -7,12 +7,14 @@
 #include <stdint.h>
 
 struct agt_engine;
+struct agt_runs;
 struct agt_sandbox;
 
 /* A server on doubles, on a free port of loopback. */
 struct http_fixture {
     struct agt_http *http;
     struct agt_engine *engine;
+    struct agt_runs *runs;
     struct agt_sandbox *sandbox;
     uint16_t port;
     int fds_before;

@@ -14,7 +14,7 @@ static void every_route_is_found_by_its_path(void **state)
         const struct agt_route *route = agt_route_get((enum agt_route_id)id);
 
         assert_int_equal(route->id, id);
-        assert_ptr_equal(agt_route_find(route->path, strlen(route->path)), route);
+        assert_ptr_equal(agt_route_find(route->path, strlen(route->path), route->method), route);
         assert_non_null(strstr(route->allow, route->method));
         assert_non_null(strstr(agt_routes_summary(), route->path));
     }
@@ -23,10 +23,37 @@ static void every_route_is_found_by_its_path(void **state)
 static void other_paths_are_not_found(void **state)
 {
     (void)state;
-    assert_null(agt_route_find("", 0));
-    assert_null(agt_route_find("/livezz", 7));
-    assert_null(agt_route_find("/live", 5));
-    assert_null(agt_route_find("/API/V1/HEALTH", 14));
+    assert_null(agt_route_find("", 0, "GET"));
+    assert_null(agt_route_find("/livezz", 7, "GET"));
+    assert_null(agt_route_find("/live", 5, "GET"));
+    assert_null(agt_route_find("/API/V1/HEALTH", 14, "GET"));
+}
+
+static void an_id_is_one_segment(void **state)
+{
+    static const char events[] = "/api/v1/runs/0af3/events?x=/y";
+    const struct agt_route *route = agt_route_find(events, strcspn(events, "?"), "GET");
+    size_t size = 0;
+    const char *id;
+
+    (void)state;
+    assert_int_equal(route->id, AGT_ROUTE_RUN_EVENTS);
+    id = agt_route_id(route, events, &size);
+    assert_int_equal(size, 4);
+    assert_memory_equal(id, "0af3", 4);
+    assert_null(agt_route_find("/api/v1/runs/", 13, "GET"));
+    assert_null(agt_route_find("/api/v1/runs//events", 20, "GET"));
+    assert_null(agt_route_find("/api/v1/runs/a/b", 16, "GET"));
+    assert_null(agt_route_find("/api/v1/runs/a/events/", 22, "GET"));
+}
+
+static void the_method_chooses_among_the_rows_of_a_path(void **state)
+{
+    (void)state;
+    assert_int_equal(agt_route_find("/api/v1/runs", 12, "POST")->id, AGT_ROUTE_RUN_SUBMIT);
+    assert_int_equal(agt_route_find("/api/v1/runs", 12, "HEAD")->id, AGT_ROUTE_RUN_LIST);
+    assert_int_equal(agt_route_find("/api/v1/runs/a", 14, "DELETE")->id, AGT_ROUTE_RUN_CANCEL);
+    assert_false(agt_route_allows(agt_route_find("/api/v1/runs/a", 14, "PUT"), "PUT"));
 }
 
 static void methods_follow_the_table(void **state)
@@ -63,6 +90,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_route_is_found_by_its_path),
         cmocka_unit_test(other_paths_are_not_found),
+        cmocka_unit_test(an_id_is_one_segment),
+        cmocka_unit_test(the_method_chooses_among_the_rows_of_a_path),
         cmocka_unit_test(methods_follow_the_table),
         cmocka_unit_test(the_index_lists_every_route),
     };

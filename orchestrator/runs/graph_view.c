@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "orchestrator/service/describe.h"
-
 #include "common/buf.h"
-#include "crisol/agent/v1/agent.pb-c.h"
 #include "orchestrator/graph/graph.h"
-#include "rpc/server.h"
-#include "rpc/status.h"
+#include "orchestrator/runs/states.h"
+#include "orchestrator/runs/view.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define NODES_MAX AGT_NODE_COUNT
@@ -53,7 +51,31 @@ static void list_edges(Crisol__Agent__V1__GraphEdge *edges, Crisol__Agent__V1__G
     }
 }
 
-static void answer(struct rpc_call *call, const struct cr_buf *mermaid, const struct cr_buf *dot)
+struct path {
+    struct agt_graph_path path;
+    uint32_t crossings[EDGES_MAX];
+};
+
+static void on_event(void *user, Crisol__Agent__V1__RunEvent *event)
+{
+    struct path *path = user;
+    const Crisol__Agent__V1__EdgeTaken *taken = event->edge_taken;
+
+    if (event->event_case == CRISOL__AGENT__V1__RUN_EVENT__EVENT_NODE_STARTED &&
+        (size_t)event->node < AGT_NODE_COUNT)
+        path->path.visits[event->node]++;
+    if (event->event_case != CRISOL__AGENT__V1__RUN_EVENT__EVENT_EDGE_TAKEN)
+        return;
+    for (size_t i = 0; i < agt_agent_graph.edge_count; i++) {
+        const struct agt_graph_edge *edge = &agt_agent_graph.edges[i];
+
+        if ((int)edge->from == (int)taken->from &&
+            strcmp(agt_outcome_name(edge->outcome), taken->outcome) == 0)
+            path->crossings[i]++;
+    }
+}
+
+int agt_view_graph(struct agt_run *run, agt_view_use_graph use, void *user)
 {
     Crisol__Agent__V1__DescribeGraphResponse response =
         CRISOL__AGENT__V1__DESCRIBE_GRAPH_RESPONSE__INIT;
@@ -61,38 +83,26 @@ static void answer(struct rpc_call *call, const struct cr_buf *mermaid, const st
     Crisol__Agent__V1__GraphNode *node_list[NODES_MAX];
     Crisol__Agent__V1__GraphEdge edges[EDGES_MAX];
     Crisol__Agent__V1__GraphEdge *edge_list[EDGES_MAX];
+    CR_AUTO_BUF struct cr_buf mermaid = {0};
+    CR_AUTO_BUF struct cr_buf dot = {0};
+    struct path path = {.path.crossings = NULL};
+    const struct agt_graph_path *marked = run ? &path.path : NULL;
 
+    path.path.crossings = path.crossings;
+    cr_buf_init(&mermaid, DRAWING_MAX);
+    cr_buf_init(&dot, DRAWING_MAX);
+    if ((run && agt_states_each(run, on_event, &path) < 0) ||
+        agt_graph_draw_mermaid(&agt_agent_graph, marked, &mermaid) < 0 ||
+        agt_graph_draw_dot(&agt_agent_graph, marked, &dot) < 0)
+        return -ENOMEM;
     list_nodes(nodes, node_list);
     list_edges(edges, edge_list);
-    response.mermaid = constant(cr_buf_str(mermaid));
-    response.dot = constant(cr_buf_str(dot));
+    response.mermaid = constant(cr_buf_str(&mermaid));
+    response.dot = constant(cr_buf_str(&dot));
     response.nodes = node_list;
     response.n_nodes = agt_agent_graph.node_count;
     response.edges = edge_list;
     response.n_edges = agt_agent_graph.edge_count;
-    rpc_call_finish(call, NULL, &response.base);
-}
-
-void agt_describe_graph(struct rpc_call *call, const ProtobufCMessage *message)
-{
-    const Crisol__Agent__V1__DescribeGraphRequest *request = (const void *)message;
-    struct rpc_status status = RPC_STATUS_INIT;
-    CR_AUTO_BUF struct cr_buf mermaid = {0};
-    CR_AUTO_BUF struct cr_buf dot = {0};
-
-    if (request->run_id[0] != '\0') {
-        rpc_status_set(&status, RPC_UNIMPLEMENTED,
-                       "run_id: the path of a run is not implemented; leave it empty");
-        rpc_call_finish(call, &status, NULL);
-        return;
-    }
-    cr_buf_init(&mermaid, DRAWING_MAX);
-    cr_buf_init(&dot, DRAWING_MAX);
-    if (agt_graph_draw_mermaid(&agt_agent_graph, NULL, &mermaid) < 0 ||
-        agt_graph_draw_dot(&agt_agent_graph, NULL, &dot) < 0) {
-        rpc_status_set(&status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
-        rpc_call_finish(call, &status, NULL);
-        return;
-    }
-    answer(call, &mermaid, &dot);
+    use(user, &response);
+    return 0;
 }

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "clients/crisol/cli.h"
+#include "clients/crisol/methods.h"
+#include "clients/crisol/view.h"
+#include "common/auto.h"
+#include "crisol/agent/v1/agent.pb-c.h"
+#include "rpc/status.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIST_TIMEOUT_MS 30000
+#define TASK_SHOWN 60
+
+static const char help[] =
+    "Usage: crisol runs [OPTIONS]\n"
+    "\n"
+    "Lists your runs, newest first: id, status, attempts, task.\n"
+    "\n"
+    "  --count N               at most so many (default 20)\n"
+    "  --orchestrator ADDRESS  [CRISOL_ORCHESTRATOR, default " CLI_DEFAULT_ORCHESTRATOR "]\n";
+
+/* Returns 0, 1 when --help was answered, -EINVAL. */
+static int parse(int argc, char **argv, const char **address, uint32_t *count)
+{
+    static const struct option table[] = {
+        {"count", required_argument, NULL, 'c'},
+        {"orchestrator", required_argument, NULL, 'a'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    unsigned long long number;
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
+        switch (option) {
+        case 'c':
+            if (cli_parse_number("--count", optarg, 1, 100000, &number) < 0)
+                return -EINVAL;
+            *count = (uint32_t)number;
+            break;
+        case 'a':
+            *address = optarg;
+            break;
+        case 'h':
+            (void)fputs(help, stdout);
+            return 1;
+        default:
+            (void)cli_fail("see 'crisol runs --help'");
+            return -EINVAL;
+        }
+    }
+    if (optind != argc) {
+        (void)cli_fail("'crisol runs' takes options only; see 'crisol runs --help'");
+        return -EINVAL;
+    }
+    *address = cli_address(*address, "CRISOL_ORCHESTRATOR", CLI_DEFAULT_ORCHESTRATOR);
+    return 0;
+}
+
+static void print_run(const Crisol__Agent__V1__RunResult *run)
+{
+    size_t size = strcspn(run->task, "\r\n");
+
+    cli_print_untrusted(stdout, run->run_id, strlen(run->run_id));
+    (void)printf("  %-9s  %d  ", cli_status_name((int)run->status), (int)run->iterations);
+    cli_print_untrusted(stdout, run->task, size < TASK_SHOWN ? size : TASK_SHOWN);
+    (void)putchar('\n');
+}
+
+/* Prints one page; leaves what follows in *token. Returns the code of the call. */
+static int print_page(struct rpc_channel *channel, uint32_t *left, char **token,
+                      struct rpc_status *status)
+{
+    Crisol__Agent__V1__ListRunsRequest request = CRISOL__AGENT__V1__LIST_RUNS_REQUEST__INIT;
+    const Crisol__Agent__V1__ListRunsResponse *response;
+    ProtobufCMessage *message = NULL;
+    int code;
+
+    request.page_size = *left < 100 ? *left : 100;
+    if (*token)
+        request.page_token = *token;
+    code = rpc_call_blocking(channel, &cli_method_list_runs, &request.base, LIST_TIMEOUT_MS,
+                             &message, status);
+    free(*token);
+    *token = NULL;
+    if (code != RPC_OK)
+        return code;
+    response = (const void *)message;
+    for (size_t i = 0; i < response->n_runs; i++)
+        print_run(response->runs[i]);
+    *left -= response->n_runs < *left ? (uint32_t)response->n_runs : *left;
+    if (response->next_page_token[0] != '\0')
+        *token = strdup(response->next_page_token);
+    rpc_message_free(message);
+    return code;
+}
+
+static int list(const char *address, uint32_t count)
+{
+    struct rpc_channel *channel = cli_connect(address);
+    struct rpc_status status = RPC_STATUS_INIT;
+    char *token = NULL;
+    int code;
+
+    if (!channel)
+        return CLI_EXIT_SERVICE;
+    do
+        code = print_page(channel, &count, &token, &status);
+    while (code == RPC_OK && token && count > 0);
+    free(token);
+    (void)rpc_channel_free(channel);
+    return code == RPC_OK ? CLI_EXIT_OK : cli_report(address, &status);
+}
+
+int cli_runs(int argc, char **argv)
+{
+    const char *address = NULL;
+    uint32_t count = 20;
+    int cancel_fd;
+    int code;
+    int r = parse(argc, argv, &address, &count);
+
+    if (r != 0)
+        return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
+    cancel_fd = cli_begin_calls();
+    if (cancel_fd < 0)
+        return CLI_EXIT_SERVICE;
+    code = list(address, count);
+    cli_end_calls(cancel_fd);
+    return code;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+struct agt_exchange;
+struct agt_run;
+
+/* What the routes of runs share. Loop thread. */
+
+/*
+ * Starts the run that the body asks for; `key` is its idempotency key (NULL:
+ * none). Returns a reference, or NULL when the exchange was answered instead.
+ */
+struct agt_run *agt_run_start_from_body(struct agt_exchange *exchange, const char *key);
+
+/* Streams the events of a run that goes on without its reader. Takes the reference. */
+void agt_run_stream(struct agt_exchange *exchange, struct agt_run *take_run, uint32_t from_seq);

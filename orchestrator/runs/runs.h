@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct agt_engine;
+struct agt_run;
+struct agt_run_spec;
+struct cr_err;
+struct rpc_status;
+
+/*
+ * The runs that callers can ask for: those that go on, and those that have
+ * ended and are not forgotten yet. A run belongs to the caller that started
+ * it; to every other caller it is not there. Any thread.
+ */
+struct agt_runs;
+
+#define AGT_RUNS_PAGE_MAX 100
+#define AGT_RUNS_KEY_MAX 128 /* bytes of an idempotency key */
+
+struct agt_runs_options {
+    struct agt_engine *engine; /* borrowed; outlives the registry */
+    uint32_t max_ended;        /* ended runs kept; 0: 1,000 */
+    size_t max_ended_bytes;    /* of their events; 0: 256 MiB */
+    uint32_t max_ended_age_s;  /* since their end was seen; 0: 86,400 */
+};
+
+int agt_runs_new(const struct agt_runs_options *options, struct agt_runs **ret_runs,
+                 struct cr_err *err);
+
+/* Lets go of every run; those that go on are the engine's to end. NULL is allowed; returns NULL. */
+struct agt_runs *agt_runs_free(struct agt_runs *runs);
+
+/*
+ * Starts a run of `caller` with agt_engine_start() and keeps it. With a key
+ * (NULL or "": none) the same caller and key give the run that was started
+ * with them before; with another request that is ALREADY_EXISTS. On success
+ * *ret_run is a reference. On failure returns a negative errno and fills in
+ * ret_status.
+ */
+int agt_runs_start(struct agt_runs *runs, const char *caller, const char *key,
+                   const struct agt_run_spec *spec, struct agt_run **ret_run,
+                   struct rpc_status *ret_status);
+
+/* A reference to the caller's run. Else NULL, with NOT_FOUND or a violation of "run_id". */
+struct agt_run *agt_runs_find(struct agt_runs *runs, const char *caller, const char *run_id,
+                              struct rpc_status *ret_status);
+
+struct agt_runs_page {
+    struct agt_run *runs[AGT_RUNS_PAGE_MAX]; /* references; newest first */
+    size_t count;
+    char next_token[24]; /* "": nothing follows */
+};
+
+/*
+ * One page of the caller's runs. `page_size` 0 means AGT_RUNS_PAGE_MAX;
+ * `page_token` is "" or a next_token. Returns 0, or -EINVAL with violations.
+ */
+int agt_runs_list(struct agt_runs *runs, const char *caller, uint32_t page_size,
+                  const char *page_token, struct agt_runs_page *ret_page,
+                  struct rpc_status *ret_status);
+void agt_runs_page_done(struct agt_runs_page *page);
+
+/* Forgets ended runs beyond the bounds. agt_runs_start() does it from time to time. */
+void agt_runs_sweep(struct agt_runs *runs);

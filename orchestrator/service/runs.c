@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/service/runs.h"
+
+#include "common/unconst.h"
+#include "crisol/agent/v1/agent.pb-c.h"
+#include "orchestrator/graph/engine.h"
+#include "orchestrator/runs/runs.h"
+#include "orchestrator/runs/view.h"
+#include "orchestrator/service/agent.h"
+#include "orchestrator/service/exchange.h"
+#include "rpc/server.h"
+#include "rpc/status.h"
+
+static void out_of_memory(struct rpc_call *call)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    rpc_status_set(&status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
+    rpc_call_finish(call, &status, NULL);
+}
+
+/* A reference to the caller's run; NULL when the call has been answered instead. */
+static struct agt_run *find(struct rpc_call *call, const char *run_id)
+{
+    const struct agt_service *service = rpc_call_context(call);
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct agt_run *run =
+        agt_runs_find(service->runs, rpc_call_peer(call)->caller, run_id, &status);
+
+    if (!run)
+        rpc_call_finish(call, &status, NULL);
+    return run;
+}
+
+void agt_service_submit_run(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    const Crisol__Agent__V1__SubmitRunRequest *request = (const void *)message;
+    Crisol__Agent__V1__SubmitRunResponse response = CRISOL__AGENT__V1__SUBMIT_RUN_RESPONSE__INIT;
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct agt_run *run = NULL;
+    struct agt_ask ask = {.key = request->idempotency_key};
+
+    if (!request->request) {
+        rpc_status_add_violation(&status, "request", "is missing: say what to build in its task");
+        rpc_call_finish(call, &status, NULL);
+        return;
+    }
+    ask.task = request->request->task;
+    ask.max_iterations = request->request->max_iterations;
+    ask.model = request->request->model;
+    ask.limits = request->request->sandbox_limits;
+    if (agt_exchange_start_run(call, &ask, &run, &status) < 0) {
+        rpc_call_finish(call, &status, NULL);
+        return;
+    }
+    response.run_id = cr_unconst(agt_run_id(run));
+    rpc_call_finish(call, NULL, &response.base);
+    (void)agt_run_unref(run);
+}
+
+void agt_service_get_run(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    const Crisol__Agent__V1__GetRunRequest *request = (const void *)message;
+    Crisol__Agent__V1__GetRunResponse response = CRISOL__AGENT__V1__GET_RUN_RESPONSE__INIT;
+    struct agt_run *run = find(call, request->run_id);
+
+    if (!run)
+        return;
+    response.result = agt_view_result(run);
+    if (response.result)
+        rpc_call_finish(call, NULL, &response.base);
+    else
+        out_of_memory(call);
+    crisol__agent__v1__run_result__free_unpacked(response.result, NULL);
+    (void)agt_run_unref(run);
+}
+
+void agt_service_list_runs(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    const Crisol__Agent__V1__ListRunsRequest *request = (const void *)message;
+    const struct agt_service *service = rpc_call_context(call);
+    Crisol__Agent__V1__ListRunsResponse response = CRISOL__AGENT__V1__LIST_RUNS_RESPONSE__INIT;
+    Crisol__Agent__V1__RunResult *results[AGT_RUNS_PAGE_MAX];
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct agt_runs_page page;
+
+    if (agt_runs_list(service->runs, rpc_call_peer(call)->caller, request->page_size,
+                      request->page_token, &page, &status) < 0) {
+        rpc_call_finish(call, &status, NULL);
+        return;
+    }
+    response.runs = results;
+    response.next_page_token = page.next_token;
+    while (response.n_runs < page.count) {
+        results[response.n_runs] = agt_view_result(page.runs[response.n_runs]);
+        if (!results[response.n_runs])
+            break;
+        agt_view_shorten(results[response.n_runs++]);
+    }
+    if (response.n_runs == page.count)
+        rpc_call_finish(call, NULL, &response.base);
+    else
+        out_of_memory(call);
+    for (size_t i = 0; i < response.n_runs; i++)
+        crisol__agent__v1__run_result__free_unpacked(results[i], NULL);
+    agt_runs_page_done(&page);
+}
+
+void agt_service_watch_run(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    const Crisol__Agent__V1__WatchRunRequest *request = (const void *)message;
+    struct agt_run *run = find(call, request->run_id);
+
+    if (run)
+        agt_exchange_watch(call, run, request->from_seq);
+}
+
+void agt_service_cancel_run(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    const Crisol__Agent__V1__CancelRunRequest *request = (const void *)message;
+    Crisol__Agent__V1__CancelRunResponse response = CRISOL__AGENT__V1__CANCEL_RUN_RESPONSE__INIT;
+    struct agt_run *run = find(call, request->run_id);
+
+    if (!run)
+        return;
+    response.found = !agt_run_has_ended(run);
+    agt_run_cancel(run);
+    rpc_call_finish(call, NULL, &response.base);
+    (void)agt_run_unref(run);
+}
+
+static void answer_graph(void *user, const Crisol__Agent__V1__DescribeGraphResponse *response)
+{
+    rpc_call_finish(user, NULL, &response->base);
+}
+
+void agt_service_describe_graph(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    const Crisol__Agent__V1__DescribeGraphRequest *request = (const void *)message;
+    struct agt_run *run = NULL;
+
+    if (request->run_id[0] != '\0') {
+        run = find(call, request->run_id);
+        if (!run)
+            return;
+    }
+    if (agt_view_graph(run, answer_graph, call) < 0)
+        out_of_memory(call);
+    (void)agt_run_unref(run);
+}
