@@ -32,6 +32,8 @@
 #define PROBE_DEADLINE_MS 15000
 #define PROBE_AGAIN_MS 1000
 #define STOP_DEADLINE_MS 5000
+/* The backend sees the end of its own control socket, and its end gives every run a verdict. */
+#define ORPHAN_GRACE_MS 2000
 
 /* Everything that lives from start to stop. */
 struct front {
@@ -281,13 +283,13 @@ static void serve(struct front *front)
 
 static void stop(struct front *front)
 {
-    bool is_orphaned = atomic_load(&front->is_orphaned);
+    int grace_ms =
+        atomic_load(&front->is_orphaned) ? ORPHAN_GRACE_MS : (int)front->settings.grace_ms;
 
-    cr_log_info("draining runs=%u grace_ms=%llu", rpc_server_live_calls(front->server),
-                (unsigned long long)(is_orphaned ? 0 : front->settings.grace_ms));
+    cr_log_info("draining runs=%u grace_ms=%d", rpc_server_live_calls(front->server), grace_ms);
     rpc_listener_stop(front->listener);
     sbx_backend_drain(front->backend);
-    if (!rpc_server_drain(front->server, is_orphaned ? 0 : (int)front->settings.grace_ms))
+    if (!rpc_server_drain(front->server, grace_ms))
         cr_log_warn("the grace has passed; what was left was cancelled");
 }
 

@@ -74,17 +74,20 @@ class Services:
         self.sandbox = "unix:" + self.socket
         self.orchestrator = self.replay = None
         self.grpc = self.http = None
-        self.sandboxd = Process("sandboxd", [
-            os.path.join(BIN, "sandboxd"), f"--socket={self.socket}", f"--socket-owner={SERVICE_UID}",
-            *sandboxd_flags], os.path.join(self.folder, "sandboxd.log"),
-            env={"PATH": "/usr/bin:/bin", "GEMINI_API_KEY": CANARY})
+        self.sandboxd = None
         try:
-            self.sandboxd.match(r" sandboxd ready ")
+            self.start_sandboxd(sandboxd_flags)
             if with_agent:
                 self.start_agent(script, replay_flags)
         except BaseException:
             self.stop()
             raise
+
+    def start_sandboxd(self, flags=()):
+        self.sandboxd = Process("sandboxd", [
+            os.path.join(BIN, "sandboxd"), f"--socket={self.socket}", f"--socket-owner={SERVICE_UID}", *flags],
+            os.path.join(self.folder, "sandboxd.log"), env={"PATH": "/usr/bin:/bin", "GEMINI_API_KEY": CANARY})
+        self.sandboxd.match(r" sandboxd ready ")
 
     def start_agent(self, script, replay_flags=()):
         self.replay = Process("gemini-replay", [

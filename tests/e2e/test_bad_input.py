@@ -398,6 +398,34 @@ def test_a_killed_process_ends_every_run_with_a_type(victim, ends):
         crisol.wait_for(lambda: counts(crisol.settled(running)) == counts(before), 20, "nothing is left")
 
 
+def test_a_killed_supervisor_ends_every_run_with_a_type():
+    with crisol.Services(with_agent=False, sandboxd_flags=["--slots=2"]) as running:
+        assert works(running.sandbox)
+        old = running.sandboxd_pids()[1:]
+        before = crisol.settled(running)
+        with grpc.insecure_channel(running.sandbox) as channel:
+            method = channel.unary_stream(SANDBOX + "Execute")
+            calls = [method(program(runtime=b"shell", code=b"echo up; sleep 8"), timeout=30) for _ in range(2)]
+            for call in calls:
+                next(call)
+            old += running.sandboxd_pids()[1:]
+            running.sandboxd.popen.kill()
+            assert {end_of(call) for call in calls} == {"SANDBOX_LOST"}
+        running.sandboxd.popen.wait()
+        crisol.wait_for(lambda: not any(is_alive(pid) for pid in old), 10, "its children are gone")
+        running.start_sandboxd(["--slots=2"])
+        assert works(running.sandbox)
+        assert counts(crisol.settled(running)) == counts(before)
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def counts(state):
     """What does not depend on which processes they are."""
     return state.processes, state.cgroups, state.namespaces, state.files
