@@ -15,11 +15,13 @@ TOOLS = os.environ.get("CRISOL_TOOLS", "")
 SCRIPTS = os.path.join(SOURCE, "clients", "gemini-replay", "scripts")
 SERVICE_UID = 64902
 CANARY = "canary-7f3d9c51-not-a-real-key"
+# How many times slower than a usual machine this one is; every deadline of the tests grows with it.
+SLOWNESS = int(os.environ.get("CRISOL_SLOW_HOST", "1"))
 
 
 def wait_for(condition, seconds, what):
     """Polls until `condition` gives something true; fails after `seconds`."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * SLOWNESS
     while True:
         value = condition()
         if value:
@@ -57,7 +59,7 @@ class Process:
         if self.popen.poll() is None:
             self.popen.send_signal(signal.SIGTERM)
         try:
-            return self.popen.wait(seconds)
+            return self.popen.wait(seconds * SLOWNESS)
         except subprocess.TimeoutExpired:
             self.popen.kill()
             self.popen.wait()
@@ -110,7 +112,7 @@ class Services:
 
     def crisol(self, *argv, stdin=b"", timeout=60):
         return subprocess.run([os.path.join(BIN, "crisol"), *argv], input=stdin, capture_output=True,
-                              timeout=timeout, check=False,
+                              timeout=timeout * SLOWNESS, check=False,
                               env={"PATH": "/usr/bin:/bin", "CRISOL_SANDBOX": self.sandbox,
                                    "CRISOL_ORCHESTRATOR": self.grpc or ""})
 

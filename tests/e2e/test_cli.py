@@ -56,7 +56,7 @@ def test_exec_names_an_unknown_runtime(services):
 def test_exec_runs_pytest_files(services, tmp_path):
     test = tmp_path / "test_it.py"
     test.write_text("def test_a():\n    assert 1 == 2\n")
-    done = services.crisol("exec", str(test))
+    done = services.crisol("exec", f"--wall-ms={10000 * crisol.SLOWNESS}", str(test))
     assert done.returncode == 1
     assert b"assert 1 == 2" in done.stdout
 
@@ -69,7 +69,7 @@ def test_ctrl_c_kills_the_program_and_exits_130(services):
                             env={"CRISOL_SANDBOX": services.sandbox, "PATH": "/usr/bin:/bin"})
     assert call.stdout.readline() == b"up\n"
     call.send_signal(signal.SIGINT)
-    assert call.wait(5) == 130
+    assert call.wait(5 * crisol.SLOWNESS) == 130
     call.stdout.close()
     crisol.wait_for(lambda: len(services.sandboxd_pids()) == before, 2, "the program is dead")
 
@@ -77,7 +77,7 @@ def test_ctrl_c_kills_the_program_and_exits_130(services):
 def test_a_closed_pipe_is_quiet(services):
     done = subprocess.run(
         ["/bin/sh", "-c", f"'{crisol.BIN}/crisol' exec --runtime python -- 'for i in range(9999): print(i)' | head -n 1"],
-        stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False,
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=30 * crisol.SLOWNESS, check=False,
         env={"CRISOL_SANDBOX": services.sandbox, "PATH": "/usr/bin:/bin"})
     assert (done.stdout, done.stderr) == (b"0\n", b"")
 
@@ -110,7 +110,7 @@ def test_run_repairs_and_succeeds(services):
     assert answer["verification"]["level"] == "EVIDENCE"
     assert answer["models_served"] == ["gemini-replay (scripted)"] and answer["warnings"]
     assert "red" in done.stderr.decode() and "green" in done.stderr.decode()
-    assert time.monotonic() - begin < 20
+    assert time.monotonic() - begin < 20 * crisol.SLOWNESS
 
 
 def test_run_writes_its_files(services, tmp_path):

@@ -76,11 +76,12 @@ static int thread_bomb(const char *argument)
     return report(TRIES_MAX, 0);
 }
 
-/* Processes that end at once and that nobody waits for. */
+/* `argument` processes that end at once and that nobody waits for. */
 static int orphan_storm(const char *argument)
 {
-    (void)argument;
-    for (int i = 0; i < 2000; i++) {
+    const unsigned long count = strtoul(argument, NULL, 10);
+
+    for (unsigned long i = 0; i < count; i++) {
         const pid_t pid = fork();
 
         if (pid == 0)

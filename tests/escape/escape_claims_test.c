@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#define DEADLINE_MS 5000
+#define DEADLINE_MS 5000U
 
 /* Runs and checks the verdict. */
 static void run(const struct escape_spec *spec, enum sbx_verdict expected,
@@ -149,7 +149,7 @@ static void start_and_hear(const struct escape_spec *spec, struct native_run *re
     native_client_wait_started(&escape_client, ret_run);
     watch = (struct pollfd){.fd = ret_run->out_fds[0], .events = POLLIN};
     if (ret_run->out[0].size == 0) /* else it came together with STARTED */
-        assert_int_equal(poll(&watch, 1, DEADLINE_MS), 1);
+        assert_int_equal(poll(&watch, 1, (int)(DEADLINE_MS * test_slowness())), 1);
 }
 
 static void cancel(struct native_run *run)

@@ -2,6 +2,9 @@
 #include "tests/harness/test.h"
 
 #include <dirent.h>
+#include <stdlib.h>
+
+#define SLOWNESS_MAX 100
 
 int test_count_fds(void)
 {
@@ -13,4 +16,13 @@ int test_count_fds(void)
         count += entry->d_name[0] != '.';
     assert_int_equal(closedir(dir), 0);
     return count - 1; /* the one of opendir */
+}
+
+unsigned int test_slowness(void)
+{
+    const char *text = getenv("CRISOL_SLOW_HOST"); // NOLINT(concurrency-mt-unsafe): nobody sets it
+    unsigned long value = text ? strtoul(text, NULL, 10) : 1;
+
+    assert_in_range(value, 1, SLOWNESS_MAX);
+    return (unsigned int)value;
 }

@@ -12,3 +12,10 @@
 
 /* Open file descriptors of this process, for leak checks. */
 int test_count_fds(void);
+
+/*
+ * How many times slower than a usual machine this one is: CRISOL_SLOW_HOST,
+ * from 1 (also when unset) to 100. Multiplies what a test waits for or allows,
+ * and the limits of time that a test leaves at their defaults.
+ */
+unsigned int test_slowness(void);

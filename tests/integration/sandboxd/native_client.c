@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define DEADLINE_MS 30000
+#define DEADLINE_MS 30000U
 #define OUTPUT_CAP (4U << 20)
 #define ARGS_MAX 32
 #define RUNS_MAX 64
@@ -74,7 +74,7 @@ static void wait_readable(int fd)
 {
     struct pollfd watch = {.fd = fd, .events = POLLIN};
 
-    assert_int_equal(poll(&watch, 1, DEADLINE_MS), 1);
+    assert_int_equal(poll(&watch, 1, (int)(DEADLINE_MS * test_slowness())), 1);
 }
 
 void native_client_start(struct native_client *client, const char *const *flags)
@@ -192,6 +192,8 @@ void native_client_send(const struct native_client *client, struct native_run *r
     }
     sbx_msg_init(&msg, SBX_MSG_RUN, run->id);
     msg.run.limits = sbx_default_limits;
+    msg.run.limits.value[SBX_LIMIT_WALL_TIME] *= test_slowness();
+    msg.run.limits.value[SBX_LIMIT_CPU_TIME] *= test_slowness();
     for (int i = 0; i < SBX_LIMIT_COUNT; i++) {
         if (spec->limits[i] > 0)
             msg.run.limits.value[i] = spec->limits[i];
@@ -274,7 +276,7 @@ static void step(const struct native_client *client, struct native_run *runs, si
     watches[0] = (struct pollfd){.fd = client->wire_fd, .events = POLLIN};
     for (size_t i = 0; i < 3 * count; i++)
         watches[1 + i] = (struct pollfd){.fd = runs[i / 3].out_fds[i % 3], .events = POLLIN};
-    assert_true(poll(watches, 1 + 3 * count, DEADLINE_MS) > 0);
+    assert_true(poll(watches, 1 + 3 * count, (int)(DEADLINE_MS * test_slowness())) > 0);
     for (size_t i = 0; i < 3 * count; i++) {
         if (watches[1 + i].revents != 0)
             read_output(&runs[i / 3], (int)(i % 3));

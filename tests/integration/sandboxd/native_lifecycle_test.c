@@ -24,6 +24,7 @@
 
 #define SOAK_RUNS 200
 #define GONE_MS 1000
+#define REAP_MS 10000U
 #define SLOTS_MANY 16
 
 static const struct dirent *next_entry(DIR *dir)
@@ -98,7 +99,7 @@ static int count_groups(pid_t pid)
 /* True when `count(pid)` comes down to `wanted` in time. */
 static bool settles(int (*count)(pid_t), pid_t pid, int wanted)
 {
-    int64_t deadline_ns = cr_clock_mono_ns() + GONE_MS * CR_NS_PER_MS;
+    int64_t deadline_ns = cr_clock_mono_ns() + GONE_MS * CR_NS_PER_MS * test_slowness();
 
     while (count(pid) > wanted) {
         if (cr_clock_mono_ns() > deadline_ns) {
@@ -128,7 +129,7 @@ static int count_steady_fds(pid_t pid)
 
 static void expect_no_processes(const struct native_client *client)
 {
-    int64_t deadline_ns = cr_clock_mono_ns() + GONE_MS * CR_NS_PER_MS;
+    int64_t deadline_ns = cr_clock_mono_ns() + GONE_MS * CR_NS_PER_MS * test_slowness();
 
     while (native_client_count_processes(client) > 0) {
         assert_true(cr_clock_mono_ns() < deadline_ns);
@@ -151,6 +152,7 @@ static const struct native_spec mixed[] = {
 
 static void many_runs_leave_nothing_behind(void **state)
 {
+    const size_t rounds = test_slowness() == 1 ? SOAK_RUNS / 2 : 2 * CR_ARRAY_SIZE(mixed);
     struct native_client client;
     struct native_run runs[2];
     int fds;
@@ -166,7 +168,7 @@ static void many_runs_leave_nothing_behind(void **state)
     fds = count_steady_fds(client.pid);
     mounts = count_mounts(client.pid);
     groups = count_groups(client.pid);
-    for (size_t i = 0; i < SOAK_RUNS / 2; i++) {
+    for (size_t i = 0; i < rounds; i++) {
         for (size_t j = 0; j < 2; j++)
             native_client_send(&client, &runs[j], &mixed[(2 * i + j) % CR_ARRAY_SIZE(mixed)]);
         native_client_wait(&client, runs, 2);
@@ -223,7 +225,7 @@ static int reap(struct native_client *client)
     struct pollfd watch = {.fd = client->pidfd, .events = POLLIN};
     int status = 0;
 
-    assert_int_equal(poll(&watch, 1, 10000), 1);
+    assert_int_equal(poll(&watch, 1, (int)(REAP_MS * test_slowness())), 1);
     assert_int_equal(waitpid(client->pid, &status, 0), client->pid);
     cr_close_fd(&client->pidfd);
     cr_close_fd(&client->wire_fd);
