@@ -14,7 +14,7 @@ packages="mount procps python3 python3-pytest util-linux $libraries"
 modules="virtio_pci virtio_blk virtio_console ext4"
 
 skip() {
-    echo "crisol: no virtual machine here: $*" >&2
+    echo "crisol: skipped, no virtual machine here: $*" >&2
     exit 77
 }
 

@@ -32,7 +32,7 @@ if [ ! -x "$init" ]; then
     exit 125
 fi
 if ! command -v qemu-system-x86_64 >/dev/null; then
-    echo "crisol: no virtual machine here: 'qemu-system-x86_64' is missing; 'scripts/deps.sh vm' installs it" >&2
+    echo "crisol: skipped, no virtual machine here: 'qemu-system-x86_64' is missing; 'scripts/deps.sh vm' installs it" >&2
     exit 77
 fi
 images=$("$here/build-image.sh" "$kernel") || exit $?
