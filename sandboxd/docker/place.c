@@ -16,11 +16,17 @@
 #include <sys/pidfd.h>
 #include <sys/syscall.h>
 
+static const char *const folders[SBX_DOCKER_FOLDERS] = {
+    [SBX_DOCKER_WORKSPACE] = "workspace",
+    "tmp",
+    "dev/shm",
+};
+
 /*
- * Its tmpfs lives as long as this fd does. The root is a link of the kernel's;
+ * Their tmpfs live as long as these fds do. The root is a link of the kernel's;
  * below it no link of the image is followed.
  */
-static int open_folder(pid_t pid, struct cr_err *err)
+static int open_folders(pid_t pid, struct sbx_docker_run *run, struct cr_err *err)
 {
     static const struct open_how how = {
         .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
@@ -28,14 +34,17 @@ static int open_folder(pid_t pid, struct cr_err *err)
     };
     CR_AUTO_CLOSE int root = -1;
     char path[64];
-    long fd;
 
     (void)snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
     root = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return cr_err_sys(err, errno, "open the root of a container");
-    fd = syscall(SYS_openat2, root, "workspace", &how, sizeof(how));
-    return fd < 0 ? cr_err_sys(err, errno, "open /workspace of a container") : (int)fd;
+    for (int i = 0; i < SBX_DOCKER_FOLDERS; i++) {
+        run->folder_fds[i] = (int)syscall(SYS_openat2, root, folders[i], &how, sizeof(how));
+        if (run->folder_fds[i] < 0)
+            return cr_err_sys(err, errno, "open /%s of a container", folders[i]);
+    }
+    return 0;
 }
 
 int sbx_place_open(const struct sbx_cgroup_host *cgroups, pid_t pid, struct sbx_docker_run *run,
@@ -55,9 +64,9 @@ int sbx_place_open(const struct sbx_cgroup_host *cgroups, pid_t pid, struct sbx_
     if (r < 0)
         return r;
     run->has_group = true;
-    run->folder_fd = open_folder(pid, err);
-    if (run->folder_fd < 0)
-        return run->folder_fd;
+    r = open_folders(pid, run, err);
+    if (r < 0)
+        return r;
     /* Alive behind all that: none of it was somebody else's who got the number later. */
     if (pidfd_send_signal(run->box_pidfd, 0, NULL, 0) < 0)
         return cr_err_sys(err, errno, "the container ended as soon as it was started");

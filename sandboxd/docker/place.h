@@ -9,8 +9,8 @@ struct sbx_docker_run;
 
 /*
  * Finds the container of a run on this host: its pid 1, its control groups and
- * its /workspace, from outside and while only sandbox-init is in it. Fills in
- * box_pidfd, group, has_group and folder_fd; what was opened stays the run's
+ * its writable folders, from outside and while only sandbox-init is in it. Fills in
+ * box_pidfd, group, has_group and folder_fds; what was opened stays the run's
  * on failure too. An engine whose processes are not ours (another machine,
  * another pid namespace) is -EOPNOTSUPP.
  */

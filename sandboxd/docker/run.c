@@ -72,7 +72,7 @@ void sbx_docker_run_init(struct sbx_docker_run *run, uint32_t slot)
         .slot = slot,
         .attach_fd = -1,
         .box_pidfd = -1,
-        .folder_fd = -1,
+        .folder_fds = {-1, -1, -1},
         .relay = SBX_RELAY_INIT,
         .collector_pid = -1,
         .collector_pidfd = -1,
@@ -216,8 +216,9 @@ static void on_share(struct sbx_docker *docker, struct sbx_docker_run *run)
 {
     const struct sbx_init_msg answer = {.event = SBX_RELAY_SHARE};
 
-    if (fchown(run->folder_fd, (uid_t)docker->settings->relay_user, SBX_PROGRAM_GID) < 0 ||
-        fchmod(run->folder_fd, FOLDER_MODE_SHARED) < 0 ||
+    if (fchown(run->folder_fds[SBX_DOCKER_WORKSPACE], (uid_t)docker->settings->relay_user,
+               SBX_PROGRAM_GID) < 0 ||
+        fchmod(run->folder_fds[SBX_DOCKER_WORKSPACE], FOLDER_MODE_SHARED) < 0 ||
         send(run->relay.control_fd, &answer, sizeof(answer), MSG_NOSIGNAL) < 0)
         fail(docker, run, SBX_STAGE_PAYLOAD, errno);
 }

@@ -34,6 +34,10 @@ enum sbx_docker_state {
     SBX_DOCKER_STATE_COUNT,
 };
 
+/* /workspace, /tmp, /dev/shm: each a tmpfs of its own. */
+#define SBX_DOCKER_FOLDERS 3
+#define SBX_DOCKER_WORKSPACE 0
+
 struct sbx_docker_run {
     enum sbx_docker_state state;
     uint32_t slot;
@@ -46,7 +50,7 @@ struct sbx_docker_run {
     int box_pidfd; /* of the container's pid 1 */
     struct sbx_cgroup group;
     bool has_group;
-    int folder_fd; /* /workspace, which the fd keeps when the container is gone */
+    int folder_fds[SBX_DOCKER_FOLDERS]; /* which the fds keep when the container is gone */
     struct sbx_relay relay;
     pid_t collector_pid;
     int collector_pidfd;

@@ -29,16 +29,27 @@ static uint64_t since(uint64_t end, uint64_t start)
     return end > start ? end - start : 0;
 }
 
-/* The root of the file system is an inode too. */
-static void measure_folder(struct sbx_docker_run *run)
+/* The root of a file system is an inode too; one without a limit of inodes counts none. */
+static void add_folder(struct sbx_facts *facts, int fd)
 {
     struct statfs stat;
 
-    if (run->folder_fd < 0 || fstatfs(run->folder_fd, &stat) < 0)
+    if (fd < 0 || fstatfs(fd, &stat) < 0)
         return;
-    run->facts.workspace_bytes = (stat.f_blocks - stat.f_bfree) * (uint64_t)stat.f_bsize;
-    run->facts.workspace_inodes = since(stat.f_files - stat.f_ffree, 1);
-    run->facts.is_workspace_full = stat.f_bfree == 0 || stat.f_ffree == 0;
+    facts->workspace_bytes += (stat.f_blocks - stat.f_bfree) * (uint64_t)stat.f_bsize;
+    if (stat.f_files > 0)
+        facts->workspace_inodes += since(stat.f_files - stat.f_ffree, 1);
+    facts->is_workspace_full =
+        facts->is_workspace_full || stat.f_bfree == 0 || (stat.f_files > 0 && stat.f_ffree == 0);
+}
+
+static void measure_folders(struct sbx_docker_run *run)
+{
+    run->facts.workspace_bytes = 0;
+    run->facts.workspace_inodes = 0;
+    run->facts.is_workspace_full = false;
+    for (int i = 0; i < SBX_DOCKER_FOLDERS; i++)
+        add_folder(&run->facts, run->folder_fds[i]);
 }
 
 void sbx_docker_run_measure(struct sbx_docker_run *run)
@@ -46,7 +57,7 @@ void sbx_docker_run_measure(struct sbx_docker_run *run)
     struct sbx_cgroup_usage usage;
     struct cr_err err = CR_ERR_INIT;
 
-    measure_folder(run);
+    measure_folders(run);
     if (!run->has_group || run->go_ns == 0)
         return;
     if (sbx_cgroup_usage(&run->group, &usage, &err) < 0) {
@@ -70,7 +81,7 @@ static bool wants_collect(const struct sbx_docker_run *run)
 {
     struct stat stat;
 
-    return run->folder_fd >= 0 && fstat(run->fds[COLLECT_FD], &stat) == 0 &&
+    return run->folder_fds[SBX_DOCKER_WORKSPACE] >= 0 && fstat(run->fds[COLLECT_FD], &stat) == 0 &&
            (S_ISFIFO(stat.st_mode) || S_ISSOCK(stat.st_mode));
 }
 
@@ -78,8 +89,9 @@ static void start_collector(struct sbx_docker *docker, struct sbx_docker_run *ru
 {
     struct cr_err err = CR_ERR_INIT;
 
-    if (sbx_collector_start(run->folder_fd, run->fds[0], run->fds[COLLECT_FD], SBX_PROGRAM_UID,
-                            SBX_PROGRAM_GID, &run->collector_pid, &err) < 0) {
+    if (sbx_collector_start(run->folder_fds[SBX_DOCKER_WORKSPACE], run->fds[0],
+                            run->fds[COLLECT_FD], SBX_PROGRAM_UID, SBX_PROGRAM_GID,
+                            &run->collector_pid, &err) < 0) {
         cr_log_error("cannot start the collector run=%" PRIu64 " error=\"%s\"", run->id, err.text);
         return; /* the front sees an empty pipe and says what is missing */
     }
@@ -98,7 +110,7 @@ void sbx_docker_run_on_empty(struct sbx_docker *docker, struct sbx_docker_run *r
     int64_t now_ns = cr_clock_mono_ns();
     union sbx_msg msg;
 
-    measure_folder(run);
+    measure_folders(run);
     if (run->go_ns == 0 || docker->is_stopping) {
         sbx_docker_run_finish(docker, run);
         return;
@@ -230,7 +242,8 @@ static void release(struct sbx_docker *docker, struct sbx_docker_run *run)
     if (run->has_group)
         sbx_cgroup_close(&run->group);
     run->has_group = false;
-    cr_close_fd(&run->folder_fd);
+    for (int i = 0; i < SBX_DOCKER_FOLDERS; i++)
+        cr_close_fd(&run->folder_fds[i]);
     if (run->container[0] && !docker->is_engine_lost)
         sbx_wreckage_add(docker, run->container);
     run->container[0] = '\0';

@@ -101,7 +101,7 @@ static int start_relay(struct sbx_docker *docker, struct sbx_docker_run *run, st
         .socket_fd = run->attach_fd,
         .payload_fd = run->fds[0],
         .filter_fd = docker->filter_fd,
-        .folder_fd = run->folder_fd,
+        .folder_fd = run->folder_fds[SBX_DOCKER_WORKSPACE],
         .file_size_bytes = run->limits.value[SBX_LIMIT_FILE_SIZE],
         .uid = (uid_t)docker->settings->relay_user,
         .gid = SBX_PROGRAM_GID,

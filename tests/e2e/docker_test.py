@@ -195,6 +195,10 @@ class Shared(unittest.TestCase):
         answer = self.run_it("f = open('x', 'wb')\nwhile True: f.write(bytes(1 << 20))",
                              limits=pb.Limits(workspace_bytes=8 << 20))
         self.verdict(answer, pb.VERDICT_CODE_DISK_LIMIT)
+        answer = self.run_it("f = open('/tmp/x', 'wb')\nwhile True: f.write(bytes(1 << 20))",
+                             limits=pb.Limits(workspace_bytes=8 << 20))
+        self.verdict(answer, pb.VERDICT_CODE_DISK_LIMIT)
+        self.assertGreaterEqual(answer.result.usage.workspace_bytes, 3 << 20)
 
     # ---- walls ----
 
