@@ -142,11 +142,12 @@ static bool put_source(void)
 {
     for (size_t i = 0; i < CR_ARRAY_SIZE(relay.sources); i++) {
         struct source *source = &relay.sources[i];
-        size_t left = source->size - source->at;
-        size_t size = left < SBX_STREAM_DATA_MAX ? left : SBX_STREAM_DATA_MAX;
+        size_t size = source->size - source->at;
 
         if (size == 0)
             continue;
+        if (size > SBX_STREAM_DATA_MAX)
+            size = SBX_STREAM_DATA_MAX;
         put_frame(source->kind, source->data + source->at, size);
         source->at += size;
         return true;

@@ -124,8 +124,9 @@ static int unpack(int payload_fd)
 
     /* A file beyond the size limit is EFBIG, not a signal. */
     (void)sigaction(SIGXFSZ, &ignore, NULL);
-    if (r == 0)
-        r = sbx_payload_map(payload_fd, &reader);
+    if (r < 0)
+        return r;
+    r = sbx_payload_map(payload_fd, &reader);
     return r < 0 ? r : sbx_unpack_files(reader, folder, SBX_UNPACK_WRITABLE);
 }
 
