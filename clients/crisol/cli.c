@@ -63,9 +63,10 @@ struct rpc_channel *cli_connect(const char *address)
 {
     struct rpc_channel *channel = NULL;
     struct cr_err err = CR_ERR_INIT;
+    const char *token = secure_getenv("CRISOL_TOKEN");
     const struct rpc_channel_options options = {
         .target = address,
-        .token = secure_getenv("CRISOL_TOKEN"),
+        .token = token && *token ? token : NULL,
         .max_response_bytes = 160U << 20,
     };
 
@@ -88,6 +89,32 @@ int cli_fail(const char *format, ...)
     return CLI_EXIT_SERVICE;
 }
 
+/* What to do, by the words of core for what went wrong below gRPC. The first match counts. */
+static const struct {
+    enum rpc_code code;
+    const char *part; /* of the message */
+    const char *text;
+} hints[] = {
+    {RPC_UNAUTHENTICATED, "", "put the token of the service into CRISOL_TOKEN"},
+    {RPC_UNAVAILABLE, "Permission denied",
+     "sandboxd admits root and the users of its --socket-owner and --allow-uid"},
+    {RPC_UNAVAILABLE, "Broken pipe",
+     "closed at once: sandboxd admits root and the users of its --socket-owner and --allow-uid"},
+    {RPC_UNAVAILABLE, "failed to connect", "nobody answers; 'make up' starts both services"},
+    {RPC_UNAVAILABLE, "DNS resolution failed", "nobody answers; 'make up' starts both services"},
+    {RPC_UNAVAILABLE, "Socket closed", "the service stopped during the call"},
+};
+
+static void print_hint(const char *address, const struct rpc_status *status)
+{
+    for (size_t i = 0; i < CR_ARRAY_SIZE(hints); i++) {
+        if (status->code != hints[i].code || !strstr(status->message, hints[i].part))
+            continue;
+        (void)fprintf(stderr, "crisol: at %s: %s\n", address, hints[i].text);
+        return;
+    }
+}
+
 int cli_report(const char *address, const struct rpc_status *status)
 {
     (void)fprintf(stderr, "crisol: %s: ", rpc_code_name(status->code));
@@ -104,10 +131,7 @@ int cli_report(const char *address, const struct rpc_status *status)
     }
     if (status->retry_after_ms > 0)
         (void)fprintf(stderr, "crisol: try again in %d ms\n", (int)status->retry_after_ms);
-    if (status->code == RPC_UNAVAILABLE)
-        (void)fprintf(stderr,
-                      "crisol: nobody useful answers at %s; 'make up' starts both services\n",
-                      address);
+    print_hint(address, status);
     return CLI_EXIT_SERVICE;
 }
 

@@ -4,6 +4,7 @@ import http.server
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -204,6 +205,38 @@ def test_crisol_refuses(services, arguments, text):
     done = services.crisol(*arguments)
     assert done.returncode == 125 and done.stdout == b""
     assert text in done.stderr.decode() and done.stderr.count(b"\n") <= 2, done.stderr
+
+
+def test_crisol_says_who_may_call(services, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef\n")
+    token.chmod(0o600)
+    # The clone may lie where a stranger cannot look.
+    binary = shutil.copy(os.path.join(crisol.BIN, "crisol"), services.folder)
+    command = [binary, "exec", "--runtime=shell", "--", "echo hi"]
+
+    def call(address, value="", user=()):
+        done = subprocess.run([*user, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20,
+                              check=False, env={"PATH": "/usr/bin:/bin", "CRISOL_SANDBOX": address,
+                                                "CRISOL_TOKEN": value})
+        return done.returncode, done.stdout, done.stderr
+
+    stranger = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups"]
+    code, _, text = call(services.sandbox, user=stranger)
+    assert code == 125 and "Permission denied" in text and "--socket-owner and --allow-uid" in text
+    with crisol.Services(with_agent=False, sandboxd_flags=["--listen=127.0.0.1:0", f"--token-file={token}"]) as running:
+        address = "127.0.0.1:" + running.sandboxd.match(r" sandboxd ready .*port=(\d+)").group(1)
+        for value in ("", "wrong"):
+            code, _, text = call(address, value)
+            assert code == 125 and "UNAUTHENTICATED" in text and "into CRISOL_TOKEN" in text
+        assert call(address, "0123456789abcdef") == (0, "hi\n", "")
+        assert "0123456789abcdef" not in running.sandboxd.log()
+        # Whoever opens the folder by hand still does not open the service.
+        os.chmod(os.path.dirname(running.socket), 0o755)
+        os.chmod(running.socket, 0o666)
+        code, _, text = call(running.sandbox, user=stranger)
+        assert code == 125 and "--socket-owner and --allow-uid" in text, text
+    os.unlink(binary)
 
 
 def grpcurl(services, body):
