@@ -42,15 +42,17 @@ static int v2_limit(const struct sbx_cgroup *group, const struct sbx_limits *lim
 {
     int fd = group->fds[0];
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    int r;
+    int r = 0;
 
-    r = sbx_cgroup_put(fd, "memory.max", limits->value[SBX_LIMIT_MEMORY] / page * page, true, err);
+    if (sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY) >= 0)
+        r = sbx_cgroup_put(fd, "memory.max", limits->value[SBX_LIMIT_MEMORY] / page * page, true,
+                           err);
     if (r == 0 && group->host->has_swap)
         r = sbx_cgroup_put(fd, "memory.swap.max", 0, true, err);
     if (r == 0)
         r = sbx_cgroup_put(fd, "memory.oom.group", 1, true, err);
     /* One more for sandbox-init, which is no process of the program. */
-    if (r == 0)
+    if (r == 0 && sbx_cgroup_fd(group, SBX_CONTROLLER_PIDS) >= 0)
         r = sbx_cgroup_put(fd, "pids.max", limits->value[SBX_LIMIT_PROCESSES] + 1, true, err);
     if (r == 0 && sbx_cgroup_fd(group, SBX_CONTROLLER_CPU) >= 0)
         r = limit_cpu(fd, limits->value[SBX_LIMIT_CPU_MILLICORES], err);

@@ -108,6 +108,8 @@ int sbx_box_start(const struct sbx_box_plan *plan, struct sbx_box *ret_box, stru
     /* Only our end: sandbox-init reads its own blocking. */
     if (fcntl(control_fd, F_SETFL, O_NONBLOCK) < 0)
         return cr_err_sys(err, errno, "open the control socket of a box");
+    if (plan->weakened == SBX_CONTROL_IPC)
+        args.flags &= ~(uint64_t)CLONE_NEWIPC;
     if (group_fd >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (unsigned int)group_fd;

@@ -37,6 +37,7 @@ struct sbx_box_plan {
     int workspace_fd; /* from sbx_workspace_make() */
     int payload_fd;
     int stdio_fds[3];
+    uint32_t weakened; /* see weaken.h */
 };
 
 /*

@@ -67,12 +67,16 @@ static int enter_group(const struct sbx_box_plan *plan)
 }
 
 /* A new network namespace has its loopback down. */
-static int make_namespaces(void)
+static int make_namespaces(const struct sbx_box_plan *plan)
 {
     CR_AUTO_CLOSE int fd = -1;
     struct ifreq request = {.ifr_name = "lo"};
 
-    if (sethostname(HOSTNAME, strlen(HOSTNAME)) < 0 || unshare(CLONE_NEWNET) < 0)
+    if (sethostname(HOSTNAME, strlen(HOSTNAME)) < 0)
+        return -errno;
+    if (plan->weakened == SBX_CONTROL_NETWORK)
+        return 0;
+    if (unshare(CLONE_NEWNET) < 0)
         return -errno;
     fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) < 0)
@@ -128,10 +132,11 @@ static int attach_workspace(int workspace_fd)
 
 static int make_mounts(const struct sbx_box_plan *plan)
 {
+    const char *options =
+        plan->weakened == SBX_CONTROL_PROC ? NULL : "subset=pid,hidepid=invisible";
     int r;
 
-    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC,
-              "subset=pid,hidepid=invisible") < 0)
+    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, options) < 0)
         return -errno;
     r = attach_workspace(plan->workspace_fd);
     if (r == 0 && chdir("/workspace") < 0)
@@ -183,6 +188,8 @@ static int make_limits(const struct sbx_box_plan *plan)
         {RLIMIT_NOFILE, plan->limits->value[SBX_LIMIT_OPEN_FILES]},
     };
 
+    if (plan->weakened == SBX_CONTROL_RLIMITS)
+        return 0;
     for (size_t i = 0; i < CR_ARRAY_SIZE(limits); i++) {
         int r = limit_one(limits[i].resource, limits[i].value);
 
@@ -259,7 +266,7 @@ __attribute__((noreturn)) void sbx_box_child(const struct sbx_box_plan *plan, in
     check(control_fd, SBX_STAGE_CLONE, die_with_parent());
     check(control_fd, SBX_STAGE_CLONE, reset_signals());
     check(control_fd, SBX_STAGE_CGROUP, enter_group(plan));
-    check(control_fd, SBX_STAGE_NAMESPACE, make_namespaces());
+    check(control_fd, SBX_STAGE_NAMESPACE, make_namespaces(plan));
     check(control_fd, SBX_STAGE_MOUNT, make_mounts(plan));
     lose_priority();
     check(control_fd, SBX_STAGE_INIT, place_fds(plan, control_fd));

@@ -45,6 +45,13 @@ static const struct cr_setting settings_table[] = {
         .offset = offsetof(struct sbx_native_settings, is_check),
         .help = "Print what this host has and lacks, and end.",
     },
+    TEXT("weaken", weaken, NULL, false, "A control to leave out; only together with --selftest."),
+    {
+        .flag = "selftest",
+        .type = CR_SETTING_BOOL,
+        .offset = offsetof(struct sbx_native_settings, is_selftest),
+        .help = "Started by sandboxd-selftest, which attacks this.",
+    },
     TEXT("log-level", log_level, "info", false, "error, warn, info or debug."),
     TEXT("log-format", log_format, "text", false, "text or json."),
     SBX_MAXIMA(MAXIMUM)};

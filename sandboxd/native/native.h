@@ -23,6 +23,8 @@ struct sbx_native_settings {
     char *init_path;   /* NULL: beside our own binary */
     char *accept_gaps; /* comma-separated names of controls; NULL: none */
     bool is_check;     /* sbx_native_check() instead of serving */
+    bool is_selftest;  /* allows `weaken` */
+    char *weaken;      /* name of a control to leave out, see weaken.h; NULL: none */
     char *log_level;
     char *log_format;
     uint64_t maximum[SBX_LIMIT_COUNT]; /* 0: the built-in one */
@@ -51,6 +53,7 @@ struct sbx_native {
     struct sbx_keeper keeper;
     struct sbx_groups groups;
     uint8_t controls[SBX_CONTROL_COUNT];
+    uint32_t weakened; /* enum sbx_control, or SBX_WEAKEN_NOTHING */
     struct sbx_run runs[SBX_SLOTS_MAX];
 };
 

@@ -12,6 +12,7 @@
 #include "sandboxd/native/rootfs.h"
 #include "sandboxd/native/sweep.h"
 #include "sandboxd/native/userns.h"
+#include "sandboxd/native/weaken.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -128,12 +129,15 @@ static int meet_cgroups(const struct sbx_native_settings *settings, struct sbx_n
     if (r < 0)
         return r;
     sbx_host_judge(&native->cgroups, native->controls);
+    sbx_weaken_host(native);
     return 0;
 }
 
 static int meet_control(const struct sbx_native_settings *settings, struct sbx_native *native,
                         uint32_t argument, struct cr_err *err)
 {
+    if (native->weakened == argument)
+        return 0;
     return sbx_gaps_check(native->controls, argument, settings->accept_gaps, err);
 }
 
@@ -148,9 +152,11 @@ static int meet_limits(const struct sbx_native_settings *settings, struct sbx_na
 static int meet_filter(const struct sbx_native_settings *settings, struct sbx_native *native,
                        uint32_t argument, struct cr_err *err)
 {
+    int r = sbx_seccomp_build(&native->seccomp_fd, err);
+
     (void)settings;
     (void)argument;
-    return sbx_seccomp_build(&native->seccomp_fd, err);
+    return r == 0 ? sbx_weaken_filter(native, err) : r;
 }
 
 static int meet_slots(const struct sbx_native_settings *settings, struct sbx_native *native,
@@ -185,8 +191,9 @@ static int meet_init(const struct sbx_native_settings *settings, struct sbx_nati
 static int meet_rootfs(const struct sbx_native_settings *settings, struct sbx_native *native,
                        uint32_t argument, struct cr_err *err)
 {
-    UNUSED_3(settings, native, argument);
-    return sbx_rootfs_enter(err);
+    (void)settings;
+    (void)argument;
+    return sbx_rootfs_enter(native->weakened, err);
 }
 
 static int meet_box(const struct sbx_native_settings *settings, struct sbx_native *native,

@@ -130,7 +130,8 @@ static int run_box(const struct sbx_native *native, const struct sbx_cgroup *gro
                                                  .userns_fd = native->runs[0].userns_fd,
                                                  .workspace_fd = workspace_fd,
                                                  .payload_fd = payload_fd,
-                                                 .stdio_fds = {null_fd, null_fd, null_fd}},
+                                                 .stdio_fds = {null_fd, null_fd, null_fd},
+                                                 .weakened = native->weakened},
                           &box, err);
     if (r < 0)
         return r;

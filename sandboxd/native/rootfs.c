@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "sandboxd/wire/msg.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -218,12 +219,20 @@ static int fill(int host, int root, struct cr_err *err)
     return r;
 }
 
+/* One that must not be there, for the self-test; closed to everybody but root. */
+static int add_device(int root, struct cr_err *err)
+{
+    if (mknodat(root, "dev/kmsg", S_IFCHR | 0600, makedev(1, 11)) < 0)
+        return cr_err_sys(err, errno, "make the device node /dev/kmsg");
+    return 0;
+}
+
 /* pivot_root(".", "."): the old root comes to lie on the new one and is detached (pivot_root(2)).
  */
-static int enter(int root, struct cr_err *err)
+static int enter(int root, bool allow_write, struct cr_err *err)
 {
-    struct mount_attr attr = {.attr_set =
-                                  MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC |
+                                          (allow_write ? 0U : MOUNT_ATTR_RDONLY)};
 
     if (fchdir(root) < 0)
         return cr_err_sys(err, errno, "enter the new root");
@@ -238,7 +247,7 @@ static int enter(int root, struct cr_err *err)
     return 0;
 }
 
-int sbx_rootfs_enter(struct cr_err *err)
+int sbx_rootfs_enter(uint32_t weakened, struct cr_err *err)
 {
     CR_AUTO_CLOSE int host = -1;
     CR_AUTO_CLOSE int root = -1;
@@ -260,6 +269,8 @@ int sbx_rootfs_enter(struct cr_err *err)
         return cr_err_sys(err, errno, "open the new root");
     mask = umask(0);
     r = fill(host, root, err);
+    if (r == 0 && weakened == SBX_CONTROL_DEV)
+        r = add_device(root, err);
     (void)umask(mask);
-    return r < 0 ? r : enter(root, err);
+    return r < 0 ? r : enter(root, weakened == SBX_CONTROL_ROOTFS, err);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdint.h>
+
 struct cr_err;
 
 /*
@@ -11,5 +13,6 @@ struct cr_err;
  *
  * Afterwards the caller sees no file of the host any more but through fds
  * that it holds. There is no /proc: boxes mount their own.
+ * `weakened`: see weaken.h.
  */
-int sbx_rootfs_enter(struct cr_err *err);
+int sbx_rootfs_enter(uint32_t weakened, struct cr_err *err);

@@ -8,6 +8,7 @@
 #include "sandboxd/native/native.h"
 #include "sandboxd/native/run_end.h"
 #include "sandboxd/native/userns.h"
+#include "sandboxd/native/weaken.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -23,6 +24,7 @@
 #define POLL_MIN_NS (5 * CR_NS_PER_MS)
 #define OOM_POLL_NS (2 * CR_NS_PER_MS)
 #define OOM_WATCH_NS (500 * CR_NS_PER_MS)
+#define WEAK_FACTOR 16 /* of a workspace whose limits are left out: see weaken.h */
 
 #define BIT(state) (1U << (state))
 
@@ -135,13 +137,14 @@ static enum sbx_stage make_surroundings(struct sbx_native *native, struct sbx_ru
                                         struct cr_err *err)
 {
     uid_t owner = native->uid_base + run->slot * SBX_USERNS_RANGE + SBX_USERNS_PROGRAM_ID;
+    uint64_t weak = sbx_is_weakened(native, SBX_CONTROL_TMPFS) ? WEAK_FACTOR : 1;
 
     if (sbx_cgroup_limit(&run->group, &run->limits, err) < 0 ||
         sbx_cgroup_arm(&run->group, err) < 0)
         return SBX_STAGE_CGROUP;
-    if (sbx_workspace_make(run->limits.value[SBX_LIMIT_WORKSPACE_BYTES],
-                           run->limits.value[SBX_LIMIT_WORKSPACE_INODES], owner, &run->workspace_fd,
-                           err) < 0)
+    if (sbx_workspace_make(run->limits.value[SBX_LIMIT_WORKSPACE_BYTES] * weak,
+                           run->limits.value[SBX_LIMIT_WORKSPACE_INODES] * weak, owner,
+                           &run->workspace_fd, err) < 0)
         return SBX_STAGE_MOUNT;
     return SBX_STAGE_NONE;
 }
@@ -157,6 +160,7 @@ static int start_box(struct sbx_native *native, struct sbx_run *run, struct cr_e
         .workspace_fd = run->workspace_fd,
         .payload_fd = run->fds[0],
         .stdio_fds = {run->fds[1], run->fds[2], run->fds[3]},
+        .weakened = native->weakened,
     };
     int r = sbx_box_start(&plan, &run->box, err);
 
@@ -267,6 +271,10 @@ static void on_ready(struct sbx_native *native, struct sbx_run *run)
     sbx_run_move(run, SBX_RUN_RUNNING,
                  now_ns + (int64_t)run->limits.value[SBX_LIMIT_WALL_TIME] * CR_NS_PER_MS);
     run->poll_ns = next_poll_ns(run, now_ns, 0);
+    if (sbx_is_weakened(native, SBX_CONTROL_WALL_TIME))
+        run->deadline_ns = INT64_MAX;
+    if (sbx_is_weakened(native, SBX_CONTROL_CPU_TIME))
+        run->poll_ns = INT64_MAX;
     send_started(native, run);
 }
 
@@ -416,8 +424,7 @@ void sbx_run_on_output_limit(struct sbx_native *native, struct sbx_run *run,
     int64_t now_ns = cr_clock_mono_ns();
     uint64_t oom_kills = 0;
 
-    (void)native;
-    if (run->state != SBX_RUN_RUNNING)
+    if (run->state != SBX_RUN_RUNNING || sbx_is_weakened(native, SBX_CONTROL_OUTPUT))
         return;
     /* Memory wins a tie, the clocks do not. */
     if (sbx_cgroup_oom_kills(&run->group, &oom_kills) == 0 && oom_kills > 0)

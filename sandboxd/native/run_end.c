@@ -9,6 +9,7 @@
 #include "sandboxd/native/native.h"
 #include "sandboxd/native/run.h"
 #include "sandboxd/native/userns.h"
+#include "sandboxd/native/weaken.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -166,7 +167,8 @@ int sbx_run_on_drained(struct sbx_native *native, struct sbx_run *run,
     if (run->state != SBX_RUN_DRAINING || run->is_drained)
         return -EPROTO;
     run->is_drained = true;
-    run->facts.is_output_over = msg->overflow_stream != 0;
+    run->facts.is_output_over =
+        msg->overflow_stream != 0 && !sbx_is_weakened(native, SBX_CONTROL_OUTPUT);
     run->facts.output_observed = msg->observed;
     run->facts.is_collect_failed = msg->collect_failed != 0;
     finish_when_done(native, run);

@@ -7,6 +7,7 @@
 #include "sandboxd/native/native.h"
 #include "sandboxd/native/needs.h"
 #include "sandboxd/native/sweep.h"
+#include "sandboxd/native/weaken.h"
 #include "sandboxd/runtimes/table.h"
 
 #include <fcntl.h>
@@ -103,6 +104,7 @@ void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_nati
         .seccomp_fd = -1,
         .uid_base = (uint32_t)settings->uid_base,
         .keeper = SBX_KEEPER_INIT,
+        .weakened = SBX_WEAKEN_NOTHING,
     };
     for (int i = 0; i < SBX_CONTROLLER_COUNT; i++) {
         native->cgroups.own_fds[i] = -1;
@@ -127,7 +129,9 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
     int r;
 
     sbx_native_init(settings, native);
-    r = sbx_process_take_fds("sandboxd-native", &native->link.fd, &native->lifeline_fd, err);
+    r = sbx_weaken_parse(settings, &native->weakened, err);
+    if (r == 0)
+        r = sbx_process_take_fds("sandboxd-native", &native->link.fd, &native->lifeline_fd, err);
     if (r == 0)
         r = sbx_process_block_signals(err);
     if (r < 0)

@@ -28,6 +28,8 @@ LAYERS = {
                         "sandboxd/init"],
     "sandboxd/front": ["common", "rpc", "sandboxd/wire", "sandboxd/runtimes", "proto", "generated"],
     "sandboxd/supervisor": ["common", "sandboxd/wire"],
+    "sandboxd/selftest": ["common", "rpc", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend",
+                          "sandboxd/supervisor", "generated"],
     "orchestrator/model": ["common"],
     "orchestrator/sandbox": ["common", "rpc", "generated"],
     "orchestrator/graph": ["common", "rpc", "generated", "orchestrator/model", "orchestrator/sandbox",

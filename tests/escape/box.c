@@ -19,14 +19,17 @@
 
 struct native_client escape_client;
 
+/* The test lies in "tests" of the build folder, the program in "bin". */
 const char *escape_probe_path(void)
 {
+    static const char program[] = "/bin/sbprobe";
     static char path[PATH_MAX];
-    const ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - sizeof("sbprobe"));
+    const ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - sizeof(program));
 
     assert_true(size > 0);
     path[size] = 0;
-    (void)memcpy(strrchr(path, '/') + 1, "sbprobe", sizeof("sbprobe"));
+    *strrchr(path, '/') = 0;
+    (void)memcpy(strrchr(path, '/'), program, sizeof(program));
     return path;
 }
 

@@ -40,58 +40,6 @@ static void assert_prints(const struct escape_spec *spec, const char *expected)
     native_run_done(&result);
 }
 
-static void l01_the_environment_is_the_given_one(void **state)
-{
-    static const char expected[] = "HOME=/workspace";
-    struct native_run result;
-
-    (void)state;
-    run(&(struct escape_spec){.behaviour = "print-environments"}, SBX_VERDICT_OK, &result);
-
-    /* Itself, by its number, "self" and "thread-self"; nobody else. */
-    assert_int_equal(result.out[0].size % sizeof(expected), 0);
-    for (size_t at = 0; at < result.out[0].size; at += sizeof(expected))
-        assert_memory_equal(result.out[0].data + at, expected, sizeof(expected));
-    native_run_done(&result);
-}
-
-static void l07_the_mount_table_names_nothing_of_the_host(void **state)
-{
-    static const char *const forbidden[] = {"/home", "/root/", "overlay", "/var/lib", "/work/"};
-    struct native_run result;
-
-    (void)state;
-    run(&(struct escape_spec){.behaviour = "print", .argument = "/proc/self/mountinfo"},
-        SBX_VERDICT_OK, &result);
-
-    assert_non_null(strstr(cr_buf_str(&result.out[0]), " /workspace "));
-    for (size_t i = 0; i < CR_ARRAY_SIZE(forbidden); i++) {
-        if (strstr(cr_buf_str(&result.out[0]), forbidden[i]))
-            fail_msg("'%s' in %s", forbidden[i], cr_buf_str(&result.out[0]));
-    }
-    native_run_done(&result);
-}
-
-static void l07_the_cgroup_is_the_root_of_its_namespace(void **state)
-{
-    struct native_run result;
-
-    (void)state;
-    run(&(struct escape_spec){.behaviour = "print", .argument = "/proc/self/cgroup"},
-        SBX_VERDICT_OK, &result);
-
-    assert_true(strstr(cr_buf_str(&result.out[0]), ":memory:/\n") || /* version 1 */
-                strstr(cr_buf_str(&result.out[0]), "0::/\n"));
-    assert_null(strstr(cr_buf_str(&result.out[0]), "crisol"));
-    native_run_done(&result);
-}
-
-static void l09_a_program_sees_only_itself(void **state)
-{
-    (void)state;
-    assert_prints(&(struct escape_spec){.behaviour = "count-processes"}, "1 none\n");
-}
-
 /* True when somebody has connected. */
 static bool has_caller(int listener)
 {
@@ -189,51 +137,6 @@ static void e19_programs_are_nobody_on_the_host(void **state)
     assert_int_equal(native_client_count_processes(&escape_client), 2);
 
     cancel(&listener);
-}
-
-static void f04_nothing_that_a_program_writes_is_a_result(void **state)
-{
-    struct native_run result;
-
-    (void)state;
-    run(&(struct escape_spec){.behaviour = "forge"}, SBX_VERDICT_NONZERO_EXIT, &result);
-    assert_int_equal(result.result.exit_code, 1); /* 99: it found an fd to write to */
-    native_run_done(&result);
-}
-
-static void f05_a_program_cannot_claim_a_limit(void **state)
-{
-    static const struct {
-        const char *behaviour;
-        const char *argument;
-        enum sbx_verdict verdict;
-        int exit_code;
-        int signal;
-    } cases[] = {
-        {"die", "9", SBX_VERDICT_SIGNALED, 0, SIGKILL},
-        {"die", "24", SBX_VERDICT_SIGNALED, 0, SIGXCPU},
-        {"die", "11", SBX_VERDICT_SIGNALED, 0, SIGSEGV},
-        {"die", "6", SBX_VERDICT_SIGNALED, 0, SIGABRT},
-        {"die", "40", SBX_VERDICT_SIGNALED, 0, 40},
-        {"exit", "137", SBX_VERDICT_NONZERO_EXIT, 137, 0},
-        {"exit", "124", SBX_VERDICT_NONZERO_EXIT, 124, 0},
-        {"exit", "255", SBX_VERDICT_NONZERO_EXIT, 255, 0},
-        {"exit", "256", SBX_VERDICT_OK, 0, 0},
-        {"exit", "1", SBX_VERDICT_NONZERO_EXIT, 1, 0},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < CR_ARRAY_SIZE(cases); i++) {
-        struct native_run result;
-
-        run(&(struct escape_spec){.behaviour = cases[i].behaviour, .argument = cases[i].argument},
-            cases[i].verdict, &result);
-        assert_int_equal(result.result.exit_code, cases[i].exit_code);
-        assert_int_equal(result.result.signal, cases[i].signal);
-        assert_int_equal(result.result.has_hit, 0);
-        assert_int_equal(result.result.oom_kills, 0);
-        native_run_done(&result);
-    }
 }
 
 /* The collected files, in order; `expected` holds a status each. */
@@ -378,16 +281,10 @@ static void c32_the_backend_keeps_its_fds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(l01_the_environment_is_the_given_one),
-        TEST(l07_the_mount_table_names_nothing_of_the_host),
-        TEST(l07_the_cgroup_is_the_root_of_its_namespace),
-        TEST(l09_a_program_sees_only_itself),
         TEST(l10_the_hosts_loopback_is_out_of_reach),
         TEST(e71_abstract_sockets_of_the_host_are_out_of_reach),
         TEST(l17_two_boxes_do_not_meet),
         TEST(e19_programs_are_nobody_on_the_host),
-        TEST(f04_nothing_that_a_program_writes_is_a_result),
-        TEST(f05_a_program_cannot_claim_a_limit),
         TEST(f13_results_are_read_when_everybody_is_dead),
         TEST(f11_read_only_inputs_stay_what_they_were),
         TEST(c01_the_collector_walks_into_no_trap),

@@ -4,8 +4,8 @@
  * stops outside as well, so that a probe that could never succeed is found out. */
 #include "common/auto.h"
 #include "common/privilege.h"
+#include "sandboxd/selftest/probes.h"
 #include "tests/escape/box.h"
-#include "tests/escape/probes.h"
 #include "tests/harness/test.h"
 
 #include <fcntl.h>

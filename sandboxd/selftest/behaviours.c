@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
-#include "tests/escape/probes.h"
+#include "sandboxd/selftest/probes.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -26,6 +26,14 @@
 #define PAGE 4096U
 #define TRIES_MAX 100000
 
+/* How often or how much at most: the argument, or more than any box allows. */
+static uint64_t most(const char *argument)
+{
+    const uint64_t value = strtoull(argument, NULL, 10);
+
+    return value > 0 ? value : TRIES_MAX;
+}
+
 /* Prints what was reached and why it ended. */
 static int report(uint64_t count, int error)
 {
@@ -41,8 +49,7 @@ _Noreturn static void wait_for_ever(void)
 
 static int fork_bomb(const char *argument)
 {
-    (void)argument;
-    for (uint64_t i = 0; i < TRIES_MAX; i++) {
+    for (uint64_t i = 0; i < most(argument); i++) {
         const pid_t pid = fork();
 
         if (pid < 0)
@@ -50,7 +57,7 @@ static int fork_bomb(const char *argument)
         if (pid == 0)
             wait_for_ever();
     }
-    return report(TRIES_MAX, 0);
+    return report(most(argument), 0);
 }
 
 static void *wait_in_thread(void *argument)
@@ -63,25 +70,22 @@ static int thread_bomb(const char *argument)
 {
     pthread_attr_t attributes;
 
-    (void)argument;
     (void)pthread_attr_init(&attributes);
     (void)pthread_attr_setstacksize(&attributes, 1U << 16); /* so that memory is not what ends it */
-    for (uint64_t i = 0; i < TRIES_MAX; i++) {
+    for (uint64_t i = 0; i < most(argument); i++) {
         pthread_t thread;
         const int error = pthread_create(&thread, &attributes, wait_in_thread, NULL);
 
         if (error != 0)
             return report(i, error);
     }
-    return report(TRIES_MAX, 0);
+    return report(most(argument), 0);
 }
 
-/* `argument` processes that end at once and that nobody waits for. */
+/* Processes that end at once and that nobody waits for. */
 static int orphan_storm(const char *argument)
 {
-    const unsigned long count = strtoul(argument, NULL, 10);
-
-    for (unsigned long i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < most(argument); i++) {
         const pid_t pid = fork();
 
         if (pid == 0)
@@ -120,15 +124,16 @@ static int fill_bytes(const char *argument)
 {
     static const char *const paths[] = {"/workspace/fill", "/tmp/fill", "/dev/shm/fill"};
     static char chunk[CHUNK];
+    const uint64_t cap = strtoull(argument, NULL, 10);
     uint64_t total = 0;
     int error = 0;
 
-    (void)argument;
     for (size_t i = 0; i < CR_ARRAY_SIZE(paths); i++) {
         CR_AUTO_CLOSE int fd = open(paths[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
         ssize_t written;
 
-        while ((written = write(fd, chunk, sizeof(chunk))) > 0 && total < UINT32_MAX)
+        errno = 0;
+        while (total < cap && (written = write(fd, chunk, sizeof(chunk))) > 0)
             total += (uint64_t)written;
         error = errno;
     }
@@ -140,27 +145,26 @@ static int fill_inodes(const char *argument)
     uint64_t count = 0;
     int fd;
 
-    (void)argument;
-    for (;; count++) {
+    for (; count < most(argument); count++) {
         char path[64];
 
         (void)snprintf(path, sizeof(path), "%s/%llu", count % 2 ? "/tmp" : "/workspace",
                        (unsigned long long)count);
         fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-        if (fd < 0 || count > TRIES_MAX)
+        if (fd < 0)
             return report(count, errno);
         (void)close(fd);
     }
+    return report(count, 0);
 }
 
 static int open_files(const char *argument)
 {
-    (void)argument;
-    for (uint64_t i = 0; i < TRIES_MAX; i++) {
+    for (uint64_t i = 3; i < most(argument); i++) {
         if (dup(0) < 0)
-            return report(i + 3, errno);
+            return report(i, errno);
     }
-    return report(TRIES_MAX, 0);
+    return report(most(argument), 0);
 }
 
 static int grow_file(const char *argument)
@@ -394,6 +398,32 @@ static int connect_abstract(const char *argument)
     return report(0, connect(fd, (const struct sockaddr *)&to, size) < 0 ? errno : 0);
 }
 
+/* So that somebody outside can look at this process. */
+_Noreturn static int wait_to_be_seen(const char *argument)
+{
+    (void)argument;
+    (void)report(0, 0);
+    wait_for_ever();
+}
+
+/* "1 BYTES" or "2 BYTES": writes that much to stdout or stderr, as fast as it goes. */
+static int flood(const char *argument)
+{
+    static char chunk[CHUNK];
+    char *end;
+    const int fd = (int)strtol(argument, &end, 10);
+    uint64_t left = strtoull(end, NULL, 10);
+
+    while (left > 0) {
+        const ssize_t written = write(fd, chunk, left < sizeof(chunk) ? left : sizeof(chunk));
+
+        if (written < 0)
+            return 1;
+        left -= (uint64_t)written;
+    }
+    return 0;
+}
+
 /* Fills every folder that can be written with traces. */
 static int leave_traces(const char *argument)
 {
@@ -421,6 +451,7 @@ int probe_behave(const char *name, const char *argument)
         {"fill-bytes", fill_bytes},
         {"fill-inodes", fill_inodes},
         {"forge", forge},
+        {"flood", flood},
         {"fork-bomb", fork_bomb},
         {"grow-file", grow_file},
         {"leave-daemon", leave_daemon},
@@ -438,6 +469,7 @@ int probe_behave(const char *name, const char *argument)
         {"spin", spin},
         {"stop-self", stop_self},
         {"thread-bomb", thread_bomb},
+        {"wait", wait_to_be_seen},
     };
 
     for (size_t i = 0; i < CR_ARRAY_SIZE(behaviours); i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
-#include "tests/escape/probes.h"
+#include "sandboxd/selftest/probes.h"
+#include "sandboxd/wire/msg.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -274,28 +275,30 @@ static bool has_line(const char *path, const char *text)
     return found;
 }
 
-static long locked_down(void)
+/* "name:\tvalue\n" of this process, as the kernel says it. */
+static long has_status(const char *line)
 {
-    static const char *const lines[] = {
-        "Seccomp:\t2\n",
-        "NoNewPrivs:\t1\n",
-        "Uid:\t1000\t1000\t1000\t1000\n",
-        "Gid:\t1000\t1000\t1000\t1000\n",
-        "CapInh:\t0000000000000000\n",
-        "CapPrm:\t0000000000000000\n",
-        "CapEff:\t0000000000000000\n",
-        "CapBnd:\t0000000000000000\n",
-        "CapAmb:\t0000000000000000\n",
-    };
-
-    for (size_t i = 0; i < CR_ARRAY_SIZE(lines); i++) {
-        if (!has_line("/proc/self/status", lines[i])) {
-            errno = EPERM;
-            return -1;
-        }
-    }
-    return 0;
+    if (has_line("/proc/self/status", line))
+        return 0;
+    errno = EPERM;
+    return -1;
 }
+
+#define STATUS(name, line)                                                                         \
+    static long name(void)                                                                         \
+    {                                                                                              \
+        return has_status(line);                                                                   \
+    }
+
+STATUS(status_seccomp, "Seccomp:\t2\n")
+STATUS(status_no_new_privs, "NoNewPrivs:\t1\n")
+STATUS(status_uid, "Uid:\t1000\t1000\t1000\t1000\n")
+STATUS(status_gid, "Gid:\t1000\t1000\t1000\t1000\n")
+STATUS(status_inheritable, "CapInh:\t0000000000000000\n")
+STATUS(status_permitted, "CapPrm:\t0000000000000000\n")
+STATUS(status_effective, "CapEff:\t0000000000000000\n")
+STATUS(status_bounding, "CapBnd:\t0000000000000000\n")
+STATUS(status_ambient, "CapAmb:\t0000000000000000\n")
 
 static long in_workspace(void)
 {
@@ -308,67 +311,75 @@ static long in_workspace(void)
 }
 
 static const struct probe places[] = {
-    {"C20", "workspace-is-clean", "ok", false, workspace_is_clean},
-    {"C20", "tmp-is-clean", "ok", false, tmp_is_clean},
-    {"C20", "shm-is-clean", "ok", false, shm_is_clean},
-    {"E13", "write-root", "EROFS", false, write_root},
-    {"E13", "write-etc", "EROFS", false, write_etc},
-    {"E13", "write-usr", "EROFS", false, write_usr},
-    {"E13", "write-passwd", "EACCES", false, write_passwd},
-    {"E13", "write-dev", "EROFS", false, write_dev},
-    {"E13", "write-home", "EROFS", false, write_home},
-    {"E13", "write-var-tmp", "EROFS", true, write_var_tmp},
-    {"E13", "write-python", "EACCES", false, write_python},
-    {"E24", "init-memory", "ENOENT", true, init_memory},
-    {"E24", "init-environ", "ENOENT", true, init_environ},
-    {"E24", "init-fds", "ENOENT", true, init_fds},
-    {"E24", "init-root", "ENOENT", true, init_root},
-    {"E26", "core-pattern", "ENOENT", true, core_pattern},
-    {"E27", "sysrq", "ENOENT", true, sysrq},
-    {"E28", "kcore", "ENOENT", true, kcore},
-    {"E28", "keys", "ENOENT", true, keys},
-    {"E32", "cgroup-folder", "ENOENT", true, cgroup_folder},
-    {"E33", "sys-folder", "ENOENT", true, sys_folder},
-    {"E34", "make-device", "EPERM", false, make_device},
-    {"E35", "dev-mem", "ENOENT", false, dev_mem},
-    {"E35", "dev-kmsg", "ENOENT", true, dev_kmsg},
-    {"E35", "dev-kvm", "ENOENT", false, dev_kvm},
-    {"E35", "dev-fuse", "ENOENT", false, dev_fuse},
-    {"E35", "dev-tun", "ENOENT", false, dev_tun},
-    {"E35", "dev-disk", "ENOENT", false, dev_disk},
-    {"E35", "dev-loop", "ENOENT", false, dev_loop},
-    {"E35", "dev-null", "ok", false, dev_null},
-    {"E35", "dev-is-complete", "ok", false, dev_is_complete},
-    {"E46", "dev-tty", "ENOENT", true, dev_tty},
-    {"E46", "no-terminal", "ok", false, no_terminal},
-    {"E51", "execute-in-tmp", "EACCES", false, execute_in_tmp},
-    {"E51", "execute-in-shm", "EACCES", false, execute_in_shm},
-    {"E51", "execute-in-workspace", "ok", false, execute_in_workspace},
-    {"E51", "map-code-in-tmp", "EPERM", false, map_code_in_tmp},
-    {"E53", "locked-down", "ok", false, locked_down},
-    {"E55", "only-three-fds", "ok", false, only_three_fds},
-    {"E56", "in-workspace", "ok", false, in_workspace},
-    {"E58", "hard-link-out", "EXDEV", false, hard_link_out},
-    {"E60", "oom-score", "EACCES", false, oom_score},
-    {"E70", "docker-socket", "ENOENT", false, docker_socket},
-    {"E70", "docker-socket-run", "ENOENT", false, docker_socket_run},
-    {"E70", "containerd-socket", "ENOENT", false, containerd_socket},
-    {"E70", "crisol-socket", "ENOENT", false, crisol_socket},
-    {"E70", "systemd-socket", "ENOENT", false, systemd_socket},
-    {"E70", "dbus-socket", "ENOENT", false, dbus_socket},
-    {"L05", "shadow", "ENOENT", true, shadow},
-    {"L05", "machine-id", "ENOENT", false, machine_id},
-    {"L05", "resolv-conf", "ENOENT", false, resolv_conf},
-    {"L05", "root-home", "ENOENT", true, root_home},
-    {"L06", "kallsyms", "ENOENT", true, kallsyms},
-    {"L07", "kernel-config", "ENOENT", false, config},
-    {"L07", "cpuinfo", "ENOENT", true, cpu_info},
-    {"L11", "connect-metadata", "ENETUNREACH", false, connect_metadata},
-    {"L11", "connect-dns", "ENETUNREACH", false, connect_dns},
-    {"L11", "connect-private", "ENETUNREACH", false, connect_private},
-    {"L13", "connect-ipv6", "ENETUNREACH", false, connect_six},
-    {"L14", "loopback", "ok", false, loopback},
-    {"R34", "no-core-files", "ok", false, no_core_files},
+    {"C20", "workspace-is-clean", SBX_CONTROL_TMPFS, "ok", false, workspace_is_clean},
+    {"C20", "tmp-is-clean", SBX_CONTROL_TMPFS, "ok", false, tmp_is_clean},
+    {"C20", "shm-is-clean", SBX_CONTROL_TMPFS, "ok", false, shm_is_clean},
+    {"E13", "write-root", SBX_CONTROL_ROOTFS, "EROFS", false, write_root},
+    {"E13", "write-etc", SBX_CONTROL_ROOTFS, "EROFS", false, write_etc},
+    {"E13", "write-usr", SBX_CONTROL_ROOTFS, "EROFS", false, write_usr},
+    {"E13", "write-passwd", SBX_CONTROL_ROOTFS, "EACCES", false, write_passwd},
+    {"E13", "write-dev", SBX_CONTROL_ROOTFS, "EROFS", false, write_dev},
+    {"E13", "write-home", SBX_CONTROL_ROOTFS, "EROFS", false, write_home},
+    {"E13", "write-var-tmp", SBX_CONTROL_ROOTFS, "EROFS", true, write_var_tmp},
+    {"E13", "write-python", SBX_CONTROL_ROOTFS, "EACCES", false, write_python},
+    {"E24", "init-memory", SBX_CONTROL_PROC, "ENOENT", true, init_memory},
+    {"E24", "init-environ", SBX_CONTROL_PROC, "ENOENT", true, init_environ},
+    {"E24", "init-fds", SBX_CONTROL_PROC, "ENOENT", true, init_fds},
+    {"E24", "init-root", SBX_CONTROL_PROC, "ENOENT", true, init_root},
+    {"E26", "core-pattern", SBX_CONTROL_PROC, "ENOENT", true, core_pattern},
+    {"E27", "sysrq", SBX_CONTROL_PROC, "ENOENT", true, sysrq},
+    {"E28", "kcore", SBX_CONTROL_PROC, "ENOENT", true, kcore},
+    {"E28", "keys", SBX_CONTROL_PROC, "ENOENT", true, keys},
+    {"E32", "cgroup-folder", SBX_CONTROL_PROC, "ENOENT", true, cgroup_folder},
+    {"E33", "sys-folder", SBX_CONTROL_PROC, "ENOENT", true, sys_folder},
+    {"E34", "make-device", SBX_CONTROL_CAPABILITIES, "EPERM", false, make_device},
+    {"E35", "dev-mem", SBX_CONTROL_DEV, "ENOENT", false, dev_mem},
+    {"E35", "dev-kmsg", SBX_CONTROL_DEV, "ENOENT", true, dev_kmsg},
+    {"E35", "dev-kvm", SBX_CONTROL_DEV, "ENOENT", false, dev_kvm},
+    {"E35", "dev-fuse", SBX_CONTROL_DEV, "ENOENT", false, dev_fuse},
+    {"E35", "dev-tun", SBX_CONTROL_DEV, "ENOENT", false, dev_tun},
+    {"E35", "dev-disk", SBX_CONTROL_DEV, "ENOENT", false, dev_disk},
+    {"E35", "dev-loop", SBX_CONTROL_DEV, "ENOENT", false, dev_loop},
+    {"E35", "dev-null", SBX_CONTROL_DEV, "ok", false, dev_null},
+    {"E35", "dev-is-complete", SBX_CONTROL_DEV, "ok", false, dev_is_complete},
+    {"E46", "dev-tty", SBX_CONTROL_DEV, "ENOENT", true, dev_tty},
+    {"E46", "no-terminal", SBX_CONTROL_DEV, "ok", false, no_terminal},
+    {"E51", "execute-in-tmp", SBX_CONTROL_TMPFS, "EACCES", false, execute_in_tmp},
+    {"E51", "execute-in-shm", SBX_CONTROL_TMPFS, "EACCES", false, execute_in_shm},
+    {"E51", "execute-in-workspace", SBX_CONTROL_TMPFS, "ok", false, execute_in_workspace},
+    {"E51", "map-code-in-tmp", SBX_CONTROL_TMPFS, "EPERM", false, map_code_in_tmp},
+    {"E53", "status-seccomp", SBX_CONTROL_SECCOMP, "ok", false, status_seccomp},
+    {"E53", "status-no-new-privs", SBX_CONTROL_NO_NEW_PRIVS, "ok", false, status_no_new_privs},
+    {"E53", "status-uid", SBX_CONTROL_USER, "ok", false, status_uid},
+    {"E53", "status-gid", SBX_CONTROL_USER, "ok", false, status_gid},
+    {"E53", "status-inheritable", SBX_CONTROL_CAPABILITIES, "ok", false, status_inheritable},
+    {"E53", "status-permitted", SBX_CONTROL_CAPABILITIES, "ok", false, status_permitted},
+    {"E53", "status-effective", SBX_CONTROL_CAPABILITIES, "ok", false, status_effective},
+    {"E53", "status-bounding", SBX_CONTROL_CAPABILITIES, "ok", false, status_bounding},
+    {"E53", "status-ambient", SBX_CONTROL_CAPABILITIES, "ok", false, status_ambient},
+    {"E55", "only-three-fds", SBX_CONTROL_IPC, "ok", false, only_three_fds},
+    {"E56", "in-workspace", SBX_CONTROL_TMPFS, "ok", false, in_workspace},
+    {"E58", "hard-link-out", SBX_CONTROL_ROOTFS, "EXDEV", false, hard_link_out},
+    {"E60", "oom-score", SBX_CONTROL_CAPABILITIES, "EACCES", false, oom_score},
+    {"E70", "docker-socket", SBX_CONTROL_ROOTFS, "ENOENT", false, docker_socket},
+    {"E70", "docker-socket-run", SBX_CONTROL_ROOTFS, "ENOENT", false, docker_socket_run},
+    {"E70", "containerd-socket", SBX_CONTROL_ROOTFS, "ENOENT", false, containerd_socket},
+    {"E70", "crisol-socket", SBX_CONTROL_ROOTFS, "ENOENT", false, crisol_socket},
+    {"E70", "systemd-socket", SBX_CONTROL_ROOTFS, "ENOENT", false, systemd_socket},
+    {"E70", "dbus-socket", SBX_CONTROL_ROOTFS, "ENOENT", false, dbus_socket},
+    {"L05", "shadow", SBX_CONTROL_ROOTFS, "ENOENT", true, shadow},
+    {"L05", "machine-id", SBX_CONTROL_ROOTFS, "ENOENT", false, machine_id},
+    {"L05", "resolv-conf", SBX_CONTROL_ROOTFS, "ENOENT", false, resolv_conf},
+    {"L05", "root-home", SBX_CONTROL_ROOTFS, "ENOENT", true, root_home},
+    {"L06", "kallsyms", SBX_CONTROL_PROC, "ENOENT", true, kallsyms},
+    {"L07", "kernel-config", SBX_CONTROL_PROC, "ENOENT", false, config},
+    {"L07", "cpuinfo", SBX_CONTROL_PROC, "ENOENT", true, cpu_info},
+    {"L11", "connect-metadata", SBX_CONTROL_NETWORK, "ENETUNREACH", false, connect_metadata},
+    {"L11", "connect-dns", SBX_CONTROL_NETWORK, "ENETUNREACH", false, connect_dns},
+    {"L11", "connect-private", SBX_CONTROL_NETWORK, "ENETUNREACH", false, connect_private},
+    {"L13", "connect-ipv6", SBX_CONTROL_NETWORK, "ENETUNREACH", false, connect_six},
+    {"L14", "loopback", SBX_CONTROL_NETWORK, "ok", false, loopback},
+    {"R34", "no-core-files", SBX_CONTROL_RLIMITS, "ok", false, no_core_files},
 };
 
 const struct probe *probes_places(size_t *ret_count)

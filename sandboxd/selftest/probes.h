@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Harmless attacks: each one would succeed, or fail in another way, if a
@@ -12,6 +13,7 @@
 struct probe {
     const char *id;       /* E01, L05, …: the catalogue of docs/threat-model.md */
     const char *name;     /* unique */
+    uint32_t control;     /* enum sbx_control that stops it */
     const char *expected; /* "ok", an errno ("EPERM") or a signal ("SIGSYS") */
     bool differs_outside; /* an unprivileged process outside of any box gets another answer */
     long (*run)(void);    /* as a system call: < 0 with errno, else success */

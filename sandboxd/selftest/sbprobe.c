@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The hostile program of the escape tests, static, sent as an input file.
- *   sbprobe calls | places    tries every probe in a child of its own and
- *                             prints "name result" lines
+ * The hostile program of the self-test, static, sent as an input file.
+ *   sbprobe calls | places [CONTROL]
+ *                             tries every probe (of one control, by number) in a
+ *                             child of its own and prints "name result" lines
  *   sbprobe BEHAVIOUR [ARG]   misbehaves as a whole
  */
-#include "tests/escape/probes.h"
+#include "sandboxd/selftest/probes.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,12 +29,14 @@ static void print_result(const struct probe *probe, int status)
         (void)printf("%s %s\n", probe->name, error == 0 ? "ok" : strerrorname_np(error));
 }
 
-static int try_all(const struct probe *probes, size_t count)
+static int try_all(const struct probe *probes, size_t count, const char *control)
 {
     for (size_t i = 0; i < count; i++) {
         pid_t pid;
         int status;
 
+        if (control && strtoul(control, NULL, 10) != probes[i].control)
+            continue;
         (void)fflush(stdout);
         pid = fork();
         if (pid == 0) {
@@ -48,6 +52,7 @@ static int try_all(const struct probe *probes, size_t count)
 
 int main(int argc, char **argv)
 {
+    const char *argument = argc > 2 ? argv[2] : NULL;
     size_t count;
     int code;
 
@@ -56,13 +61,13 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "calls") == 0) {
         const struct probe *probes = probes_calls(&count);
 
-        return try_all(probes, count);
+        return try_all(probes, count, argument);
     }
     if (strcmp(argv[1], "places") == 0) {
         const struct probe *probes = probes_places(&count);
 
-        return try_all(probes, count);
+        return try_all(probes, count, argument);
     }
-    code = probe_behave(argv[1], argc > 2 ? argv[2] : "");
+    code = probe_behave(argv[1], argument ? argument : "");
     return code < 0 ? EXIT_UNKNOWN : code;
 }

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/selftest/catalog.h"
+
+#include "common/auto.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+/* Reported by whoever stops the stack. */
+static size_t count_after(void)
+{
+    return 2;
+}
+
+static void describe_after(size_t index, struct sbx_item *ret_item)
+{
+    static const struct sbx_item items[] = {
+        {"C27", "the-stack-ends-well", SBX_NO_CONTROL, "exit status 0"},
+        {"C26", "no-process-is-left", SBX_NO_CONTROL, "0 processes"},
+    };
+
+    *ret_item = items[index];
+}
+
+static void run_after(struct sbx_tester *tester, size_t first)
+{
+    (void)tester;
+    (void)first;
+}
+
+static const struct sbx_group after = {count_after, describe_after, run_after};
+
+static const struct sbx_group *const groups[] = {
+    &sbx_group_calls,
+    &sbx_group_places,
+    &sbx_group_attacks,
+    &sbx_group_outside,
+    &sbx_group_files,
+    &sbx_group_meetings,
+    &after,
+};
+
+void sbx_catalog_load(struct sbx_catalog *catalog)
+{
+    catalog->count = 0;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(groups); i++) {
+        const size_t count = groups[i]->count();
+
+        assert(catalog->count + count <= SBX_ITEMS_MAX);
+        for (size_t j = 0; j < count; j++)
+            groups[i]->describe(j, &catalog->items[catalog->count++]);
+    }
+}
+
+void sbx_catalog_run(struct sbx_tester *tester)
+{
+    size_t first = 0;
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(groups); i++) {
+        groups[i]->run(tester, first);
+        first += groups[i]->count();
+    }
+}
+
+size_t sbx_catalog_after_stop(void)
+{
+    size_t first = 0;
+
+    for (size_t i = 0; groups[i] != &after; i++)
+        first += groups[i]->count();
+    return first;
+}

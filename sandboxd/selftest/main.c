@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * `sandboxd selftest`: attacks a sandboxd of its own and judges every control
+ * of the policy, once with all controls and once without each of them.
+ */
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/config.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "sandboxd/selftest/report.h"
+#include "sandboxd/selftest/worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WORKERS 3U
+#define RUN_COUNT (1U + SBX_CONTROL_COUNT)
+
+struct settings {
+    char *backend;
+    bool is_json;
+    char *accept_gaps;
+    char *weaken;
+};
+
+static const struct cr_setting table[] = {
+    {.flag = "backend",
+     .type = CR_SETTING_STRING,
+     .offset = offsetof(struct settings, backend),
+     .fallback = "native",
+     .help = "The backend to attack: native."},
+    {.flag = "json",
+     .type = CR_SETTING_BOOL,
+     .offset = offsetof(struct settings, is_json),
+     .help = "Print one JSON document instead of a table."},
+    {.flag = "accept-gap",
+     .type = CR_SETTING_STRING,
+     .offset = offsetof(struct settings, accept_gaps),
+     .is_list = true,
+     .help = "A control that may be missing on this host. Repeatable."},
+    {.flag = "weaken",
+     .type = CR_SETTING_STRING,
+     .offset = offsetof(struct settings, weaken),
+     .help = "Attack sandboxes without this control: the self-test must then fail. For tests."},
+};
+
+/* ---- the runs ---- */
+
+/* Number 0 is the one with every control; number N + 1 is without control N. */
+struct runs {
+    struct sbx_report *report;
+    struct sbx_worker workers[RUN_COUNT];
+    uint32_t next;
+    uint32_t live;
+};
+
+static void take_outcome(struct runs *runs, uint32_t run, const struct sbx_outcome *outcome)
+{
+    struct sbx_report *report = runs->report;
+    char *problem = run == 0 ? report->problem : report->red_problem[run - 1];
+
+    if (outcome->index == SBX_OUTCOME_PROBLEM) {
+        (void)snprintf(problem, sizeof(report->problem), "%s", outcome->seen);
+    } else if (outcome->index == SBX_OUTCOME_GAPS) {
+        if (run == 0)
+            report->gaps = outcome->status;
+    } else if (outcome->index < report->catalog.count && run == 0) {
+        report->status[outcome->index] = outcome->status;
+        (void)snprintf(report->seen[outcome->index], sizeof(report->seen[0]), "%s", outcome->seen);
+    } else if (outcome->index < report->catalog.count) {
+        report->red[run - 1] += outcome->status == SBX_PROBE_FAIL &&
+                                report->catalog.items[outcome->index].control == run - 1;
+    }
+}
+
+static int start_next(struct runs *runs, struct cr_err *err)
+{
+    const uint32_t run = runs->next;
+    int r = sbx_worker_start(run == 0 ? runs->report->weakened : run - 1,
+                             run == 0 ? SBX_EVERY_CONTROL : run - 1, &runs->workers[run], err);
+
+    if (r < 0)
+        return r;
+    runs->next++;
+    runs->live++;
+    return 0;
+}
+
+static void read_one(struct runs *runs, uint32_t run)
+{
+    struct sbx_worker *worker = &runs->workers[run];
+    struct sbx_outcome outcome;
+    const ssize_t size = read(worker->outcome_fd, &outcome, sizeof(outcome));
+
+    if (size == (ssize_t)sizeof(outcome)) {
+        outcome.seen[sizeof(outcome.seen) - 1] = '\0';
+        take_outcome(runs, run, &outcome);
+        return;
+    }
+    sbx_worker_end(worker);
+    runs->live--;
+}
+
+static void wait_some(struct runs *runs)
+{
+    struct pollfd watches[RUN_COUNT];
+
+    for (uint32_t i = 0; i < runs->next; i++)
+        watches[i] = (struct pollfd){
+            .fd = runs->workers[i].pid > 0 ? runs->workers[i].outcome_fd : -1, .events = POLLIN};
+    (void)poll(watches, runs->next, 1000);
+    for (uint32_t i = 0; i < runs->next; i++) {
+        if (runs->workers[i].pid <= 0)
+            continue;
+        if (watches[i].revents != 0) {
+            read_one(runs, i);
+        } else if (cr_clock_mono_ns() >= runs->workers[i].deadline_ns) {
+            sbx_worker_end(&runs->workers[i]);
+            runs->live--;
+        }
+    }
+}
+
+static int run_all(struct sbx_report *report, struct cr_err *err)
+{
+    struct runs runs = {.report = report};
+    int r = 0;
+
+    while (r == 0 && (runs.next < RUN_COUNT || runs.live > 0)) {
+        while (r == 0 && runs.next < RUN_COUNT && runs.live < WORKERS)
+            r = start_next(&runs, err);
+        if (r == 0)
+            wait_some(&runs);
+    }
+    for (uint32_t i = 0; i < runs.next; i++) {
+        if (runs.workers[i].pid > 0)
+            sbx_worker_end(&runs.workers[i]);
+    }
+    return r;
+}
+
+/* ---- settings ---- */
+
+/* The number of the control `name` of `size` bytes, or SBX_NO_CONTROL. */
+static uint32_t find_control(const char *name, size_t size)
+{
+    for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++) {
+        const char *known = sbx_control_name(i);
+
+        if (strlen(known) == size && memcmp(known, name, size) == 0)
+            return i;
+    }
+    return SBX_NO_CONTROL;
+}
+
+static int read_accepted(const char *list, uint32_t *ret_bits, struct cr_err *err)
+{
+    *ret_bits = 0;
+    for (const char *at = list; at && *at;) {
+        const size_t size = strcspn(at, ",");
+        const uint32_t control = find_control(at, size);
+
+        if (control == SBX_NO_CONTROL)
+            return cr_err_set(err, EINVAL, "--accept-gap: '%.*s' is no control", (int)size, at);
+        *ret_bits |= UINT32_C(1) << control;
+        at += size + (at[size] == ',');
+    }
+    return 0;
+}
+
+static int read_settings(const struct settings *settings, struct sbx_report *report,
+                         struct cr_err *err)
+{
+    if (strcmp(settings->backend, "native") != 0)
+        return cr_err_set(err, EINVAL, "--backend: '%s' is not native", settings->backend);
+    report->weakened = SBX_NO_CONTROL;
+    if (settings->weaken) {
+        report->weakened = find_control(settings->weaken, strlen(settings->weaken));
+        if (report->weakened == SBX_NO_CONTROL)
+            return cr_err_set(err, EINVAL, "--weaken: '%s' is no control", settings->weaken);
+    }
+    if (geteuid() != 0)
+        return cr_err_set(err, EPERM, "the self-test must be started as root (try sudo)");
+    return read_accepted(settings->accept_gaps, &report->accepted, err);
+}
+
+static int run(const struct settings *settings, struct cr_err *err)
+{
+    static struct sbx_report report; /* large, and there is one */
+    int r = read_settings(settings, &report, err);
+
+    if (r < 0)
+        return r;
+    sbx_catalog_load(&report.catalog);
+    r = run_all(&report, err);
+    if (r < 0)
+        return r;
+    sbx_report_settle(&report);
+    if (settings->is_json)
+        sbx_report_print_json(&report);
+    else
+        sbx_report_print_text(&report);
+    return sbx_report_is_good(&report) ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    struct settings settings = {0};
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    cr_log_setup("sandboxd-selftest", CR_LOG_ERROR, CR_LOG_TEXT);
+    r = cr_config_load(table, CR_ARRAY_SIZE(table), "sandboxd selftest",
+                       "Attacks sandboxes of its own, with every control of the policy and without "
+                       "each of\nthem in turn, and judges from outside. Must be started as root. "
+                       "Exits with 0 when all\ncontrols hold, and each of them was seen to be what "
+                       "stops its attacks.",
+                       argc, argv, &settings, &err);
+    if (r == 1) { /* --help */
+        cr_config_done(table, CR_ARRAY_SIZE(table), &settings);
+        return EXIT_SUCCESS;
+    }
+    if (r == 0)
+        r = run(&settings, &err);
+    if (r < 0)
+        cr_log_error("%s", err.text);
+    cr_config_done(table, CR_ARRAY_SIZE(table), &settings);
+    return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

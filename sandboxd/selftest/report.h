@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "sandboxd/selftest/catalog.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Everything that was found out. */
+struct sbx_report {
+    struct sbx_catalog catalog;
+    uint32_t status[SBX_ITEMS_MAX]; /* enum sbx_status */
+    char seen[SBX_ITEMS_MAX][112];
+    uint32_t gaps;     /* a bit for each control */
+    uint32_t accepted; /* likewise */
+    uint32_t weakened; /* enum sbx_control: left out on purpose in the main run, or NO_CONTROL */
+    uint32_t red[SBX_CONTROL_COUNT]; /* probes that failed when it was left out */
+    char red_problem[SBX_CONTROL_COUNT][112];
+    char problem[112]; /* why nothing could be tried; "" */
+};
+
+/* A probe of a control that the host cannot enforce is a GAP and no FAIL; one without an answer is
+ * an ERROR. Once, at the end. */
+void sbx_report_settle(struct sbx_report *report);
+
+/* How many probes of `control` (SBX_NO_CONTROL: of all) have a status. */
+uint32_t sbx_report_count(const struct sbx_report *report, uint32_t control,
+                          enum sbx_status status);
+
+/* True when every control held, every one was seen red, and no gap is there that is not accepted.
+ */
+bool sbx_report_is_good(const struct sbx_report *report);
+
+void sbx_report_print_text(const struct sbx_report *report);
+void sbx_report_print_json(const struct sbx_report *report);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * In place of common/privilege.c in sandbox-init-weak, the init that the
+ * self-test alone starts: it changes the user and leaves out no_new_privs and
+ * the emptying of the bounding set, so that their probes can be seen to fail.
+ * sandbox-init itself has no way to leave anything out.
+ */
+#include "common/err.h"
+#include "common/privilege.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <unistd.h>
+
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+/* Without no_new_privs a filter takes CAP_SYS_ADMIN to load; the exec behind it ends them. */
+static int raise_effective(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+
+    if (syscall(SYS_capget, &header, data) < 0)
+        return -errno;
+    for (int i = 0; i < 2; i++)
+        data[i].effective = data[i].permitted;
+    return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+int cr_privilege_drop(uid_t uid, gid_t gid, struct cr_err *err)
+{
+    int r;
+
+    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 ||
+        setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+        return cr_err_sys(err, errno, "become user %u, group %u", uid, gid);
+    r = raise_effective();
+    return r < 0 ? cr_err_sys(err, -r, "keep the capabilities") : 0;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/selftest/worker.h"
+
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "rpc/client.h"
+#include "rpc/server.h"
+#include "sandboxd/selftest/catalog.h"
+#include "sandboxd/selftest/run.h"
+#include "sandboxd/selftest/tester.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define DEADLINE_NS (120 * CR_NS_PER_S)
+#define GONE_NS (3 * CR_NS_PER_S)
+#define STACK_IDS (65536U * 2U)
+#define RESPONSE_MAX (32U << 20)
+
+static int load_program(struct sbx_tester *tester, struct cr_err *err)
+{
+    static uint8_t data[4U << 20];
+    char path[PATH_MAX];
+    CR_AUTO_CLOSE int fd = -1;
+    ssize_t size;
+    int r = sbx_child_find("sbprobe", path, err);
+
+    if (r < 0)
+        return r;
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    size = fd < 0 ? -1 : read(fd, data, sizeof(data));
+    if (size <= 0 || size == (ssize_t)sizeof(data))
+        return cr_err_sys(err, size < 0 ? errno : EFBIG, "read '%s'", path);
+    tester->program = data;
+    tester->program_size = (size_t)size;
+    return 0;
+}
+
+static void report_gaps(struct sbx_tester *tester)
+{
+    bool gaps[SBX_CONTROL_COUNT] = {false};
+    uint32_t bits = 0;
+
+    if (sbx_ask_gaps(tester, gaps) < 0)
+        return;
+    for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++)
+        bits |= gaps[i] ? UINT32_C(1) << i : 0;
+    sbx_tester_report(tester, SBX_OUTCOME_GAPS, (enum sbx_status)bits, "%s", "");
+}
+
+static int attack(struct sbx_tester *tester, struct cr_err *err)
+{
+    const struct rpc_channel_options options = {.target = tester->stack->address,
+                                                .max_response_bytes = RESPONSE_MAX};
+    int r;
+
+    rpc_init();
+    r = rpc_channel_new(&options, &tester->channel, err);
+    if (r == 0) {
+        report_gaps(tester);
+        sbx_catalog_run(tester);
+        (void)rpc_channel_free(tester->channel);
+    }
+    rpc_fini();
+    return r;
+}
+
+static const struct dirent *next_entry(DIR *dir)
+{
+    return readdir(dir); // NOLINT(concurrency-mt-unsafe): one thread reads this stream
+}
+
+/* Processes with a user id of the stack, which nobody else on this host has. */
+static int count_processes(uint32_t uid_base)
+{
+    DIR *dir = opendir("/proc");
+    int count = 0;
+
+    for (const struct dirent *entry = dir ? next_entry(dir) : NULL; entry;
+         entry = next_entry(dir)) {
+        struct stat info;
+
+        count += entry->d_name[0] >= '0' && entry->d_name[0] <= '9' &&
+                 fstatat(dirfd(dir), entry->d_name, &info, 0) == 0 && info.st_uid >= uid_base &&
+                 info.st_uid - uid_base < STACK_IDS;
+    }
+    if (dir)
+        (void)closedir(dir);
+    return count;
+}
+
+/* What is dead may be a zombie for a moment, until its new parent looks. */
+static void report_leftovers(struct sbx_tester *tester, int stopped)
+{
+    const size_t first = sbx_catalog_after_stop();
+    const int64_t deadline_ns = cr_clock_mono_ns() + GONE_NS;
+    int left;
+
+    do {
+        left = count_processes(tester->stack->uid_base);
+    } while (left > 0 && cr_clock_mono_ns() < deadline_ns);
+    if (tester->only != SBX_EVERY_CONTROL)
+        return;
+    sbx_tester_report(tester, first, stopped == 0 ? SBX_PROBE_PASS : SBX_PROBE_FAIL, "%s",
+                      stopped == 0 ? "exit status 0" : "killed, or another exit status");
+    sbx_tester_report(tester, first + 1, left == 0 ? SBX_PROBE_PASS : SBX_PROBE_FAIL,
+                      "%d processes", left);
+}
+
+_Noreturn static void work(struct sbx_tester *tester, uint32_t weakened)
+{
+    struct sbx_stack stack;
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    tester->stack = &stack;
+    r = load_program(tester, &err);
+    if (r == 0)
+        r = sbx_stack_start(&stack, weakened, &err);
+    if (r == 0) {
+        r = attack(tester, &err);
+        report_leftovers(tester, sbx_stack_stop(&stack));
+    }
+    if (r < 0)
+        sbx_tester_report(tester, SBX_OUTCOME_PROBLEM, SBX_PROBE_ERROR, "%s", err.text);
+    _exit(r < 0 ? 1 : 0);
+}
+
+int sbx_worker_start(uint32_t weakened, uint32_t only, struct sbx_worker *ret_worker,
+                     struct cr_err *err)
+{
+    int ends[2];
+    pid_t pid;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return cr_err_sys(err, errno, "open a pipe");
+    pid = fork();
+    if (pid == 0) {
+        struct sbx_tester tester = {.outcome_fd = ends[1], .only = only};
+
+        /* So that the stack, whose lifelines we hold, ends with whoever wanted the answers. */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)close(ends[0]);
+        work(&tester, weakened);
+    }
+    (void)close(ends[1]);
+    if (pid < 0) {
+        (void)close(ends[0]);
+        return cr_err_sys(err, errno, "fork a tester");
+    }
+    *ret_worker = (struct sbx_worker){
+        .pid = pid, .outcome_fd = ends[0], .deadline_ns = cr_clock_mono_ns() + DEADLINE_NS};
+    return 0;
+}
+
+void sbx_worker_end(struct sbx_worker *worker)
+{
+    if (cr_clock_mono_ns() >= worker->deadline_ns)
+        (void)kill(worker->pid, SIGKILL);
+    (void)waitpid(worker->pid, NULL, 0);
+    cr_close_fd(&worker->outcome_fd);
+    worker->pid = 0;
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""`sandboxd selftest`: green here, red where a control is really missing, and nothing left behind."""
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import sandboxd_service as service  # noqa: E402
+
+BIN = os.environ["CRISOL_BIN"]
+SANDBOXD = os.path.join(BIN, "sandboxd")
+CONTROLS = {"network", "memory", "swap", "cpu", "pids", "no_new_privs", "capabilities", "user", "wall_time", "cpu_time",
+            "rootfs", "tmpfs", "seccomp", "proc", "dev", "ipc", "output", "rlimits"}
+
+
+def selftest(*flags):
+    """Returns the exit code, the JSON document and everything on stderr."""
+    done = subprocess.run([SANDBOXD, "selftest", "--json", *flags], capture_output=True, text=True, timeout=120,
+                          check=False, env=dict(os.environ, GEMINI_API_KEY=service.CANARY))
+    assert service.CANARY not in done.stdout + done.stderr
+    return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+
+def failing_controls(document):
+    return {probe["control"] for probe in document["probes"] if probe["status"] == "FAIL"}
+
+
+def every_control_holds_and_was_seen_to_fail():
+    start = time.monotonic()
+    code, document, errors = selftest()
+    wrong = [probe for probe in document["probes"] if probe["status"] != "PASS"]
+    assert code == 0, (wrong, errors)
+    assert time.monotonic() - start < 60
+    assert wrong == [] and document["is_good"] is True
+    assert len(document["probes"]) >= 150
+    for probe in document["probes"]:
+        assert set(probe) == {"id", "name", "class", "status", "expected", "seen", "control"}, probe
+        assert probe["control"] is None or probe["control"] in CONTROLS, probe
+    assert {control["name"] for control in document["controls"]} == CONTROLS
+    for control in document["controls"]:
+        assert control["red_seen"] is True and control["probes"] > 0, control
+    assert document["backend"] == "native" and document["host"]["kernel"]
+    print(f"{len(document['probes'])} probes executed, {len(document['controls'])} controls seen to fail when left out")
+
+
+def a_missing_control_fails_its_probes_and_no_others():
+    for control in ("network", "seccomp", "tmpfs"):
+        code, document, errors = selftest(f"--weaken={control}")
+        assert code == 1, errors
+        assert document["is_good"] is False
+        assert control in failing_controls(document), document
+        # Some probes lean on two controls; most of what fails is of the missing one.
+        failed = [probe for probe in document["probes"] if probe["status"] == "FAIL"]
+        assert sum(probe["control"] == control for probe in failed) * 2 > len(failed), failed
+
+
+def what_cannot_be_meant_is_refused():
+    for flags, text in ((["--backend=none"], "--backend"), (["--accept-gap=nothing"], "is no control"),
+                        (["--weaken=nothing"], "is no control"), (["--slots=3"], "slots")):
+        code, document, errors = selftest(*flags)
+        assert code != 0 and document is None and text in errors, (flags, errors)
+
+
+def nobody_leaves_a_control_out_by_a_setting():
+    help_text = subprocess.run([SANDBOXD, "--help"], capture_output=True, text=True, timeout=10, check=True).stdout
+    assert "--weaken" not in help_text
+    done = subprocess.run([SANDBOXD, "--weaken=seccomp"], capture_output=True, text=True, timeout=10, check=False)
+    assert done.returncode != 0 and "weaken" in done.stderr, done.stderr
+    done = subprocess.run([os.path.join(BIN, "sandboxd-native"), "--weaken=seccomp"], capture_output=True, text=True,
+                          timeout=10, check=False)
+    assert done.returncode != 0 and "is for the self-test" in done.stderr, done.stderr
+    # sandbox-init cannot leave anything out; the one that does is another program.
+    with open(os.path.join(BIN, "sandbox-init"), "rb") as file:
+        assert b"weaken" not in file.read()
+
+
+def an_interrupted_one_leaves_no_process():
+    process = subprocess.Popen([SANDBOXD, "selftest"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def children(parents):
+        found = set(parents)
+        table = service.processes()
+        while True:
+            more = {pid for pid, (parent, _) in table.items() if parent in found} - found
+            if not more:
+                return found
+            found |= more
+    service.wait_for(lambda: any("sandboxd-native" in service.processes().get(pid, (0, ""))[1]
+                                 for pid in children({process.pid})), 20, "a stack")
+    family = children({process.pid})
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == -signal.SIGINT
+    service.wait_for(lambda: not family & set(service.processes()), 30, "all processes gone")
+
+
+def main():
+    service.need_root()
+    before = set(glob.glob("/tmp/crisol-selftest-*"))
+    for test in (every_control_holds_and_was_seen_to_fail, a_missing_control_fails_its_probes_and_no_others,
+                 what_cannot_be_meant_is_refused, nobody_leaves_a_control_out_by_a_setting):
+        test()
+        print(f"ok {test.__name__}")
+    assert set(glob.glob("/tmp/crisol-selftest-*")) <= before
+    an_interrupted_one_leaves_no_process()
+    print("ok an_interrupted_one_leaves_no_process")
+
+
+main()
