@@ -4,8 +4,8 @@
 #include "common/auto.h"
 #include "common/clock.h"
 #include "common/err.h"
-#include "common/unconst.h"
 #include "sandboxd/supervisor/settings.h"
+#include "sandboxd/supervisor/spawn.h"
 #include "sandboxd/wire/lifeline.h"
 #include "sandboxd/wire/msg.h"
 
@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include <sys/pidfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #define START_DEADLINE_MS 30000
@@ -67,38 +66,21 @@ static int add_weakness(struct sbx_child_args *args, uint32_t weakened, struct c
     return r == 0 ? sbx_child_args_add(args, "--selftest") : r;
 }
 
-/* Starts a child with the wire, a lifeline of its own, and a hole and a listening socket. */
-static int start_child(struct sbx_child *child, struct sbx_child_args *args, int wire_fd,
-                       int listen_fd, struct cr_err *err)
-{
-    int pair[2];
-    int fds[4] = {wire_fd, -1, -1, listen_fd};
-    int r;
-
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-        return cr_err_sys(err, errno, "make a socket pair");
-    fds[1] = pair[1];
-    r = sbx_child_start(child, cr_unconst(args->list), fds, listen_fd >= 0 ? 4 : 2, err);
-    (void)close(pair[1]);
-    if (r < 0)
-        (void)close(pair[0]);
-    else
-        child->lifeline_fd = pair[0];
-    return r;
-}
-
 static int start_children(struct sbx_stack *stack, const struct sbx_settings *settings,
                           uint32_t weakened, struct cr_err *err)
 {
     struct sbx_child_args native = {0};
     struct sbx_child_args front = {0};
+    const struct sbx_front_fds fds = {
+        .token = -1, .audit = -1, .listens = {stack->listen.fd}, .listen_count = 1};
     CR_AUTO_CLOSE int backend_end = -1;
     CR_AUTO_CLOSE int front_end = -1;
     int pair[2];
     int r;
 
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-        return cr_err_sys(err, errno, "make a socket pair");
+    r = sbx_spawn_pair(pair, err);
+    if (r < 0)
+        return r;
     backend_end = pair[0];
     front_end = pair[1];
     r = sbx_settings_native_args(settings, &native);
@@ -109,9 +91,9 @@ static int start_children(struct sbx_stack *stack, const struct sbx_settings *se
     if (r == 0)
         r = add_weakness(&native, weakened, err);
     if (r == 0)
-        r = start_child(&stack->native, &native, backend_end, -1, err);
+        r = sbx_spawn_backend(&stack->native, &native, backend_end, err);
     if (r == 0)
-        r = start_child(&stack->front, &front, front_end, stack->listen.fd, err);
+        r = sbx_spawn_front(&stack->front, &front, front_end, &fds, err);
     sbx_child_args_done(&native);
     sbx_child_args_done(&front);
     return r;

@@ -12,6 +12,7 @@
 #include "sandboxd/supervisor/choice.h"
 #include "sandboxd/supervisor/restart.h"
 #include "sandboxd/supervisor/settings.h"
+#include "sandboxd/supervisor/spawn.h"
 #include "sandboxd/supervisor/token.h"
 #include "sandboxd/wire/lifeline.h"
 
@@ -24,8 +25,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define LISTEN_MAX 2
-#define FRONT_EXTRAS 2 /* token and audit log, before the listening sockets */
+#define LISTEN_MAX SBX_SPAWN_LISTEN_MAX
 #define BACKEND_STOP_MS 20000
 #define FRONT_STOP_EXTRA_MS 10000 /* beyond the grace */
 #define KILL_WAIT_MS 10000
@@ -100,37 +100,6 @@ static int open_signals(struct supervisor *supervisor, struct cr_err *err)
     return supervisor->signal_fd < 0 ? cr_err_sys(err, errno, "watch signals") : 0;
 }
 
-static int open_pair(int fds[2], struct cr_err *err)
-{
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0)
-        return cr_err_sys(err, errno, "make a socket pair");
-    return 0;
-}
-
-/* Starts a child whose descriptors are: wire, lifeline, then `more`. */
-static int start_child(struct sbx_child *child, struct sbx_child_args *args, int wire_fd,
-                       const int *more, size_t more_count, struct cr_err *err)
-{
-    int fds[2 + FRONT_EXTRAS + LISTEN_MAX];
-    CR_AUTO_CLOSE int ours = -1;
-    CR_AUTO_CLOSE int theirs = -1;
-    int pair[2];
-    int r = open_pair(pair, err);
-
-    if (r < 0)
-        return r;
-    ours = pair[0];
-    theirs = pair[1];
-    fds[0] = wire_fd;
-    fds[1] = theirs;
-    for (size_t i = 0; i < more_count; i++)
-        fds[2 + i] = more[i];
-    r = sbx_child_start(child, cr_unconst(args->list), fds, 2 + more_count, err);
-    if (r == 0)
-        child->lifeline_fd = cr_take_fd(&ours);
-    return r;
-}
-
 static int start_backend(struct supervisor *supervisor, int wire_fd, struct cr_err *err)
 {
     struct sbx_child_args args = {0};
@@ -139,7 +108,7 @@ static int start_backend(struct supervisor *supervisor, int wire_fd, struct cr_e
                 : sbx_settings_native_args(supervisor->settings, &args);
 
     r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of the backend")
-              : start_child(&supervisor->backend, &args, wire_fd, NULL, 0, err);
+              : sbx_spawn_backend(&supervisor->backend, &args, wire_fd, err);
     sbx_child_args_done(&args);
     return r;
 }
@@ -147,16 +116,17 @@ static int start_backend(struct supervisor *supervisor, int wire_fd, struct cr_e
 static int start_front(struct supervisor *supervisor, int wire_fd, struct cr_err *err)
 {
     struct sbx_child_args args = {0};
-    int more[FRONT_EXTRAS + LISTEN_MAX] = {supervisor->token_fd, supervisor->audit_fd};
+    struct sbx_front_fds fds = {.token = supervisor->token_fd,
+                                .audit = supervisor->audit_fd,
+                                .listen_count = supervisor->listen_count};
     int r = sbx_settings_front_args(supervisor->settings, supervisor->listen_count, &args);
 
     for (size_t i = 0; i < supervisor->listen_count; i++)
-        more[FRONT_EXTRAS + i] = supervisor->listens[i].fd;
+        fds.listens[i] = supervisor->listens[i].fd;
     if (supervisor->token_fd >= 0)
         (void)lseek(supervisor->token_fd, 0, SEEK_SET); /* an earlier front has read it */
     r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-front")
-              : start_child(&supervisor->front, &args, wire_fd, more,
-                            FRONT_EXTRAS + supervisor->listen_count, err);
+              : sbx_spawn_front(&supervisor->front, &args, wire_fd, &fds, err);
     sbx_child_args_done(&args);
     return r;
 }
@@ -167,7 +137,7 @@ static int start_children(struct supervisor *supervisor, struct cr_err *err)
     CR_AUTO_CLOSE int backend_end = -1;
     CR_AUTO_CLOSE int front_end = -1;
     int pair[2];
-    int r = open_pair(pair, err);
+    int r = sbx_spawn_pair(pair, err);
 
     if (r < 0)
         return r;
