@@ -13,11 +13,16 @@
 #include "sandboxd/selftest/worker.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <sys/signalfd.h>
 
 #define WORKERS 3U
 #define RUN_COUNT (1U + SBX_CONTROL_COUNT)
@@ -55,6 +60,9 @@ static const struct cr_setting table[] = {
 /* Number 0 is the one with every control; number N + 1 is without control N. */
 struct runs {
     struct sbx_report *report;
+    char folder[32]; /* of the sockets */
+    int signal_fd;
+    int signal; /* that ended it; 0: none */
     struct sbx_worker workers[RUN_COUNT];
     uint32_t next;
     uint32_t live;
@@ -82,8 +90,12 @@ static void take_outcome(struct runs *runs, uint32_t run, const struct sbx_outco
 static int start_next(struct runs *runs, struct cr_err *err)
 {
     const uint32_t run = runs->next;
-    int r = sbx_worker_start(run == 0 ? runs->report->weakened : run - 1,
-                             run == 0 ? SBX_EVERY_CONTROL : run - 1, &runs->workers[run], err);
+    char socket[sizeof(runs->folder) + 16];
+    int r;
+
+    (void)snprintf(socket, sizeof(socket), "%s/%" PRIu32, runs->folder, run);
+    r = sbx_worker_start(socket, run == 0 ? runs->report->weakened : run - 1,
+                         run == 0 ? SBX_EVERY_CONTROL : run - 1, &runs->workers[run], err);
 
     if (r < 0)
         return r;
@@ -103,45 +115,97 @@ static void read_one(struct runs *runs, uint32_t run)
         take_outcome(runs, run, &outcome);
         return;
     }
-    sbx_worker_end(worker);
+    sbx_worker_end(worker, false);
     runs->live--;
 }
 
 static void wait_some(struct runs *runs)
 {
-    struct pollfd watches[RUN_COUNT];
+    struct pollfd watches[RUN_COUNT + 1];
+    struct signalfd_siginfo info;
 
     for (uint32_t i = 0; i < runs->next; i++)
         watches[i] = (struct pollfd){
             .fd = runs->workers[i].pid > 0 ? runs->workers[i].outcome_fd : -1, .events = POLLIN};
-    (void)poll(watches, runs->next, 1000);
+    watches[runs->next] = (struct pollfd){.fd = runs->signal_fd, .events = POLLIN};
+    (void)poll(watches, runs->next + 1, 1000);
+    if (watches[runs->next].revents != 0 &&
+        read(runs->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        runs->signal = (int)info.ssi_signo;
     for (uint32_t i = 0; i < runs->next; i++) {
         if (runs->workers[i].pid <= 0)
             continue;
         if (watches[i].revents != 0) {
             read_one(runs, i);
         } else if (cr_clock_mono_ns() >= runs->workers[i].deadline_ns) {
-            sbx_worker_end(&runs->workers[i]);
+            sbx_worker_end(&runs->workers[i], true);
             runs->live--;
         }
     }
 }
 
+static int open_runs(struct runs *runs, struct cr_err *err)
+{
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL); /* fails only for a bad first argument */
+    runs->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (runs->signal_fd < 0)
+        return cr_err_sys(err, errno, "watch signals");
+    memcpy(runs->folder, "/tmp/crisol-selftest-XXXXXX", sizeof("/tmp/crisol-selftest-XXXXXX"));
+    if (mkdtemp(runs->folder))
+        return 0;
+    cr_close_fd(&runs->signal_fd);
+    return cr_err_sys(err, errno, "make a folder for the sockets");
+}
+
+/* Also what a worker that was killed could not remove. */
+static void close_runs(struct runs *runs)
+{
+    char path[sizeof(runs->folder) + 16];
+
+    for (uint32_t i = 0; i < runs->next; i++) {
+        if (runs->workers[i].pid > 0)
+            sbx_worker_end(&runs->workers[i], true);
+        (void)snprintf(path, sizeof(path), "%s/%" PRIu32, runs->folder, i);
+        (void)unlinkat(AT_FDCWD, path, 0);
+        (void)snprintf(path, sizeof(path), "%s/%" PRIu32 ".lock", runs->folder, i);
+        (void)unlinkat(AT_FDCWD, path, 0);
+    }
+    (void)unlinkat(AT_FDCWD, runs->folder, AT_REMOVEDIR);
+    cr_close_fd(&runs->signal_fd);
+}
+
+/* Ends as the signal would have ended us. */
+static void die_of(int number)
+{
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, number);
+    (void)raise(number);
+    (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 static int run_all(struct sbx_report *report, struct cr_err *err)
 {
-    struct runs runs = {.report = report};
-    int r = 0;
+    struct runs runs = {.report = report, .signal_fd = -1};
+    int r = open_runs(&runs, err);
 
-    while (r == 0 && (runs.next < RUN_COUNT || runs.live > 0)) {
+    if (r < 0)
+        return r;
+    while (r == 0 && runs.signal == 0 && (runs.next < RUN_COUNT || runs.live > 0)) {
         while (r == 0 && runs.next < RUN_COUNT && runs.live < WORKERS)
             r = start_next(&runs, err);
         if (r == 0)
             wait_some(&runs);
     }
-    for (uint32_t i = 0; i < runs.next; i++) {
-        if (runs.workers[i].pid > 0)
-            sbx_worker_end(&runs.workers[i]);
-    }
+    close_runs(&runs);
+    if (runs.signal != 0)
+        die_of(runs.signal);
     return r;
 }
 

@@ -126,7 +126,8 @@ static int wait_ready(struct sbx_stack *stack, struct cr_err *err)
     }
 }
 
-int sbx_stack_start(struct sbx_stack *stack, uint32_t weakened, struct cr_err *err)
+int sbx_stack_start(struct sbx_stack *stack, const char *socket, uint32_t weakened,
+                    struct cr_err *err)
 {
     static char level[] = "error";
     static char format[] = "text";
@@ -138,22 +139,17 @@ int sbx_stack_start(struct sbx_stack *stack, uint32_t weakened, struct cr_err *e
         .log_format = format,
         .accept_gaps = no_gaps(),
     };
-    char address[sizeof(stack->address)];
     int r;
 
     *stack = (struct sbx_stack){
-        .folder = "/tmp/crisol-selftest-XXXXXX",
         .listen = CR_LISTEN_INIT,
         .native = {.name = "sandboxd-native", .lifeline_fd = -1},
         .front = {.name = "sandboxd-front", .lifeline_fd = -1},
         .uid_base = UID_BASE + (uint32_t)getpid() % UID_STACKS * UID_RANGE,
     };
     settings.uid_base = stack->uid_base;
-    if (!mkdtemp(stack->folder))
-        return cr_err_sys(err, errno, "make a folder for the socket");
-    (void)snprintf(address, sizeof(address), "unix:%s/s", stack->folder);
-    memcpy(stack->address, address, sizeof(address));
-    r = cr_listen_open(address, (uid_t)-1, &stack->listen, err);
+    (void)snprintf(stack->address, sizeof(stack->address), "unix:%s", socket);
+    r = cr_listen_open(stack->address, (uid_t)-1, &stack->listen, err);
     if (r == 0)
         r = start_children(stack, &settings, weakened, err);
     if (r == 0)
@@ -190,12 +186,5 @@ int sbx_stack_stop(struct sbx_stack *stack)
     if (wait_child(&stack->native, STOP_DEADLINE_MS) < 0)
         r = -EIO;
     cr_listen_close(&stack->listen);
-    if (stack->folder[0]) {
-        char lock[64];
-
-        (void)snprintf(lock, sizeof(lock), "%s/s.lock", stack->folder);
-        (void)unlinkat(AT_FDCWD, lock, 0);
-        (void)unlinkat(AT_FDCWD, stack->folder, AT_REMOVEDIR);
-    }
     return r;
 }

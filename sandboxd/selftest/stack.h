@@ -10,11 +10,10 @@ struct cr_err;
 
 /*
  * A backend and a front of our own, started as the supervisor starts them, on
- * a socket in a folder that only we can enter. The supervisor itself is left
- * out, because it has no way to leave a control out, and is to have none.
+ * a socket in a folder that only we can enter (the caller's, who removes it). The supervisor itself
+ * is left out, because it has no way to leave a control out, and is to have none.
  */
 struct sbx_stack {
-    char folder[32];
     char address[64]; /* for a channel */
     struct cr_listen listen;
     struct sbx_child native;
@@ -24,11 +23,12 @@ struct sbx_stack {
 };
 
 /*
- * Starts both and waits until they serve. `weakened` is the control to leave
+ * Starts both and waits until they serve on `socket`, a path. `weakened` is the control to leave
  * out, or SBX_CONTROL_COUNT. Must not be called behind rpc_init(). On failure
  * nothing is left.
  */
-int sbx_stack_start(struct sbx_stack *stack, uint32_t weakened, struct cr_err *err);
+int sbx_stack_start(struct sbx_stack *stack, const char *socket, uint32_t weakened,
+                    struct cr_err *err);
 
 /* Ends both, by force when they do not end in time. Returns 0 when both ended well, else -EIO. */
 int sbx_stack_stop(struct sbx_stack *stack);

@@ -118,7 +118,7 @@ static void report_leftovers(struct sbx_tester *tester, int stopped)
                       "%d processes", left);
 }
 
-_Noreturn static void work(struct sbx_tester *tester, uint32_t weakened)
+_Noreturn static void work(struct sbx_tester *tester, const char *socket, uint32_t weakened)
 {
     struct sbx_stack stack;
     struct cr_err err = CR_ERR_INIT;
@@ -127,7 +127,7 @@ _Noreturn static void work(struct sbx_tester *tester, uint32_t weakened)
     tester->stack = &stack;
     r = load_program(tester, &err);
     if (r == 0)
-        r = sbx_stack_start(&stack, weakened, &err);
+        r = sbx_stack_start(&stack, socket, weakened, &err);
     if (r == 0) {
         r = attack(tester, &err);
         report_leftovers(tester, sbx_stack_stop(&stack));
@@ -137,8 +137,8 @@ _Noreturn static void work(struct sbx_tester *tester, uint32_t weakened)
     _exit(r < 0 ? 1 : 0);
 }
 
-int sbx_worker_start(uint32_t weakened, uint32_t only, struct sbx_worker *ret_worker,
-                     struct cr_err *err)
+int sbx_worker_start(const char *socket, uint32_t weakened, uint32_t only,
+                     struct sbx_worker *ret_worker, struct cr_err *err)
 {
     int ends[2];
     pid_t pid;
@@ -152,7 +152,7 @@ int sbx_worker_start(uint32_t weakened, uint32_t only, struct sbx_worker *ret_wo
         /* So that the stack, whose lifelines we hold, ends with whoever wanted the answers. */
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)close(ends[0]);
-        work(&tester, weakened);
+        work(&tester, socket, weakened);
     }
     (void)close(ends[1]);
     if (pid < 0) {
@@ -164,9 +164,9 @@ int sbx_worker_start(uint32_t weakened, uint32_t only, struct sbx_worker *ret_wo
     return 0;
 }
 
-void sbx_worker_end(struct sbx_worker *worker)
+void sbx_worker_end(struct sbx_worker *worker, bool must_kill)
 {
-    if (cr_clock_mono_ns() >= worker->deadline_ns)
+    if (must_kill)
         (void)kill(worker->pid, SIGKILL);
     (void)waitpid(worker->pid, NULL, 0);
     cr_close_fd(&worker->outcome_fd);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <sys/types.h>
@@ -17,9 +18,12 @@ struct sbx_worker {
     int64_t deadline_ns;
 };
 
-/* `weakened`: the control to leave out, or SBX_NO_CONTROL; `only`: see struct sbx_tester. */
-int sbx_worker_start(uint32_t weakened, uint32_t only, struct sbx_worker *ret_worker,
-                     struct cr_err *err);
+/*
+ * `socket` (borrowed for the call): a path for the stack; `weakened`: the
+ * control to leave out, or SBX_NO_CONTROL; `only`: see struct sbx_tester.
+ */
+int sbx_worker_start(const char *socket, uint32_t weakened, uint32_t only,
+                     struct sbx_worker *ret_worker, struct cr_err *err);
 
-/* Reaps it, by force before its end, and closes the fd. */
-void sbx_worker_end(struct sbx_worker *worker);
+/* Reaps it, killed or at its end, and closes the fd. The stack of a killed one ends by itself. */
+void sbx_worker_end(struct sbx_worker *worker, bool must_kill);
