@@ -2,6 +2,7 @@
 #include "sandboxd/selftest/stack.h"
 
 #include "common/auto.h"
+#include "common/beside.h"
 #include "common/clock.h"
 #include "common/err.h"
 #include "sandboxd/supervisor/settings.h"
@@ -55,7 +56,7 @@ static int add_weakness(struct sbx_child_args *args, uint32_t weakened, struct c
     if (weakened == SBX_CONTROL_COUNT)
         return 0;
     if (weakened == SBX_CONTROL_NO_NEW_PRIVS || weakened == SBX_CONTROL_CAPABILITIES) {
-        r = sbx_child_find("sandbox-init-weak", path, err);
+        r = cr_beside_find("sandbox-init-weak", path, err);
         if (r < 0)
             return r;
         (void)snprintf(flag, sizeof(flag), "--init=%s", path);

@@ -2,6 +2,7 @@
 #include "sandboxd/selftest/worker.h"
 
 #include "common/auto.h"
+#include "common/beside.h"
 #include "common/clock.h"
 #include "common/err.h"
 #include "rpc/client.h"
@@ -34,7 +35,7 @@ static int load_program(struct sbx_tester *tester, struct cr_err *err)
     char path[PATH_MAX];
     CR_AUTO_CLOSE int fd = -1;
     ssize_t size;
-    int r = sbx_child_find("sbprobe", path, err);
+    int r = cr_beside_find("sbprobe", path, err);
 
     if (r < 0)
         return r;
