@@ -14,6 +14,11 @@
 /* What a busy machine may add to a limit of time. */
 #define SLACK_US UINT64_C(2000000)
 
+static uint64_t slack_us(const struct sbx_observed *observed)
+{
+    return SLACK_US * (observed->slowness > 0 ? observed->slowness : 1);
+}
+
 static bool was_counted(const struct sbx_observed *observed)
 {
     return observed->process_limit_hits > 0 && observed->killed_leftovers > 50;
@@ -31,7 +36,7 @@ static bool got_its_share(const struct sbx_observed *observed)
 
 static bool was_quick(const struct sbx_observed *observed)
 {
-    return observed->wall_us < SLACK_US;
+    return observed->wall_us < slack_us(observed);
 }
 
 static bool lost_its_daemon(const struct sbx_observed *observed)
@@ -42,7 +47,7 @@ static bool lost_its_daemon(const struct sbx_observed *observed)
 /* A wall limit of 300 ms. */
 static bool ended_in_time(const struct sbx_observed *observed)
 {
-    return observed->wall_us >= 290000 && observed->wall_us < 300000 + SLACK_US;
+    return observed->wall_us >= 290000 && observed->wall_us < 300000 + slack_us(observed);
 }
 
 static bool claimed_nothing(const struct sbx_observed *observed)

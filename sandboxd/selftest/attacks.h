@@ -28,6 +28,7 @@ struct sbx_observed {
     uint32_t oom_kills;
     uint32_t process_limit_hits;
     uint32_t killed_leftovers;
+    uint32_t slowness; /* how many times slower than a usual machine the host is; 0: not at all */
 };
 
 /* A program that misbehaves as a whole, and what has to become of it. */

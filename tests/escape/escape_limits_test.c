@@ -29,6 +29,7 @@ static void observe(const struct native_run *run, struct sbx_observed *ret_obser
         .oom_kills = run->result.oom_kills,
         .process_limit_hits = run->result.process_limit_hits,
         .killed_leftovers = run->result.killed_leftovers,
+        .slowness = test_slowness(),
     };
 }
 
