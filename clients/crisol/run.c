@@ -13,6 +13,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <sys/stat.h>
 
@@ -28,6 +29,7 @@ static const char help[] =
     "\n"
     "  --max-iterations N      attempts, 1 to 10 (default 3)\n"
     "  --model NAME            model to ask for\n"
+    "  --verify LEVEL          how success has to be shown: off, evidence, canary, stubs (default)\n"
     "  --out FOLDER            write the files of the answer there\n"
     "  --json                  print the whole result as one JSON document\n"
     "  --detach                start the run, print its id and leave it alone\n"
@@ -149,12 +151,28 @@ static bool on_message(void *user, const ProtobufCMessage *base)
     return true;
 }
 
+/* The name of a level, in any case. Prints what is wrong. */
+static int parse_level(const char *text, Crisol__Agent__V1__VerificationLevel *ret_level)
+{
+    const ProtobufCEnumDescriptor *levels = &crisol__agent__v1__verification_level__descriptor;
+
+    for (unsigned i = 1; i < levels->n_values; i++) { /* 0 is the unspecified one */
+        if (strcasecmp(levels->values[i].name + strlen("VERIFICATION_LEVEL_"), text) == 0) {
+            *ret_level = (Crisol__Agent__V1__VerificationLevel)levels->values[i].value;
+            return 0;
+        }
+    }
+    (void)cli_fail("--verify: '%s' is no level; see 'crisol run --help'", text);
+    return -EINVAL;
+}
+
 /* Returns 0, 1 when --help was answered, -EINVAL. */
 static int parse(struct run_options *options, int argc, char **argv)
 {
     static const struct option table[] = {
         {"max-iterations", required_argument, NULL, 'i'},
         {"model", required_argument, NULL, 'm'},
+        {"verify", required_argument, NULL, 'v'},
         {"out", required_argument, NULL, 'o'},
         {"json", no_argument, NULL, 'j'},
         {"detach", no_argument, NULL, 'd'},
@@ -176,6 +194,10 @@ static int parse(struct run_options *options, int argc, char **argv)
             break;
         case 'm':
             options->request.model = optarg;
+            break;
+        case 'v':
+            if (parse_level(optarg, &options->request.verify) < 0)
+                return -EINVAL;
             break;
         case 'o':
             options->out = optarg;

@@ -184,6 +184,31 @@ static void show_evaluation(struct cli_view *view, const Crisol__Agent__V1__RunE
     (void)fputc('\n', stderr);
 }
 
+/* What protobuf-c calls VERIFICATION_LEVEL_STUBS is "STUBS" to a person. */
+static const char *level_name(Crisol__Agent__V1__VerificationLevel level)
+{
+    const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(
+        &crisol__agent__v1__verification_level__descriptor, (int)level);
+
+    return value ? value->name + strlen("VERIFICATION_LEVEL_") : "?";
+}
+
+static void show_check(struct cli_view *view, const Crisol__Agent__V1__RunEvent *event)
+{
+    const Crisol__Agent__V1__VerificationCheck *check = event->verification_check;
+    bool is_refuted = check->outcome == CRISOL__AGENT__V1__CHECK_OUTCOME__CHECK_OUTCOME_REFUTED;
+    bool is_shown = check->outcome == CRISOL__AGENT__V1__CHECK_OUTCOME__CHECK_OUTCOME_SHOWN;
+
+    print_label(view, "verify", 0);
+    (void)fprintf(stderr, "%-7s %s%s%s ", level_name(check->level),
+                  color(view, is_refuted ? RED : (is_shown ? GREEN : DIM)),
+                  is_refuted ? "✗" : (is_shown ? "✓" : "–"), color(view, PLAIN));
+    cli_print_untrusted(stderr, check->name, strlen(check->name));
+    (void)fputs(": ", stderr);
+    cli_print_untrusted(stderr, check->summary, strlen(check->summary));
+    (void)fputc('\n', stderr);
+}
+
 static void show_retry(struct cli_view *view, const Crisol__Agent__V1__RunEvent *event)
 {
     const Crisol__Agent__V1__ModelRetry *retry = event->model_retry;
@@ -241,6 +266,9 @@ void cli_view_event(struct cli_view *view, const Crisol__Agent__V1__RunEvent *ev
     case CRISOL__AGENT__V1__RUN_EVENT__EVENT_EVALUATION:
         show_evaluation(view, event);
         break;
+    case CRISOL__AGENT__V1__RUN_EVENT__EVENT_VERIFICATION_CHECK:
+        show_check(view, event);
+        break;
     default:
         break;
     }
@@ -274,7 +302,7 @@ void cli_view_result(struct cli_view *view, const Crisol__Agent__V1__RunResult *
                   color(view, PLAIN), result->iterations, result->iterations == 1 ? "" : "s",
                   result->elapsed_ms / 1000.0);
     if (is_success && result->verification) {
-        (void)fprintf(stderr, "proof     ");
+        (void)fprintf(stderr, "proof     level %s: ", level_name(result->verification->level));
         cli_print_untrusted(stderr, result->verification->shows,
                             strlen(result->verification->shows));
         (void)fputc('\n', stderr);

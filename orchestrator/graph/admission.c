@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define MODEL_NAME_MAX 128
+#define ORACLE CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_ORACLE
 
 static bool is_blank(const char *text)
 {
@@ -58,6 +59,16 @@ static void check_limits(const struct agt_run_spec *spec, struct rpc_status *sta
         rpc_status_add_violation(status, "sandbox_limits", "%.200s", problem.message);
 }
 
+static void check_level(int level, struct rpc_status *status)
+{
+    if (level < 0 || level > AGT_LEVEL_MAX)
+        rpc_status_add_violation(status, "verify",
+                                 "is %s; allowed are OFF to %s, and 0 for the default, %s",
+                                 level == ORACLE ? "ORACLE, which this version does not have"
+                                                 : "no level of this version",
+                                 agt_level_name(AGT_LEVEL_MAX), agt_level_name(AGT_LEVEL_DEFAULT));
+}
+
 int agt_admission_check(struct agt_model *model, const struct agt_run_spec *spec,
                         struct rpc_status *ret_status)
 {
@@ -70,6 +81,7 @@ int agt_admission_check(struct agt_model *model, const struct agt_run_spec *spec
                                  spec->max_iterations, AGT_ITERATIONS_MAX, AGT_ITERATIONS_DEFAULT);
     check_model(spec->model, &status);
     check_limits(spec, &status);
+    check_level(spec->verify, &status);
     if (status.code != RPC_OK) {
         *ret_status = status;
         return -EINVAL;

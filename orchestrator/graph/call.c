@@ -44,6 +44,7 @@ static struct agt_call *new_call(struct agt_run *run)
         free(call);
         return NULL;
     }
+    call->end->call = call;
     call->engine = run->engine;
     call->run = agt_run_ref(run);
     cr_buf_init(&call->out, AGT_OUTPUT_KEPT_MAX);
@@ -229,6 +230,9 @@ static void on_sandbox_event(void *user, const ProtobufCMessage *event)
     const Crisol__Sandbox__V1__ExecuteResponse *response = (const void *)event;
     struct agt_call *call = user;
 
+    if (call->is_quiet &&
+        response->event_case != CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_RESULT)
+        return;
     switch (response->event_case) {
     case CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_STARTED:
         on_started(call, response);
@@ -255,7 +259,8 @@ static void on_sandbox_end(void *user, const struct rpc_status *status)
 }
 
 int agt_call_start_sandbox(struct agt_run *run, const Crisol__Sandbox__V1__ExecuteRequest *request,
-                           int deadline_ms, struct cr_err *err)
+                           int deadline_ms, bool is_quiet, struct agt_call **ret_call,
+                           struct cr_err *err)
 {
     struct agt_call *call = new_call(run);
     struct agt_sandbox_handlers handlers = {
@@ -268,11 +273,12 @@ int agt_call_start_sandbox(struct agt_run *run, const Crisol__Sandbox__V1__Execu
     if (!call)
         return cr_err_set(err, ENOMEM, "out of memory for a sandbox call");
     call->sandbox = agt_engine_sandbox(run->engine);
-    run->call = call; /* before the start: its end may be on its way when that returns */
+    call->is_quiet = is_quiet;
+    *ret_call = call; /* before the start: its end may be on its way when that returns */
     r = call->sandbox->ops->execute(call->sandbox, &request->base, deadline_ms, &handlers,
                                     &call->sandbox_call, err);
     if (r < 0)
-        run->call = agt_call_free(call);
+        *ret_call = agt_call_free(call);
     return r;
 }
 

@@ -27,15 +27,16 @@ enum agt_mail_kind {
 struct agt_mail {
     struct cr_mail link; /* first */
     enum agt_mail_kind kind;
-    struct agt_run *run; /* a reference; NULL for STOP */
-    uint32_t dropped;    /* deltas of the call lost before this one */
-    uint32_t attempt;    /* MODEL_RETRY */
-    uint32_t delay_ms;   /* MODEL_RETRY */
-    bool flag;           /* MODEL_DELTA: is_thought; MODEL_RETRY: is_restart */
-    int stream;          /* SANDBOX_OUTPUT */
-    uint64_t offset;     /* MODEL_DELTA, SANDBOX_OUTPUT */
-    size_t size;         /* of the data, without the NUL behind it */
-    char data[];         /* text; SANDBOX_STARTED: a packed ExecuteResponse */
+    struct agt_run *run;   /* a reference; NULL for STOP */
+    struct agt_call *call; /* CALL_END: which one; the engine's from here on. Else NULL */
+    uint32_t dropped;      /* deltas of the call lost before this one */
+    uint32_t attempt;      /* MODEL_RETRY */
+    uint32_t delay_ms;     /* MODEL_RETRY */
+    bool flag;             /* MODEL_DELTA: is_thought; MODEL_RETRY: is_restart */
+    int stream;            /* SANDBOX_OUTPUT */
+    uint64_t offset;       /* MODEL_DELTA, SANDBOX_OUTPUT */
+    size_t size;           /* of the data, without the NUL behind it */
+    char data[];           /* text; SANDBOX_STARTED: a packed ExecuteResponse */
 };
 
 /* Bytes of deltas that may wait for the engine at one time; more are dropped and counted. */
@@ -58,6 +59,7 @@ struct agt_call {
     struct agt_run *run;       /* a reference */
     struct agt_mail *end;      /* made ahead, so that an end cannot be lost */
     uint32_t dropped;          /* deltas lost since the last mail */
+    bool is_quiet;             /* no event, and no output is kept */
 
     struct agt_model *model; /* borrowed; NULL for a sandbox call */
     struct agt_model_call *model_call;
@@ -84,11 +86,16 @@ struct agt_call {
     struct rpc_status status;
 };
 
-/* Start a call of this run. Return 0 or a negative errno; then no end will come. */
+/*
+ * Start a call of this run, the model's as run->call. *ret_call is set before
+ * anything can have happened, and NULL again on failure: a negative errno;
+ * then no end will come.
+ */
 int agt_call_start_model(struct agt_run *run, const struct agt_model_request *request,
                          struct cr_err *err);
 int agt_call_start_sandbox(struct agt_run *run, const Crisol__Sandbox__V1__ExecuteRequest *request,
-                           int deadline_ms, struct cr_err *err);
+                           int deadline_ms, bool is_quiet, struct agt_call **ret_call,
+                           struct cr_err *err);
 
 /* Asks it to end; the end still comes. */
 void agt_call_cancel(struct agt_call *call);

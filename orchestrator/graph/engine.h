@@ -66,6 +66,7 @@ struct agt_run_spec {
     const char *model;          /* NULL or "": default */
     const void *sandbox_limits; /* packed crisol.sandbox.v1.Limits; NULL: defaults */
     size_t sandbox_limits_size;
+    int verify; /* crisol.agent.v1.VerificationLevel; 0: default */
 };
 
 /*

@@ -18,12 +18,6 @@
 /* How pytest shows the assertion with the values that it saw. */
 #define ASSERT_LINE "\nE       assert "
 
-const char agt_evidence_shows[] =
-    "The test runner reported at least one test, all passed and none skipped, and the exit status "
-    "measured outside the sandbox is 0.";
-const char agt_evidence_does_not_stop[] =
-    "Tests that prove nothing, and code that forges the report from inside the test process.";
-
 static const char *const cause_names[] = {
     [CAUSE(UNSPECIFIED)] = "NONE",    [CAUSE(SYNTAX)] = "SYNTAX",
     [CAUSE(IMPORT)] = "IMPORT",       [CAUSE(COLLECTION)] = "COLLECTION",
@@ -31,7 +25,8 @@ static const char *const cause_names[] = {
     [CAUSE(TIMEOUT)] = "TIMEOUT",     [CAUSE(MEMORY)] = "MEMORY",
     [CAUSE(PROCESSES)] = "PROCESSES", [CAUSE(OUTPUT_LIMIT)] = "OUTPUT_LIMIT",
     [CAUSE(NO_TESTS)] = "NO_TESTS",   [CAUSE(TAMPER)] = "TAMPER",
-    [CAUSE(OTHER)] = "OTHER",
+    [CAUSE(OTHER)] = "OTHER",         [CAUSE(VACUOUS_TESTS)] = "VACUOUS_TESTS",
+    [CAUSE(FLAKY)] = "FLAKY",
 };
 
 const char *agt_cause_name(Crisol__Agent__V1__AttemptCause cause)
@@ -330,4 +325,15 @@ void agt_evidence_judge(const Crisol__Sandbox__V1__ExecuteResult *result,
         judge_missing_report(result, ret_evidence);
     else
         judge_report(result, ret_evidence);
+}
+
+void agt_evidence_judge_exit(const Crisol__Sandbox__V1__ExecuteResult *result,
+                             struct agt_evidence *ret_evidence)
+{
+    agt_evidence_judge(result, ret_evidence);
+    if (ret_evidence->has_passed || !result->verdict || result->verdict->code != VERDICT(OK) ||
+        result->exit_code != 0)
+        return;
+    conclude(ret_evidence, CAUSE(UNSPECIFIED), "exit code 0; nothing else was looked at");
+    ret_evidence->has_passed = true;
 }

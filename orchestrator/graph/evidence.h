@@ -21,9 +21,9 @@ struct agt_evidence {
 void agt_evidence_judge(const Crisol__Sandbox__V1__ExecuteResult *result,
                         struct agt_evidence *ret_evidence);
 
+/* Judges at level OFF: exit status 0 is enough. Pure. */
+void agt_evidence_judge_exit(const Crisol__Sandbox__V1__ExecuteResult *result,
+                             struct agt_evidence *ret_evidence);
+
 /* "ASSERTION" for a cause. */
 const char *agt_cause_name(Crisol__Agent__V1__AttemptCause cause);
-
-/* What the level shows, and what it does not stop: one sentence each. */
-extern const char agt_evidence_shows[];
-extern const char agt_evidence_does_not_stop[];

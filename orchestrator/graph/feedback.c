@@ -27,6 +27,16 @@ static const char *advice(Crisol__Agent__V1__AttemptCause cause)
         return "Only Python's standard library and pytest are installed; there is no network.";
     case CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_TAMPER:
         return "Let pytest end by itself: no exit calls, no hooks, no change of pytest.";
+    case CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_VACUOUS_TESTS:
+        return "The tests pass, but they would pass without a working solution, so they show "
+               "nothing. Each test must call the code of solution.py and compare what comes back "
+               "with a value that was worked out by hand. No test may catch its own assertion, "
+               "compare a result with itself, replace the function that it tests, or test a copy "
+               "of it; no object may be equal to everything.";
+    case CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_FLAKY:
+        return "The same files passed once and failed when they were run again. Take out what "
+               "differs from run to run: random numbers without a seed, time, order of sets, "
+               "files left behind, a race.";
     default:
         return "";
     }

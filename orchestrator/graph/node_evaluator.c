@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "common/buf.h"
 #include "common/err.h"
+#include "orchestrator/graph/checks.h"
 #include "orchestrator/graph/evidence.h"
 #include "orchestrator/graph/feedback.h"
 #include "orchestrator/graph/run.h"
@@ -14,6 +15,8 @@
 #include <sys/random.h>
 
 #define CAUSE(name) CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_##name
+#define ATTEMPT(name) CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_##name
+#define LEVEL(name) CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_##name
 
 /* Tests that a result keeps of each attempt, and of how many the whole failure, which may have
  * 8 KiB; SandboxResult had more. */
@@ -41,11 +44,13 @@ static bool is_repeated(const struct agt_run *run, const struct agt_evidence *ev
 
 static char *make_feedback(const struct agt_run *run, const struct agt_evidence *evidence)
 {
+    const Crisol__Sandbox__V1__ExecuteResult *witness =
+        run->checks ? agt_checks_witness(run->checks) : NULL;
     char delimiter[24];
     CR_AUTO_BUF struct cr_buf text = {0};
     struct agt_feedback feedback = {
         .evidence = evidence,
-        .result = run->execution,
+        .result = witness ? witness : run->execution,
         .files = &run->files,
         .stdout_text = run->stdout_text ? run->stdout_text : "",
         .stderr_text = run->stderr_text ? run->stderr_text : "",
@@ -65,6 +70,9 @@ static uint32_t tests_passed(const struct agt_attempt *attempt)
 {
     const Crisol__Sandbox__V1__TestReport *report = attempt->execution->test_report;
 
+    /* Tests that show nothing count for nothing. */
+    if (attempt->cause == ATTEMPT(TAMPER) || attempt->cause == ATTEMPT(VACUOUS_TESTS))
+        return 0;
     return report && report->is_present ? report->passed : 0;
 }
 
@@ -92,7 +100,8 @@ static void choose_best(struct agt_run *run)
 }
 
 /* Moves everything of the current attempt into the list. */
-static struct agt_attempt *add_attempt(struct agt_run *run, const struct agt_evidence *evidence)
+static struct agt_attempt *add_attempt(struct agt_run *run, const struct agt_evidence *evidence,
+                                       struct agt_verification *verification)
 {
     char *feedback = make_feedback(run, evidence);
     struct agt_attempt *attempt;
@@ -110,8 +119,11 @@ static struct agt_attempt *add_attempt(struct agt_run *run, const struct agt_evi
         .execution = cr_take_ptr(&run->execution),
         .stdout_text = cr_take_ptr(&run->stdout_text),
         .stderr_text = cr_take_ptr(&run->stderr_text),
+        .verification = verification,
+        .audit = run->audit,
     };
     run->files = (struct agt_files){NULL, NULL};
+    run->audit = (struct agt_audit){.is_change = false};
     run->attempt_count++;
     agt_sandbox_trim(attempt->execution, CASES_KEPT, DETAILS_KEPT);
     choose_best(run);
@@ -120,37 +132,54 @@ static struct agt_attempt *add_attempt(struct agt_run *run, const struct agt_evi
 
 static void emit_evaluation(struct agt_run *run, const struct agt_attempt *attempt)
 {
-    Crisol__Agent__V1__Verification verification = CRISOL__AGENT__V1__VERIFICATION__INIT;
     Crisol__Agent__V1__Evaluation evaluation = CRISOL__AGENT__V1__EVALUATION__INIT;
     Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
-    char shows[512];
-    char does_not_stop[512];
+    struct agt_verification_message message;
 
-    (void)snprintf(shows, sizeof(shows), "%s", agt_evidence_shows);
-    (void)snprintf(does_not_stop, sizeof(does_not_stop), "%s", agt_evidence_does_not_stop);
     evaluation.passed = attempt->has_passed;
     evaluation.cause = attempt->cause;
     evaluation.summary = attempt->summary;
     evaluation.feedback = attempt->feedback;
-    if (attempt->has_passed) {
-        verification.level = CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_EVIDENCE;
-        verification.shows = shows;
-        verification.does_not_stop = does_not_stop;
-        evaluation.verification = &verification;
+    if (attempt->verification) {
+        agt_verification_fill(attempt->verification, &message);
+        evaluation.verification = &message.base;
     }
     event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_EVALUATION;
     event.evaluation = &evaluation;
     agt_run_emit(run, &event);
 }
 
-void agt_evaluator_enter(struct agt_run *run)
+/*
+ * Tests that a later answer may not weaken: those of the first attempt that
+ * they say something about, and after that what the audit accepted.
+ */
+static int freeze_tests(struct agt_run *run, const struct agt_attempt *attempt)
 {
-    struct agt_evidence evidence;
-    struct agt_attempt *attempt;
+    if (attempt->cause == ATTEMPT(TAMPER) || attempt->cause == ATTEMPT(VACUOUS_TESTS) ||
+        attempt->cause == ATTEMPT(NO_TESTS))
+        return 0;
+    free(run->frozen_tests);
+    run->frozen_tests = strdup(attempt->files.tests);
+    run->frozen_at = attempt->iteration;
+    return run->frozen_tests ? 0 : -ENOMEM;
+}
 
-    agt_evidence_judge(run->execution, &evidence);
-    attempt = add_attempt(run, &evidence);
-    if (!attempt->summary || !attempt->feedback) {
+/* Why the run ended: by what was wrong with the last attempt. */
+static Crisol__Agent__V1__FailureCause exhausted_cause(const struct agt_attempt *attempt)
+{
+    if (attempt->cause == ATTEMPT(TAMPER))
+        return CAUSE(TAMPER);
+    if (attempt->cause == ATTEMPT(VACUOUS_TESTS))
+        return CAUSE(VACUOUS_TESTS);
+    return CAUSE(MAX_ITERATIONS);
+}
+
+static void conclude(struct agt_run *run, const struct agt_evidence *evidence,
+                     struct agt_verification *take_verification)
+{
+    struct agt_attempt *attempt = add_attempt(run, evidence, take_verification);
+
+    if (!attempt->summary || !attempt->feedback || freeze_tests(run, attempt) < 0) {
         agt_run_fail(run, CAUSE(INTERNAL), "There was no memory for the feedback.");
         return;
     }
@@ -165,6 +194,74 @@ void agt_evaluator_enter(struct agt_run *run)
         agt_run_set_outcome(run, AGT_OUTCOME_REPAIR);
         return;
     }
-    run->cause = CAUSE(MAX_ITERATIONS);
+    run->cause = exhausted_cause(attempt);
     agt_run_set_outcome(run, AGT_OUTCOME_EXHAUSTED);
+}
+
+/* Starts what is left of the checks; concludes when nothing is. */
+static void advance(struct agt_run *run)
+{
+    const struct agt_evidence *refutation;
+    struct agt_verification *verification;
+    struct agt_evidence evidence;
+
+    agt_checks_advance(run, run->checks);
+    if (run->outcome != AGT_OUTCOME_NONE || run->stop != AGT_STOP_NONE ||
+        !agt_checks_are_over(run->checks))
+        return;
+    agt_evidence_judge(run->execution, &evidence);
+    refutation = agt_checks_refutation(run->checks);
+    verification = agt_checks_take_verification(run->checks);
+    if (!refutation)
+        agt_verification_conclude(verification);
+    conclude(run, refutation ? refutation : &evidence, verification);
+    run->checks = agt_checks_free(run->checks);
+}
+
+/* Without checks: what was shown is what the evidence shows. */
+static void conclude_early(struct agt_run *run, const struct agt_evidence *evidence)
+{
+    struct agt_verification *verification = NULL;
+
+    if (evidence->has_passed) {
+        verification = calloc(1, sizeof(*verification));
+        if (!verification) {
+            agt_run_fail(run, CAUSE(INTERNAL), "There was no memory for the verdict.");
+            return;
+        }
+        verification->requested = run->verify;
+        agt_verification_conclude(verification);
+    }
+    conclude(run, evidence, verification);
+}
+
+void agt_evaluator_enter(struct agt_run *run)
+{
+    struct agt_evidence evidence; /* has not passed until it is shown */
+
+    if (run->verify == LEVEL(OFF))
+        agt_evidence_judge_exit(run->execution, &evidence);
+    else
+        agt_evidence_judge(run->execution, &evidence);
+    if (!evidence.has_passed || run->verify <= LEVEL(EVIDENCE)) {
+        conclude_early(run, &evidence);
+        return;
+    }
+    if (agt_checks_new(run, &run->checks) < 0) {
+        agt_run_fail(run, CAUSE(INTERNAL), "There was no memory for the checks.");
+        return;
+    }
+    advance(run);
+}
+
+void agt_evaluator_on_end(struct agt_run *run, struct agt_call *call)
+{
+    agt_checks_on_end(run, run->checks, call);
+    advance(run);
+}
+
+void agt_evaluator_on_time(struct agt_run *run, int64_t now_ns)
+{
+    (void)now_ns; /* what is due is seen by its own clock */
+    advance(run);
 }

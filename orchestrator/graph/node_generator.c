@@ -55,6 +55,7 @@ static void emit_files(struct agt_run *run)
     Crisol__Agent__V1__File tests = CRISOL__AGENT__V1__FILE__INIT;
     Crisol__Agent__V1__File *files[] = {&solution, &tests};
     Crisol__Agent__V1__FilesReady ready = CRISOL__AGENT__V1__FILES_READY__INIT;
+    Crisol__Agent__V1__TestChange change;
     Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
     char solution_name[] = AGT_SOLUTION_NAME;
     char tests_name[] = AGT_TESTS_NAME;
@@ -67,9 +68,47 @@ static void emit_files(struct agt_run *run)
     ready.n_files = 2;
     if (run->diff)
         ready.diff = run->diff;
+    if (run->audit.is_change) {
+        agt_audit_fill(&run->audit, &change);
+        ready.test_change = &change;
+    }
     event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_FILES_READY;
     event.files_ready = &ready;
     agt_run_emit(run, &event);
+}
+
+/*
+ * Puts the frozen tests in place of those of the answer, unless it changed
+ * them in a way that is allowed. Returns 0 or -ENOMEM.
+ */
+static int keep_frozen_tests(struct agt_run *run)
+{
+    char *frozen;
+
+    run->audit = (struct agt_audit){.is_change = false};
+    if (!run->frozen_tests)
+        return 0;
+    if (agt_audit_tests(run->frozen_tests, run->files.tests, &run->audit) < 0)
+        return -ENOMEM;
+    if (run->audit.is_change && run->audit.accepted) {
+        agt_list_add(&run->warnings,
+                     "Attempt %d changed the tests: %u test functions, %u "
+                     "assertions; before: %u and %u.",
+                     run->iteration, run->audit.after.tests, run->audit.after.asserts,
+                     run->audit.before.tests, run->audit.before.asserts);
+        return 0;
+    }
+    frozen = strdup(run->frozen_tests);
+    if (!frozen)
+        return -ENOMEM;
+    free(run->files.tests);
+    run->files.tests = frozen;
+    if (run->audit.is_change)
+        agt_list_add(&run->warnings,
+                     "Attempt %d: the answer's tests were not taken, those of attempt %d were "
+                     "kept. %s",
+                     run->iteration, run->frozen_at, run->audit.reason);
+    return 0;
 }
 
 void agt_generator_on_end(struct agt_run *run, struct agt_call *call)
@@ -94,6 +133,11 @@ void agt_generator_on_end(struct agt_run *run, struct agt_call *call)
     agt_model_accept(run);
     agt_files_done(&run->files);
     run->files = files;
+    if (keep_frozen_tests(run) < 0) {
+        agt_run_fail(run, CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL,
+                     "There was no memory for the tests.");
+        return;
+    }
     free(run->diff);
     run->diff = before ? make_diff(&before->files, &run->files) : NULL;
     emit_files(run);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/buf.h"
 #include "common/clock.h"
-#include "common/err.h"
-#include "common/log.h"
 #include "common/utf8.h"
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/run.h"
@@ -12,22 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sys/random.h>
-
-#define CAUSE(name) CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_##name
-#define VERDICT(name) CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_##name
-
 /* Beside the wall limit: waiting for a slot, building the box, killing, reading the report. */
 #define OVERHEAD_MS 120000
 #define WALL_DEFAULT_MS 10000
-#define WAIT_MAX_MS 10000
 /* Tests whose whole failure an event carries: 8 KiB each. */
 #define DETAILS_SENT 64
 
-static int deadline_ms(const struct agt_run *run)
+static int deadline_ms(const struct agt_run *run, uint32_t wall_ms)
 {
     int64_t left_ms = (run->deadline_ns - cr_clock_mono_ns()) / CR_NS_PER_MS;
-    uint32_t wall_ms = run->limits ? run->limits->wall_time_ms : 0;
     int64_t wanted_ms = (wall_ms ? wall_ms : WALL_DEFAULT_MS) + (int64_t)OVERHEAD_MS;
 
     if (left_ms < 1)
@@ -35,99 +26,59 @@ static int deadline_ms(const struct agt_run *run)
     return (int)(left_ms < wanted_ms ? left_ms : wanted_ms);
 }
 
-/* How a try failed that was not the program's fault. */
-enum fault {
-    FAULT_NONE,
-    FAULT_FAILED,  /* worth another try */
-    FAULT_BUSY,    /* worth waiting for */
-    FAULT_REFUSED, /* the same request would be refused again */
-};
-
-static enum fault fault_of_code(enum rpc_code code)
-{
-    switch (code) {
-    case RPC_RESOURCE_EXHAUSTED:
-        return FAULT_BUSY;
-    case RPC_INVALID_ARGUMENT:
-    case RPC_NOT_FOUND:
-    case RPC_PERMISSION_DENIED:
-    case RPC_FAILED_PRECONDITION:
-    case RPC_OUT_OF_RANGE:
-    case RPC_UNIMPLEMENTED:
-    case RPC_UNAUTHENTICATED:
-        return FAULT_REFUSED;
-    default:
-        return FAULT_FAILED;
-    }
-}
-
-/* So that runs that were turned away together do not come back together. */
-static int64_t spread(int64_t most_ms)
-{
-    uint32_t number = 0;
-
-    (void)!getrandom(&number, sizeof(number), 0);
-    return most_ms > 0 ? number % most_ms : 0;
-}
-
 /* Waits and tries again, or fails the run when that was done often enough. Never counted. */
-static void on_fault(struct agt_run *run, enum fault fault, int32_t retry_after_ms,
+static void on_fault(struct agt_run *run, enum agt_fault fault, int32_t retry_after_ms,
                      const char *message)
 {
-    uint32_t *tries = fault == FAULT_BUSY ? &run->sandbox_waits : &run->sandbox_tries;
-    uint32_t most = fault == FAULT_BUSY ? AGT_SANDBOX_WAITS_MAX : AGT_SANDBOX_TRIES_MAX;
-    int64_t wait_ms = agt_engine_retry_base_ms(run->engine);
+    int64_t wait_ms = agt_fault_wait_ms(run, &run->tries, fault, retry_after_ms, message);
 
-    (*tries)++;
-    if (fault == FAULT_REFUSED || *tries >= most) {
-        agt_run_fail(run, CAUSE(SANDBOX_UNAVAILABLE), "%s: %s",
-                     fault == FAULT_REFUSED ? "sandboxd refused the run"
-                     : fault == FAULT_BUSY  ? "sandboxd stayed busy"
-                                            : "The sandbox could not be used",
-                     message);
-        return;
-    }
-    for (uint32_t i = 1; i < *tries && wait_ms < WAIT_MAX_MS; i++)
-        wait_ms *= 2;
-    if (retry_after_ms > wait_ms)
-        wait_ms = retry_after_ms;
-    if (wait_ms > WAIT_MAX_MS)
-        wait_ms = WAIT_MAX_MS;
-    wait_ms += spread(wait_ms / 2);
-    if (fault == FAULT_FAILED)
-        agt_list_add(&run->warnings, "The sandbox failed and was tried again: %s", message);
-    /* Being busy is no fault, and there may be many waits. */
-    cr_log_write(fault == FAULT_BUSY ? CR_LOG_DEBUG : CR_LOG_WARN,
-                 "sandbox try failed run=%s try=%u wait_ms=%lld reason=%s", run->id, *tries,
-                 (long long)wait_ms, message);
-    run->retry_at_ns = cr_clock_mono_ns() + wait_ms * CR_NS_PER_MS;
+    if (wait_ms >= 0)
+        run->retry_at_ns = cr_clock_mono_ns() + wait_ms * CR_NS_PER_MS;
 }
 
-void agt_sandbox_enter(struct agt_run *run)
+int agt_sandbox_execute(struct agt_run *run, const struct agt_execution *execution,
+                        struct agt_call **ret_call, struct cr_err *err)
 {
     Crisol__Sandbox__V1__ExecuteRequest request = CRISOL__SANDBOX__V1__EXECUTE_REQUEST__INIT;
     Crisol__Sandbox__V1__InputFile solution = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
     Crisol__Sandbox__V1__InputFile tests = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
     Crisol__Sandbox__V1__InputFile *files[] = {&solution, &tests};
-    struct cr_err err = CR_ERR_INIT;
+    Crisol__Sandbox__V1__Limits limits = CRISOL__SANDBOX__V1__LIMITS__INIT;
     char runtime[] = "pytest";
     char solution_name[] = AGT_SOLUTION_NAME;
     char tests_name[] = AGT_TESTS_NAME;
     char request_id[64];
 
-    (void)snprintf(request_id, sizeof(request_id), "%s.%u", run->id, run->steps);
+    (void)snprintf(request_id, sizeof(request_id), "%s.%u%s", run->id, run->steps,
+                   execution->suffix);
     request.request_id = request_id;
     request.runtime = runtime;
     solution.path = solution_name;
-    solution.text = run->files.solution;
+    solution.text = execution->solution;
     tests.path = tests_name;
-    tests.text = run->files.tests;
+    tests.text = execution->tests;
     request.files = files;
     request.n_files = 2;
-    request.limits = run->limits;
-    request.output_text = true;
-    if (agt_call_start_sandbox(run, &request, deadline_ms(run), &err) < 0)
-        on_fault(run, FAULT_FAILED, 0, "the call could not be started");
+    if (run->limits)
+        limits = *run->limits;
+    if (execution->wall_time_ms > 0)
+        limits.wall_time_ms = execution->wall_time_ms;
+    request.limits = &limits;
+    request.output_text = !execution->is_quiet;
+    return agt_call_start_sandbox(run, &request, deadline_ms(run, limits.wall_time_ms),
+                                  execution->is_quiet, ret_call, err);
+}
+
+void agt_sandbox_enter(struct agt_run *run)
+{
+    const struct agt_execution execution = {
+        .solution = run->files.solution,
+        .tests = run->files.tests,
+        .suffix = "",
+    };
+
+    if (agt_sandbox_execute(run, &execution, &run->call, NULL) < 0)
+        on_fault(run, AGT_FAULT_FAILED, 0, "the call could not be started");
 }
 
 static void emit_result(struct agt_run *run, Crisol__Sandbox__V1__ExecuteResult *result)
@@ -192,8 +143,8 @@ static void keep(struct agt_run *run, struct agt_call *call)
 
 void agt_sandbox_on_end(struct agt_run *run, struct agt_call *call)
 {
-    Crisol__Sandbox__V1__VerdictCode code = VERDICT(SANDBOX_ERROR);
-    const Crisol__Sandbox__V1__Verdict *verdict;
+    const char *message;
+    enum agt_fault fault;
 
     if (call->result) {
         agt_sandbox_trim(call->result, SIZE_MAX, DETAILS_SENT);
@@ -201,26 +152,12 @@ void agt_sandbox_on_end(struct agt_run *run, struct agt_call *call)
     }
     if (run->stop != AGT_STOP_NONE)
         return; /* the caller of the node ends it */
-    if (call->status.code != RPC_OK) {
-        on_fault(run, fault_of_code(call->status.code), call->status.retry_after_ms,
-                 call->status.message[0] ? call->status.message : rpc_code_name(call->status.code));
-        return;
-    }
-    verdict = call->result ? call->result->verdict : NULL;
-    if (verdict)
-        code = verdict->code;
-    if (code == VERDICT(SANDBOX_ERROR) || code == VERDICT(SANDBOX_LOST)) {
-        on_fault(run, FAULT_FAILED, 0,
-                 verdict && verdict->message[0] ? verdict->message : "it gave no verdict");
-        return;
-    }
-    if (code == VERDICT(CANCELLED)) {
-        agt_run_fail(run, CAUSE(SANDBOX_UNAVAILABLE),
-                     "The sandbox run was cancelled by somebody else.");
+    fault = agt_fault_of_call(call, &message);
+    if (fault != AGT_FAULT_NONE) {
+        on_fault(run, fault, call->status.retry_after_ms, message);
         return;
     }
     keep(run, call);
-    run->sandbox_tries = 0;
-    run->sandbox_waits = 0;
+    run->tries = (struct agt_tries){0, 0};
     agt_run_set_outcome(run, AGT_OUTCOME_DONE);
 }

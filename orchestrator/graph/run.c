@@ -5,6 +5,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "orchestrator/graph/call.h"
+#include "orchestrator/graph/checks.h"
 #include "orchestrator/graph/event_log.h"
 
 #include <stdarg.h>
@@ -167,7 +168,8 @@ static enum agt_outcome stopped_outcome(const struct agt_run *run)
 /* Takes edges until a node has to wait, or the run has ended. */
 static void drive(struct agt_run *run)
 {
-    while (run->outcome != AGT_OUTCOME_NONE && !run->has_ended) {
+    while (run->outcome != AGT_OUTCOME_NONE && !run->has_ended &&
+           !agt_checks_are_in_flight(run->checks)) {
         int edge;
 
         /* A verdict that is already there is not thrown away. */
@@ -217,8 +219,11 @@ void agt_run_stop(struct agt_run *run, enum agt_stop stop)
         run->cause = CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_DEADLINE;
         run->failure = strdup("The time for the run is over.");
     }
+    agt_checks_cancel(run->checks);
     if (run->call) {
         agt_call_cancel(run->call); /* the node ends when the call has */
+    } else if (agt_checks_are_in_flight(run->checks)) {
+        return; /* likewise */
     } else if (run->node != AGT_NODE_NONE) {
         agt_run_set_outcome(run, AGT_OUTCOME_CANCELLED);
         drive(run);
@@ -283,11 +288,10 @@ static void on_sandbox_output(struct agt_run *run, struct agt_mail *mail)
     agt_run_emit(run, &event);
 }
 
-static void on_call_end(struct agt_run *run)
+static void on_call_end(struct agt_run *run, struct agt_call *call)
 {
-    struct agt_call *call = run->call;
-
-    run->call = NULL;
+    if (run->call == call)
+        run->call = NULL;
     switch (run->node) {
     case AGT_NODE_PLANNER:
         agt_planner_on_end(run, call);
@@ -295,8 +299,11 @@ static void on_call_end(struct agt_run *run)
     case AGT_NODE_GENERATOR:
         agt_generator_on_end(run, call);
         break;
-    default:
+    case AGT_NODE_SANDBOX:
         agt_sandbox_on_end(run, call);
+        break;
+    default:
+        agt_evaluator_on_end(run, call);
         break;
     }
     (void)agt_call_free(call);
@@ -325,7 +332,7 @@ void agt_run_on_mail(struct agt_run *run, struct agt_mail *mail)
         on_sandbox_output(run, mail);
         break;
     case AGT_MAIL_CALL_END:
-        on_call_end(run);
+        on_call_end(run, mail->call);
         drive(run);
         break;
     default:
@@ -341,6 +348,8 @@ int64_t agt_run_due_ns(const struct agt_run *run)
         due_ns = run->deadline_ns;
     if (run->retry_at_ns != 0 && run->retry_at_ns < due_ns)
         due_ns = run->retry_at_ns;
+    if (agt_checks_due_ns(run->checks) < due_ns)
+        due_ns = agt_checks_due_ns(run->checks);
     return due_ns;
 }
 
@@ -356,6 +365,10 @@ void agt_run_on_time(struct agt_run *run, int64_t now_ns)
     if (run->retry_at_ns != 0 && now_ns >= run->retry_at_ns) {
         run->retry_at_ns = 0;
         agt_run_set_outcome(run, AGT_OUTCOME_TRY_AGAIN);
+        drive(run);
+    }
+    if (!run->has_ended && now_ns >= agt_checks_due_ns(run->checks)) {
+        agt_evaluator_on_time(run, now_ns);
         drive(run);
     }
     if (!run->has_ended && now_ns >= run->last_event_ns + run->heartbeat_ns) {

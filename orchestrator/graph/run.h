@@ -5,10 +5,14 @@
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/graph/fenced.h"
 #include "orchestrator/graph/graph.h"
+#include "orchestrator/graph/tries.h"
+#include "orchestrator/verify/audit.h"
+#include "orchestrator/verify/level.h"
 
 #include <pthread.h>
 
 struct agt_call;
+struct agt_checks;
 struct agt_event_log;
 struct agt_mail;
 
@@ -40,6 +44,8 @@ struct agt_attempt {
     Crisol__Sandbox__V1__ExecuteResult *execution; /* trimmed; owned */
     char *stdout_text;                             /* of the best attempt only, else NULL */
     char *stderr_text;
+    struct agt_verification *verification; /* NULL: its own tests did not pass. Owned */
+    struct agt_audit audit;                /* of its tests; no change: nothing to tell */
 };
 
 /* Why a run is being stopped from outside. */
@@ -64,6 +70,7 @@ struct agt_run {
     char *model;                         /* as asked for; "" is the provider's default */
     char *model_requested;               /* the name that is in force */
     Crisol__Sandbox__V1__Limits *limits; /* NULL: defaults. Owned */
+    Crisol__Agent__V1__VerificationLevel verify;
     int64_t started_ns;
     int64_t deadline_ns;
     int64_t heartbeat_ns; /* silence before a Heartbeat */
@@ -81,16 +88,19 @@ struct agt_run {
     uint32_t *crossings; /* by edge of the graph; owned */
     uint32_t seq;        /* of the last state event */
     int64_t last_event_ns;
-    int64_t retry_at_ns;   /* 0: not waiting */
-    struct agt_call *call; /* in flight; NULL: none. Owned until its end has come */
+    int64_t retry_at_ns;       /* 0: not waiting */
+    struct agt_call *call;     /* in flight; NULL: none. Owned until its end has come */
+    struct agt_checks *checks; /* of the evaluator, with calls of their own; NULL: none. Owned */
 
     char *plan;
     struct agt_files files; /* of the current attempt */
     char *diff;
     char *complaint; /* what was wrong with the answer before; NULL: nothing */
     uint32_t format_retries;
-    uint32_t sandbox_tries;
-    uint32_t sandbox_waits;
+    struct agt_tries tries;
+    struct agt_audit audit; /* of the tests of the current attempt */
+    char *frozen_tests;     /* the tests that a later answer may not weaken; NULL: none yet */
+    int32_t frozen_at;      /* attempt that they are from */
     Crisol__Sandbox__V1__ExecuteResult *execution; /* for the evaluator. Owned */
     char *stdout_text;
     char *stderr_text;
@@ -142,6 +152,21 @@ void agt_generator_on_end(struct agt_run *run, struct agt_call *call);
 void agt_sandbox_enter(struct agt_run *run);
 void agt_sandbox_on_end(struct agt_run *run, struct agt_call *call);
 void agt_evaluator_enter(struct agt_run *run);
+void agt_evaluator_on_end(struct agt_run *run, struct agt_call *call);
+void agt_evaluator_on_time(struct agt_run *run, int64_t now_ns);
+
+/* A run of pytest in a sandbox of its own. Borrowed. */
+struct agt_execution {
+    char *solution;
+    char *tests;
+    const char *suffix;    /* tells the requests of one step apart; at most 20 bytes */
+    uint32_t wall_time_ms; /* 0: the limit of the run */
+    bool is_quiet;         /* no event and no output */
+};
+
+/* As agt_call_start_sandbox(). */
+int agt_sandbox_execute(struct agt_run *run, const struct agt_execution *execution,
+                        struct agt_call **ret_call, struct cr_err *err);
 
 /* Keeps the first `cases` tests of the report, and the details of the first `details` of them. */
 void agt_sandbox_trim(Crisol__Sandbox__V1__ExecuteResult *result, size_t cases, size_t details);

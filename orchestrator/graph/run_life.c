@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "orchestrator/graph/call.h"
+#include "orchestrator/graph/checks.h"
 #include "orchestrator/graph/event_log.h"
 #include "orchestrator/graph/run.h"
 
@@ -37,6 +38,7 @@ static void free_attempt(struct agt_attempt *attempt)
         crisol__sandbox__v1__execute_result__free_unpacked(attempt->execution, NULL);
     free(attempt->stdout_text);
     free(attempt->stderr_text);
+    free(attempt->verification);
 }
 
 static void free_run(struct agt_run *run)
@@ -51,6 +53,8 @@ static void free_run(struct agt_run *run)
         crisol__sandbox__v1__execute_result__free_unpacked(run->execution, NULL);
     if (run->limits)
         crisol__sandbox__v1__limits__free_unpacked(run->limits, NULL);
+    (void)agt_checks_free(run->checks);
+    free(run->frozen_tests);
     free(run->task);
     free(run->model);
     free(run->model_requested);
@@ -82,6 +86,7 @@ int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
     make_id(run->id);
     run->usage = (Crisol__Agent__V1__ModelUsage)CRISOL__AGENT__V1__MODEL_USAGE__INIT;
     run->max_iterations = spec->max_iterations ? spec->max_iterations : AGT_ITERATIONS_DEFAULT;
+    run->verify = spec->verify ? spec->verify : AGT_LEVEL_DEFAULT;
     run->started_ns = cr_clock_mono_ns();
     run->last_event_ns = run->started_ns;
     run->log = agt_event_log_new(run->id);

@@ -2,7 +2,6 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "orchestrator/graph/call.h"
-#include "orchestrator/graph/evidence.h"
 #include "orchestrator/graph/run.h"
 
 #include <inttypes.h>
@@ -20,10 +19,10 @@ struct pieces {
     Crisol__Agent__V1__File files[AGT_ITERATIONS_MAX + 1][2];
     Crisol__Agent__V1__File *file_lists[AGT_ITERATIONS_MAX + 1][2];
     Crisol__Agent__V1__ExecutionResult execution;
-    Crisol__Agent__V1__Verification verification;
+    struct agt_verification_message verifications[AGT_ITERATIONS_MAX];
+    Crisol__Agent__V1__TestChange changes[AGT_ITERATIONS_MAX];
+    Crisol__Agent__V1__Verification nothing; /* shown */
     struct cr_buf final_response;
-    char shows[512];
-    char does_not_stop[512];
     char solution_name[sizeof(AGT_SOLUTION_NAME)];
     char tests_name[sizeof(AGT_TESTS_NAME)];
     char empty[1];
@@ -52,6 +51,17 @@ static Crisol__Agent__V1__File **list_files(struct pieces *pieces, size_t index,
     return pieces->file_lists[index];
 }
 
+/* What became of the change of the tests, if there was one. */
+static void add_audit(const struct agt_run *run, struct pieces *pieces, size_t index)
+{
+    const struct agt_attempt *attempt = &run->attempts[index];
+
+    if (!attempt->audit.is_change)
+        return;
+    agt_audit_fill(&attempt->audit, &pieces->changes[index]);
+    pieces->attempts[index].test_change = &pieces->changes[index];
+}
+
 static void add_attempts(const struct agt_run *run, struct pieces *pieces,
                          Crisol__Agent__V1__RunResult *result)
 {
@@ -71,6 +81,11 @@ static void add_attempts(const struct agt_run *run, struct pieces *pieces,
         to->n_files = 2;
         to->diff = text_or_empty(pieces, from->diff);
         to->execution = from->execution;
+        add_audit(run, pieces, i);
+        if (from->verification) {
+            agt_verification_fill(from->verification, &pieces->verifications[i]);
+            to->verification = &pieces->verifications[i].base;
+        }
         pieces->attempt_list[i] = to;
     }
     result->attempts = pieces->attempt_list;
@@ -113,18 +128,12 @@ static void add_verification(const struct agt_run *run, struct pieces *pieces,
 {
     static const Crisol__Agent__V1__Verification blank = CRISOL__AGENT__V1__VERIFICATION__INIT;
 
-    pieces->verification = blank;
-    pieces->verification.level = CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_OFF;
-    if (run->node == AGT_NODE_SUCCESS) {
-        (void)snprintf(pieces->shows, sizeof(pieces->shows), "%s", agt_evidence_shows);
-        (void)snprintf(pieces->does_not_stop, sizeof(pieces->does_not_stop), "%s",
-                       agt_evidence_does_not_stop);
-        pieces->verification.level =
-            CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_EVIDENCE;
-        pieces->verification.shows = pieces->shows;
-        pieces->verification.does_not_stop = pieces->does_not_stop;
-    }
-    result->verification = &pieces->verification;
+    pieces->nothing = blank;
+    pieces->nothing.level = CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_OFF;
+    pieces->nothing.level_requested = run->verify;
+    result->verification = &pieces->nothing;
+    if (run->node == AGT_NODE_SUCCESS)
+        result->verification = &pieces->verifications[run->best].base;
 }
 
 static const char *plural(size_t count)
@@ -162,12 +171,14 @@ static void write_response(const struct agt_run *run, struct cr_buf *text)
 
     if (run->node == AGT_NODE_SUCCESS) {
         const struct agt_attempt *best = &run->attempts[run->best];
+        const struct agt_verification *shown = best->verification;
 
         (void)cr_buf_printf(text,
                             "Solved at attempt %d of %d: %s in the sandbox. Shown at level "
-                            "EVIDENCE; this does not stop: %s",
+                            "%s; this does not stop: %s",
                             best->iteration, run->max_iterations,
-                            best->summary ? best->summary : "", agt_evidence_does_not_stop);
+                            best->summary ? best->summary : "", agt_level_name(shown->level),
+                            shown->does_not_stop);
         return;
     }
     if (run->stop == AGT_STOP_CANCEL)

@@ -149,6 +149,7 @@ static bool start_run(struct agt_exchange *exchange,
         .task = request->task,
         .max_iterations = request->max_iterations,
         .model = request->model,
+        .verify = (int)request->verify,
     };
     struct rpc_status status = RPC_STATUS_INIT;
     char caller[AGT_CALLER_SIZE];

@@ -17,6 +17,7 @@ static void on_generate(struct rpc_call *call, const ProtobufCMessage *message)
         .max_iterations = request->max_iterations,
         .model = request->model,
         .limits = request->sandbox_limits,
+        .verify = (int)request->verify,
         .is_stream = false,
     };
 
@@ -31,6 +32,7 @@ static void on_generate_stream(struct rpc_call *call, const ProtobufCMessage *me
         .max_iterations = request->max_iterations,
         .model = request->model,
         .limits = request->sandbox_limits,
+        .verify = (int)request->verify,
         .is_stream = true,
     };
 

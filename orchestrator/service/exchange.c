@@ -60,6 +60,7 @@ int agt_exchange_start_run(struct rpc_call *call, const struct agt_ask *ask,
     struct agt_run_spec spec = {
         .task = ask->task,
         .max_iterations = ask->max_iterations,
+        .verify = ask->verify,
         .model = ask->model,
     };
 

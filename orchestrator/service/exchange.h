@@ -24,6 +24,7 @@ struct agt_ask {
     const char *model;
     const Crisol__Sandbox__V1__Limits *limits; /* NULL: defaults */
     const char *key;                           /* idempotency key; NULL: none */
+    int verify;                                /* VerificationLevel */
     bool is_stream;
 };
 

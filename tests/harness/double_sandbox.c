@@ -16,6 +16,7 @@ struct double_sandbox {
     struct agt_sandbox base;
     struct double_worker worker;
     double_sandbox_script script;
+    bool has_checks; /* the script answers them */
     void *user;
 };
 
@@ -47,6 +48,42 @@ void double_pass(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
     ret_execution->stdout_text = "3 passed in 0.01s\n";
 }
 
+#define CANARY_DEF "\n\ndef test_crisol_"
+
+enum double_check double_check_of(const Crisol__Sandbox__V1__ExecuteRequest *request)
+{
+    const char *solution;
+
+    if (request->n_files != 2)
+        return DOUBLE_CHECK_NONE; /* not from the agent */
+    solution = request->files[0]->text;
+    if (strstr(request->files[1]->text, CANARY_DEF))
+        return DOUBLE_CHECK_CANARY;
+    if (!strstr(solution, "if \"crisol_"))
+        return DOUBLE_CHECK_NONE;
+    return strstr(solution, ": raise NotImplementedError") ? DOUBLE_CHECK_RAISE
+                                                           : DOUBLE_CHECK_RETURN;
+}
+
+void double_answer_check(const Crisol__Sandbox__V1__ExecuteRequest *request,
+                         struct double_execution *ret_execution)
+{
+    ret_execution->exit_code = 1;
+    ret_execution->failed = 3;
+    if (double_check_of(request) != DOUBLE_CHECK_CANARY)
+        return;
+    ret_execution->passed = 3;
+    ret_execution->failed = 1;
+    /* All that is behind "def ", the message too: the double cuts out what it needs. */
+    ret_execution->failed_id = strstr(request->files[1]->text, CANARY_DEF) + strlen("\n\ndef ");
+    ret_execution->failure = ret_execution->failed_id;
+}
+
+void double_sandbox_set_checks(struct agt_sandbox *sandbox, bool value)
+{
+    ((struct double_sandbox *)sandbox)->has_checks = value;
+}
+
 static void send_event(struct sandbox_call *call, Crisol__Sandbox__V1__ExecuteResponse *event)
 {
     event->execution_id = text("00112233445566778899aabbccddeeff", NULL);
@@ -60,7 +97,10 @@ static bool begin(struct double_call *base)
     Crisol__Sandbox__V1__ExecuteResponse event = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__INIT;
     Crisol__Sandbox__V1__Started started = CRISOL__SANDBOX__V1__STARTED__INIT;
 
-    call->sandbox->script(call->sandbox->user, call->request, &call->execution);
+    if (!call->sandbox->has_checks && double_check_of(call->request) != DOUBLE_CHECK_NONE)
+        double_answer_check(call->request, &call->execution);
+    else
+        call->sandbox->script(call->sandbox->user, call->request, &call->execution);
     if (call->execution.code == RPC_OK) {
         event.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_STARTED;
         event.started = &started;
@@ -104,6 +144,10 @@ static void add_cases(struct report *report, const struct double_execution *exec
 
         (void)snprintf(report->ids[at], sizeof(report->ids[at]), "test_solution.py::test_%s_%u",
                        name, i);
+        if (outcome == CRISOL__SANDBOX__V1__TEST_OUTCOME__TEST_OUTCOME_FAILED &&
+            execution->failed_id)
+            (void)snprintf(report->ids[at], sizeof(report->ids[at]), "test_solution.py::%.*s",
+                           (int)strcspn(execution->failed_id, "("), execution->failed_id);
         *test = blank;
         test->id = report->ids[at];
         test->outcome = outcome;

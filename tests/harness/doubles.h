@@ -56,6 +56,7 @@ struct double_execution {
     uint32_t skipped;
     const char *failure;     /* message of each failed case; NULL: "assert 2 == 1" */
     const char *details;     /* of each failed case; NULL: a traceback */
+    const char *failed_id;   /* of each failed case; NULL: test_failed_0, … */
     const char *stdout_text; /* NULL: nothing is written */
     bool is_held;            /* started, and no end until it is cancelled */
 };
@@ -66,6 +67,28 @@ typedef void (*double_sandbox_script)(void *user,
 
 /* `script` NULL: double_pass. Free with ops->free. */
 struct agt_sandbox *double_sandbox_new(double_sandbox_script script, void *user);
+
+/* What a request of the evaluator is for. */
+enum double_check {
+    DOUBLE_CHECK_NONE, /* the tests as they are */
+    DOUBLE_CHECK_CANARY,
+    DOUBLE_CHECK_RAISE,
+    DOUBLE_CHECK_RETURN,
+};
+
+enum double_check double_check_of(const Crisol__Sandbox__V1__ExecuteRequest *request);
+
+/*
+ * Answers a check as honest tests do: the canary fails, beside three tests
+ * that pass; on stubs all three fail. The canary's name lives as long as the
+ * request.
+ */
+void double_answer_check(const Crisol__Sandbox__V1__ExecuteRequest *request,
+                         struct double_execution *ret_execution);
+
+/* The script is asked about checks, too; otherwise double_answer_check() has them. Before any call.
+ */
+void double_sandbox_set_checks(struct agt_sandbox *sandbox, bool value);
 
 uint32_t double_sandbox_live_calls(struct agt_sandbox *sandbox);
 

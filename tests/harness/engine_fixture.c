@@ -2,6 +2,7 @@
 #include "tests/harness/engine_fixture.h"
 
 #include "common/log.h"
+#include "crisol/agent/v1/agent.pb-c.h"
 #include "tests/harness/test.h"
 
 void engine_fixture_start(struct engine_fixture *fixture, double_model_script model,
@@ -15,6 +16,7 @@ void engine_fixture_start(struct engine_fixture *fixture, double_model_script mo
     fixture->sandbox = double_sandbox_new(sandbox, fixture);
     fixture->answers = 0;
     fixture->executions = 0;
+    fixture->verify = CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_EVIDENCE;
     if (options)
         mine = *options;
     mine.model = fixture->model;
@@ -32,7 +34,11 @@ void engine_fixture_stop(struct engine_fixture *fixture)
 
 struct agt_run *engine_fixture_run(struct engine_fixture *fixture, int32_t max_iterations)
 {
-    struct agt_run_spec spec = {.task = "add two numbers", .max_iterations = max_iterations};
+    struct agt_run_spec spec = {
+        .task = "add two numbers",
+        .max_iterations = max_iterations,
+        .verify = fixture->verify,
+    };
     struct rpc_status status = RPC_STATUS_INIT;
     struct agt_run *run = NULL;
 

@@ -192,7 +192,7 @@ static void stream_has_every_state_event_and_ends_with_the_result(void **state)
                      RPC_OK);
 
     assert_int_equal(seen.results, 1);
-    assert_int_equal(seen.states, 18);
+    assert_int_equal(seen.states, 22);
     assert_int_equal(seen.gaps, 0);
     tear_down(&fixture);
 }
@@ -254,7 +254,7 @@ static void slow_client_gets_a_gap_and_still_every_state_event(void **state)
     assert_int_equal(slow.has_ended, 1);
     assert_int_equal(slow.code, RPC_OK);
     assert_int_equal(slow.seen.results, 1);
-    assert_int_equal(slow.seen.states, 18);
+    assert_int_equal(slow.seen.states, 22);
     assert_true(slow.seen.gaps >= 1);
     /* One output delta; the plan and the files in pieces of 4 KiB. */
     assert_int_equal(slow.seen.deltas + slow.seen.dropped, BIG_PLAN / 4096 + 1 + 1);

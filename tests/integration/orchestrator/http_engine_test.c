@@ -250,7 +250,7 @@ static void a_task_becomes_code(void **state)
     assert_string_equal(text_at(root, "status"), "SUCCESS");
     assert_int_equal(cJSON_GetObjectItem(root, "iterations")->valueint, 1);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(root, "files")), 2);
-    assert_string_equal(text_at(cJSON_GetObjectItem(root, "verification"), "level"), "EVIDENCE");
+    assert_string_equal(text_at(cJSON_GetObjectItem(root, "verification"), "level"), "STUBS");
     assert_true(cJSON_IsTrue(
         cJSON_GetObjectItem(cJSON_GetObjectItem(root, "execution_result"), "success")));
     assert_int_equal(strlen(text_at(root, "run_id")), 32);

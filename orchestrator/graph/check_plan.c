@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/graph/check_plan.h"
+
+#include "common/auto.h"
+#include "common/buf.h"
+#include "common/err.h"
+#include "orchestrator/verify/lint.h"
+#include "orchestrator/verify/rewrite.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/random.h>
+
+#define LEVEL(name) CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_##name
+#define OUTCOME(name) CRISOL__AGENT__V1__CHECK_OUTCOME__CHECK_OUTCOME_##name
+
+/* A guard of 100 bytes for each function of 12 ("def f():x=1\n") is the most that a file grows. */
+#define WRITTEN_MAX ((size_t)16 * AGT_FILE_MAX)
+
+static void make_name(char *name, size_t size, const char *prefix)
+{
+    uint64_t number = 0;
+
+    (void)!getrandom(&number, sizeof(number), 0);
+    (void)snprintf(name, size, "%s%016llx", prefix, (unsigned long long)number);
+}
+
+/* Adds a check; its files are those of the attempt so far. */
+__attribute__((format(printf, 4, 5))) static size_t
+add_check(struct agt_check_plan *plan, Crisol__Agent__V1__VerificationLevel level,
+          Crisol__Agent__V1__CheckOutcome outcome, const char *format, ...)
+{
+    size_t index = plan->verification->check_count++;
+    struct agt_check_result *result = &plan->verification->checks[index];
+    va_list args;
+
+    result->level = level;
+    result->outcome = outcome;
+    va_start(args, format);
+    (void)vsnprintf(result->name, sizeof(result->name), format, args);
+    va_end(args);
+    return index;
+}
+
+__attribute__((format(printf, 3, 4))) static void say(struct agt_check_plan *plan, size_t index,
+                                                      const char *format, ...)
+{
+    struct agt_check_result *result = &plan->verification->checks[index];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(result->summary, sizeof(result->summary), format, args);
+    va_end(args);
+}
+
+static int plan_canary(const struct agt_files *files, struct agt_check_plan *plan)
+{
+    CR_AUTO_BUF struct cr_buf text = {0};
+    size_t index = add_check(plan, LEVEL(CANARY), OUTCOME(UNSPECIFIED), "canary");
+    int r;
+
+    make_name(plan->name, sizeof(plan->name), "test_crisol_");
+    make_name(plan->text, sizeof(plan->text), "must-fail-");
+    cr_buf_init(&text, WRITTEN_MAX);
+    r = agt_canary_add(files->tests, plan->name, plan->text, &text);
+    if (r == 0)
+        plan->files[index].tests = cr_buf_take_str(&text);
+    return plan->files[index].tests ? 0 : -ENOMEM;
+}
+
+/* Source as tokens, and its definitions. */
+struct source {
+    struct agt_py_tokens tokens;
+    struct agt_py_outline outline;
+};
+
+static void source_done(struct source *source)
+{
+    agt_py_outline_done(&source->outline);
+    agt_py_tokens_done(&source->tokens);
+}
+
+#define AUTO_SOURCE __attribute__((cleanup(source_done)))
+
+static int read_source(const char *text, struct source *source, struct cr_err *err)
+{
+    int r = agt_py_scan(text, strlen(text), &source->tokens, err);
+
+    return r == 0 ? agt_py_outline(&source->tokens, &source->outline) : r;
+}
+
+static void plan_equality(const struct source *solution, struct agt_check_plan *plan)
+{
+    unsigned line = agt_lint_always_equal(&solution->tokens, &solution->outline);
+    size_t index =
+        add_check(plan, LEVEL(STUBS), line > 0 ? OUTCOME(REFUTED) : OUTCOME(SHOWN), "equality");
+
+    if (line > 0)
+        say(plan, index, "line %u of solution.py makes an object that is equal to everything",
+            line);
+    else
+        say(plan, index, "no object of solution.py is equal to everything");
+}
+
+static int plan_stub(const struct source *solution, enum agt_stub_kind kind,
+                     struct agt_check_plan *plan)
+{
+    CR_AUTO_BUF struct cr_buf text = {0};
+    char mark[40];
+    size_t count = 0;
+    size_t index;
+    int r;
+
+    make_name(mark, sizeof(mark), "crisol_");
+    cr_buf_init(&text, WRITTEN_MAX);
+    r = agt_stub_add(&solution->tokens, &solution->outline, kind, mark, &text, &count);
+    if (r == -ENOMEM)
+        return r;
+    index = add_check(plan, LEVEL(STUBS),
+                      r == 0 && count > 0 ? OUTCOME(UNSPECIFIED) : OUTCOME(NOT_APPLICABLE),
+                      kind == AGT_STUB_RAISE ? "stubs that raise" : "stubs that return None");
+    plan->files[index].what = kind == AGT_STUB_RAISE ? "every function of solution.py raises"
+                                                     : "every function of solution.py returns None";
+    if (r < 0)
+        say(plan, index, "solution.py would grow too large");
+    else if (count == 0)
+        say(plan, index, "solution.py has no function that does anything");
+    else
+        plan->files[index].solution = cr_buf_take_str(&text);
+    return r < 0 || count == 0 || plan->files[index].solution ? 0 : -ENOMEM;
+}
+
+/* Source that passes its tests and that we cannot read: nothing is shown, nothing is refused. */
+static void plan_unreadable(const struct cr_err *err, struct agt_check_plan *plan)
+{
+    size_t index = add_check(plan, LEVEL(STUBS), OUTCOME(NOT_APPLICABLE), "stubs");
+
+    say(plan, index, "solution.py could not be read (%.200s)", err->text);
+}
+
+static int plan_stubs(const struct agt_files *files, struct agt_check_plan *plan)
+{
+    AUTO_SOURCE struct source solution = {.tokens = {.text = NULL}};
+    AUTO_SOURCE struct source tests = {.tokens = {.text = NULL}};
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    r = read_source(files->solution, &solution, &err);
+    if (r == -EINVAL) {
+        plan_unreadable(&err, plan);
+        return 0;
+    }
+    if (r == 0)
+        r = read_source(files->tests, &tests, NULL);
+    if (r == -ENOMEM)
+        return r;
+    plan->tests_only_data =
+        r == 0 && !agt_stub_is_under_test(&solution.tokens, &solution.outline, &tests.tokens) &&
+        agt_stub_has_data_under_test(&solution.tokens, &solution.outline, &tests.tokens);
+    plan_equality(&solution, plan);
+    r = plan_stub(&solution, AGT_STUB_RAISE, plan);
+    return r == 0 ? plan_stub(&solution, AGT_STUB_NONE, plan) : r;
+}
+
+int agt_check_plan_make(const struct agt_files *files, Crisol__Agent__V1__VerificationLevel level,
+                        struct agt_check_plan *plan)
+{
+    int r = 0;
+
+    plan->verification = calloc(1, sizeof(*plan->verification));
+    if (!plan->verification)
+        return -ENOMEM;
+    plan->verification->requested = level;
+    if (level >= LEVEL(CANARY))
+        r = plan_canary(files, plan);
+    if (r == 0 && level >= LEVEL(STUBS))
+        r = plan_stubs(files, plan);
+    return r;
+}
+
+void agt_check_plan_done(struct agt_check_plan *plan)
+{
+    for (size_t i = 0; i < AGT_CHECKS_MAX; i++) {
+        free(plan->files[i].solution);
+        free(plan->files[i].tests);
+    }
+    free(plan->verification);
+    *plan = (struct agt_check_plan){.verification = NULL};
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "orchestrator/graph/fenced.h"
+#include "orchestrator/verify/level.h"
+
+#include <stdbool.h>
+
+/* What a check runs in place of a file of the attempt. Owned; NULL: the file of the attempt. */
+struct agt_check_files {
+    char *solution;
+    char *tests;
+    const char *what; /* what is done to the solution, for a sentence: "all pass when …" */
+};
+
+/* The checks of one attempt. Initialise with zeros. */
+struct agt_check_plan {
+    struct agt_verification *verification; /* owned; one check for each of `files` */
+    struct agt_check_files files[AGT_CHECKS_MAX];
+    char name[40];        /* of the test that must fail: random, so that nothing can know it */
+    char text[40];        /* its message, likewise */
+    bool tests_only_data; /* what the tests name of the solution is no function that was emptied */
+};
+
+/*
+ * Lists the checks of a level and writes their files. Those that need no
+ * sandbox have an outcome. Returns 0 or -ENOMEM. Pure but for random names.
+ */
+int agt_check_plan_make(const struct agt_files *files, Crisol__Agent__V1__VerificationLevel level,
+                        struct agt_check_plan *plan);
+void agt_check_plan_done(struct agt_check_plan *plan);

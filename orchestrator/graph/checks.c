@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/graph/checks.h"
+
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/utf8.h"
+#include "orchestrator/graph/call.h"
+#include "orchestrator/graph/check_plan.h"
+#include "orchestrator/graph/run.h"
+#include "orchestrator/verify/compare.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CAUSE(name) CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_##name
+#define OUTCOME(name) CRISOL__AGENT__V1__CHECK_OUTCOME__CHECK_OUTCOME_##name
+#define VERDICT(name) CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_##name
+
+/* Sandboxes of one run at one time: of many runs, each gets its turn. */
+#define IN_FLIGHT_MAX 4
+/* A busy machine may let honest tests run into the time limit when they are run again. */
+#define RERUNS_MAX 2
+/* Emptied functions may make a loop of the tests endless: they get what the tests took, and more.
+ */
+#define STUB_WALL_BASE_MS 2000U
+#define STUB_WALL_FACTOR 3U
+
+/* What a check goes through, beside its result. */
+struct item {
+    struct agt_call *call; /* in flight. Owned until its end */
+    struct agt_tries tries;
+    uint32_t reruns;
+    int64_t retry_at_ns; /* 0: not waiting */
+};
+
+struct agt_checks {
+    struct agt_check_plan plan;
+    struct item items[AGT_CHECKS_MAX];
+    bool is_refuted;
+    struct agt_evidence refutation;
+    Crisol__Sandbox__V1__ExecuteResult *witness; /* owned; NULL: none */
+};
+
+static struct agt_verification *verification_of(const struct agt_checks *checks)
+{
+    return checks->plan.verification;
+}
+
+static void emit(struct agt_run *run, struct agt_check_result *result)
+{
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+    Crisol__Agent__V1__VerificationCheck check;
+
+    agt_check_fill(result, &check);
+    event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_VERIFICATION_CHECK;
+    event.verification_check = &check;
+    agt_run_emit(run, &event);
+}
+
+__attribute__((format(printf, 4, 5))) static void refute(struct agt_checks *checks, size_t index,
+                                                         Crisol__Agent__V1__AttemptCause cause,
+                                                         const char *format, ...)
+{
+    struct agt_check_result *result = &verification_of(checks)->checks[index];
+    va_list args;
+
+    result->outcome = OUTCOME(REFUTED);
+    if (checks->is_refuted)
+        return; /* the first counts */
+    checks->is_refuted = true;
+    checks->refutation = (struct agt_evidence){.has_passed = false, .cause = cause};
+    va_start(args, format);
+    (void)vsnprintf(checks->refutation.summary, sizeof(checks->refutation.summary), format, args);
+    va_end(args);
+    agt_checks_cancel(checks);
+}
+
+int agt_checks_new(struct agt_run *run, struct agt_checks **ret_checks)
+{
+    struct agt_checks *checks = calloc(1, sizeof(*checks));
+    int r;
+
+    if (!checks)
+        return -ENOMEM;
+    r = agt_check_plan_make(&run->files, run->verify, &checks->plan);
+    if (r < 0) {
+        (void)agt_checks_free(checks);
+        return r;
+    }
+    for (size_t i = 0; i < verification_of(checks)->check_count; i++) {
+        struct agt_check_result *result = &verification_of(checks)->checks[i];
+
+        if (result->outcome == OUTCOME(REFUTED))
+            refute(checks, i, CAUSE(VACUOUS_TESTS), "the tests prove nothing: %s", result->summary);
+        if (result->outcome != OUTCOME(UNSPECIFIED))
+            emit(run, result);
+    }
+    *ret_checks = checks;
+    return 0;
+}
+
+struct agt_checks *agt_checks_free(struct agt_checks *checks)
+{
+    if (!checks)
+        return NULL;
+    agt_check_plan_done(&checks->plan);
+    if (checks->witness)
+        crisol__sandbox__v1__execute_result__free_unpacked(checks->witness, NULL);
+    free(checks);
+    return NULL;
+}
+
+static uint32_t wall_ms(const Crisol__Sandbox__V1__ExecuteResult *result)
+{
+    return result->usage ? (uint32_t)(result->usage->wall_us / 1000) : 0;
+}
+
+/* The limit for tests on emptied functions; 0: that of the run, which is lower. */
+static uint32_t stub_wall_ms(const struct agt_run *run)
+{
+    uint32_t wanted_ms = STUB_WALL_BASE_MS + STUB_WALL_FACTOR * wall_ms(run->execution);
+    uint32_t limit_ms = run->limits ? run->limits->wall_time_ms : 0;
+
+    return limit_ms > 0 && limit_ms < wanted_ms ? 0 : wanted_ms;
+}
+
+static void wait_for(struct item *item, int64_t wait_ms)
+{
+    if (wait_ms >= 0)
+        item->retry_at_ns = cr_clock_mono_ns() + wait_ms * CR_NS_PER_MS;
+}
+
+static void start(struct agt_run *run, struct agt_checks *checks, size_t index)
+{
+    const struct agt_check_files *files = &checks->plan.files[index];
+    struct item *item = &checks->items[index];
+    struct agt_execution execution = {
+        .solution = files->solution ? files->solution : run->files.solution,
+        .tests = files->tests ? files->tests : run->files.tests,
+        .is_quiet = true,
+    };
+    char suffix[20];
+
+    (void)snprintf(suffix, sizeof(suffix), ".%zu", index + 1);
+    execution.suffix = suffix;
+    if (files->solution)
+        execution.wall_time_ms = stub_wall_ms(run);
+    item->retry_at_ns = 0;
+    if (agt_sandbox_execute(run, &execution, &item->call, NULL) < 0)
+        wait_for(item, agt_fault_wait_ms(run, &item->tries, AGT_FAULT_FAILED, 0,
+                                         "the call could not be started"));
+    if (run->outcome != AGT_OUTCOME_NONE)
+        agt_checks_cancel(checks);
+}
+
+static size_t count_in_flight(const struct agt_checks *checks)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < AGT_CHECKS_MAX; i++)
+        count += checks->items[i].call != NULL;
+    return count;
+}
+
+static bool is_open(const struct agt_checks *checks, size_t index)
+{
+    return verification_of(checks)->checks[index].outcome == OUTCOME(UNSPECIFIED);
+}
+
+void agt_checks_advance(struct agt_run *run, struct agt_checks *checks)
+{
+    int64_t now_ns = cr_clock_mono_ns();
+
+    for (size_t i = 0; i < verification_of(checks)->check_count; i++) {
+        const struct item *item = &checks->items[i];
+
+        if (checks->is_refuted || run->outcome != AGT_OUTCOME_NONE || run->stop != AGT_STOP_NONE ||
+            count_in_flight(checks) >= IN_FLIGHT_MAX)
+            return;
+        if (is_open(checks, i) && !item->call && item->retry_at_ns <= now_ns)
+            start(run, checks, i);
+    }
+}
+
+/* Too little time is not what a test that must fail is about: run again. */
+static bool is_out_of_time(const Crisol__Sandbox__V1__ExecuteResult *result)
+{
+    return result->verdict->code == VERDICT(WALL_TIME_LIMIT) ||
+           result->verdict->code == VERDICT(CPU_TIME_LIMIT);
+}
+
+static void judge_canary(struct agt_run *run, struct agt_checks *checks, size_t index,
+                         struct agt_call *call)
+{
+    struct agt_check_result *result = &verification_of(checks)->checks[index];
+    struct item *item = &checks->items[index];
+
+    if (is_out_of_time(call->result) && item->reruns < RERUNS_MAX) {
+        item->reruns++;
+        wait_for(item, agt_engine_retry_base_ms(run->engine));
+        return;
+    }
+    switch (agt_canary_judge(run->execution->test_report, call->result, checks->plan.name,
+                             checks->plan.text, result->summary, sizeof(result->summary))) {
+    case AGT_CANARY_SHOWN:
+        result->outcome = OUTCOME(SHOWN);
+        break;
+    case AGT_CANARY_UNSTABLE:
+        refute(checks, index, CAUSE(FLAKY), "the tests are not deterministic: %s", result->summary);
+        checks->witness = cr_take_ptr(&call->result);
+        break;
+    default:
+        refute(checks, index, CAUSE(TAMPER), "%s", result->summary);
+        break;
+    }
+}
+
+/* True when the tests said in any way that something is wrong. */
+static bool has_noticed(const Crisol__Sandbox__V1__ExecuteResult *result)
+{
+    const Crisol__Sandbox__V1__TestReport *report = result->test_report;
+    bool has_ended =
+        result->verdict->code == VERDICT(OK) || result->verdict->code == VERDICT(NONZERO_EXIT);
+
+    if (!has_ended)
+        return true; /* a limit, which the same tests did not reach before */
+    if (!report || !report->is_present)
+        return result->exit_code != 0;
+    return report->failed + report->errors > 0;
+}
+
+static void judge_stub(struct agt_checks *checks, size_t index,
+                       const Crisol__Sandbox__V1__ExecuteResult *execution)
+{
+    struct agt_check_result *result = &verification_of(checks)->checks[index];
+    const Crisol__Sandbox__V1__TestReport *report = execution->test_report;
+    const char *what = checks->plan.files[index].what;
+    struct agt_evidence evidence;
+
+    agt_evidence_judge(execution, &evidence);
+    if (!evidence.has_passed && evidence.cause == CAUSE(SYNTAX)) {
+        result->outcome = OUTCOME(NOT_APPLICABLE);
+        (void)snprintf(result->summary, sizeof(result->summary),
+                       "solution.py could not be changed so that it still is Python");
+    } else if (has_noticed(execution)) {
+        result->outcome = OUTCOME(SHOWN);
+        if (report && report->is_present && report->failed + report->errors > 0)
+            (void)snprintf(result->summary, sizeof(result->summary), "%u of %u tests fail",
+                           report->failed + report->errors, report->tests);
+        else
+            (void)snprintf(result->summary, sizeof(result->summary), "%.200s", evidence.summary);
+        result->summary[cr_utf8_complete_prefix(result->summary, strlen(result->summary))] = '\0';
+    } else if (checks->plan.tests_only_data) {
+        result->outcome = OUTCOME(NOT_APPLICABLE);
+        (void)snprintf(result->summary, sizeof(result->summary),
+                       "the tests are about data of solution.py, not about its functions");
+    } else {
+        (void)snprintf(result->summary, sizeof(result->summary), "all %u tests pass when %s",
+                       report && report->is_present ? report->passed : 0, what);
+        refute(checks, index, CAUSE(VACUOUS_TESTS), "the tests prove nothing: %s", result->summary);
+    }
+}
+
+static size_t find_item(const struct agt_checks *checks, const struct agt_call *call)
+{
+    size_t index = 0;
+
+    while (index < AGT_CHECKS_MAX - 1 && checks->items[index].call != call)
+        index++;
+    return index;
+}
+
+void agt_checks_on_end(struct agt_run *run, struct agt_checks *checks, struct agt_call *call)
+{
+    size_t index = find_item(checks, call);
+    struct item *item = &checks->items[index];
+    struct agt_check_result *result = &verification_of(checks)->checks[index];
+    const char *message;
+    enum agt_fault fault;
+
+    item->call = NULL;
+    if (checks->is_refuted || run->stop != AGT_STOP_NONE || run->outcome != AGT_OUTCOME_NONE)
+        return; /* it was cancelled, and is not asked any more */
+    fault = agt_fault_of_call(call, &message);
+    if (fault != AGT_FAULT_NONE) {
+        wait_for(item,
+                 agt_fault_wait_ms(run, &item->tries, fault, call->status.retry_after_ms, message));
+        if (run->outcome != AGT_OUTCOME_NONE)
+            agt_checks_cancel(checks);
+        return;
+    }
+    result->wall_ms = wall_ms(call->result);
+    if (checks->plan.files[index].solution)
+        judge_stub(checks, index, call->result);
+    else
+        judge_canary(run, checks, index, call);
+    if (!is_open(checks, index))
+        emit(run, result);
+}
+
+bool agt_checks_are_over(const struct agt_checks *checks)
+{
+    if (agt_checks_are_in_flight(checks))
+        return false;
+    for (size_t i = 0; !checks->is_refuted && i < verification_of(checks)->check_count; i++) {
+        if (is_open(checks, i))
+            return false;
+    }
+    return true;
+}
+
+const struct agt_evidence *agt_checks_refutation(const struct agt_checks *checks)
+{
+    return checks->is_refuted ? &checks->refutation : NULL;
+}
+
+const Crisol__Sandbox__V1__ExecuteResult *agt_checks_witness(const struct agt_checks *checks)
+{
+    return checks->witness;
+}
+
+struct agt_verification *agt_checks_take_verification(struct agt_checks *checks)
+{
+    return cr_take_ptr(&checks->plan.verification);
+}
+
+bool agt_checks_are_in_flight(const struct agt_checks *checks)
+{
+    return checks && count_in_flight(checks) > 0;
+}
+
+void agt_checks_cancel(struct agt_checks *checks)
+{
+    for (size_t i = 0; checks && i < AGT_CHECKS_MAX; i++) {
+        if (checks->items[i].call)
+            agt_call_cancel(checks->items[i].call);
+        checks->items[i].retry_at_ns = 0;
+    }
+}
+
+int64_t agt_checks_due_ns(const struct agt_checks *checks)
+{
+    int64_t due_ns = INT64_MAX;
+
+    for (size_t i = 0; checks && i < AGT_CHECKS_MAX; i++) {
+        int64_t retry_at_ns = checks->items[i].retry_at_ns;
+
+        if (retry_at_ns != 0 && retry_at_ns < due_ns)
+            due_ns = retry_at_ns;
+    }
+    return due_ns;
+}

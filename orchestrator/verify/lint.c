@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/verify/lint.h"
+
+#include <string.h>
+
+static bool is_same_name(const struct agt_py_tokens *tokens, size_t a, size_t b)
+{
+    const struct agt_py_token *left = &tokens->items[a];
+    const struct agt_py_token *right = &tokens->items[b];
+
+    return left->kind == AGT_PY_NAME && right->kind == AGT_PY_NAME && left->size == right->size &&
+           memcmp(tokens->text + left->start, tokens->text + right->start, left->size) == 0;
+}
+
+static bool is_used(const struct agt_py_tokens *tokens, size_t name, size_t from, size_t end)
+{
+    for (size_t i = from; i < end && i < tokens->count; i++) {
+        if (is_same_name(tokens, name, i))
+            return true;
+    }
+    return false;
+}
+
+/* Index of the second parameter's name (or of "*args") between `from` and `end`; 0: none. */
+static size_t second_parameter(const struct agt_py_tokens *tokens, size_t from, size_t end)
+{
+    size_t comma = agt_py_find_on_line(tokens, from, end, ",");
+    size_t name = comma < end ? comma + 1 : from;
+
+    while (name < end && tokens->items[name].kind != AGT_PY_NAME)
+        name++; /* '*' or '/' */
+    return name < end ? name : 0;
+}
+
+/* A body of one statement that makes no two objects equal. */
+static bool is_harmless(const struct agt_py_tokens *tokens, size_t at)
+{
+    if (agt_py_is(tokens, at, "raise"))
+        return true;
+    return agt_py_is(tokens, at, "return") &&
+           (agt_py_is(tokens, at + 1, "NotImplemented") || agt_py_is(tokens, at + 1, "False")) &&
+           tokens->items[at + 2].kind == AGT_PY_NEWLINE;
+}
+
+static bool is_blind_method(const struct agt_py_tokens *tokens, const struct agt_py_def *def)
+{
+    size_t code = def->code;
+    size_t other;
+
+    if (def->is_class || def->is_trivial || def->parent == AGT_PY_NONE ||
+        !agt_py_is(tokens, def->name, "__eq__"))
+        return false;
+    other = second_parameter(tokens, def->name + (size_t)2, def->colon - (size_t)1);
+    if (tokens->items[code].kind == AGT_PY_NEWLINE)
+        code++; /* behind a docstring */
+    return other > 0 && !is_harmless(tokens, code) && !is_used(tokens, other, code, def->end);
+}
+
+/* `at` is the `lambda` of an __eq__. */
+static bool is_blind_lambda(const struct agt_py_tokens *tokens, size_t at)
+{
+    size_t colon = agt_py_find_on_line(tokens, at, tokens->count, ":");
+    size_t other;
+    size_t end;
+
+    if (colon == tokens->count)
+        return false;
+    other = second_parameter(tokens, at + 1, colon);
+    for (end = colon; end < tokens->count && tokens->items[end].kind != AGT_PY_NEWLINE; end++)
+        ;
+    return other > 0 && !is_used(tokens, other, colon + 1, end);
+}
+
+/* "__eq__" in quotes. */
+static bool is_quoted_name(const struct agt_py_tokens *tokens, size_t index)
+{
+    const struct agt_py_token *token = &tokens->items[index];
+
+    return token->kind == AGT_PY_STRING && token->size == sizeof("'__eq__'") - 1 &&
+           memcmp(tokens->text + token->start + 1, "__eq__", 6) == 0;
+}
+
+static bool is_blind_assignment(const struct agt_py_tokens *tokens, size_t index)
+{
+    bool is_name = agt_py_is(tokens, index, "__eq__") && agt_py_is(tokens, index + 1, "=");
+    bool is_item = is_quoted_name(tokens, index) &&
+                   (agt_py_is(tokens, index + 1, ":") || agt_py_is(tokens, index + 1, ","));
+
+    return (is_name || is_item) && agt_py_is(tokens, index + 2, "lambda") &&
+           is_blind_lambda(tokens, index + 2);
+}
+
+unsigned agt_lint_always_equal(const struct agt_py_tokens *tokens,
+                               const struct agt_py_outline *outline)
+{
+    for (size_t i = 0; i < outline->count; i++) {
+        if (is_blind_method(tokens, &outline->items[i]))
+            return tokens->items[outline->items[i].keyword].line;
+    }
+    for (size_t i = 0; i < tokens->count; i++) {
+        if (is_blind_assignment(tokens, i))
+            return tokens->items[i].line;
+        if (agt_py_is(tokens, i, "ANY") && agt_py_mentions(tokens, "mock", 4))
+            return tokens->items[i].line;
+    }
+    return 0;
+}

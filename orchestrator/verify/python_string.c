@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/verify/python.h"
+
+#include <string.h>
+
+/* f-strings within fields of f-strings, and brackets within a field. */
+#define DEPTH_MAX 16
+
+struct quote {
+    char mark;
+    size_t size; /* 1 or 3 */
+};
+
+static struct quote read_quote(const char *text, size_t size, size_t at)
+{
+    struct quote quote = {.mark = text[at], .size = 1};
+
+    if (size - at >= 3 && text[at + 1] == quote.mark && text[at + 2] == quote.mark)
+        quote.size = 3;
+    return quote;
+}
+
+static bool is_at_end(const char *text, size_t size, size_t at, struct quote quote)
+{
+    if (size - at < quote.size)
+        return false;
+    for (size_t i = 0; i < quote.size; i++) {
+        if (text[at + i] != quote.mark)
+            return false;
+    }
+    return true;
+}
+
+static size_t plain_end(const char *text, size_t size, size_t at)
+{
+    struct quote quote = read_quote(text, size, at);
+
+    at += quote.size;
+    while (at < size) {
+        if (is_at_end(text, size, at, quote))
+            return at + quote.size;
+        if (text[at] == '\n' && quote.size == 1)
+            return 0;
+        at += text[at] == '\\' ? 2 : 1; /* in a raw string, too, a quote behind '\' is no end */
+    }
+    return 0;
+}
+
+static size_t format_end(const char *text, size_t size, size_t at, unsigned depth);
+
+/* True when letters before the quote at `at` make it an f-string (or a t-string). */
+static bool has_format_prefix(const char *text, size_t at)
+{
+    for (size_t i = 1; i <= 2 && i <= at; i++) {
+        if (strchr("fFtT", text[at - i]))
+            return true;
+        if (!strchr("rR", text[at - i]))
+            return false;
+    }
+    return false;
+}
+
+/* `at` is behind the '{'. Returns the offset behind the matching '}', or 0. */
+static size_t field_end(const char *text, size_t size, size_t at, struct quote outer,
+                        unsigned depth)
+{
+    unsigned open = 0;
+    bool is_spec = false; /* behind the ':', where text is literal again */
+
+    while (at < size) {
+        char c = text[at];
+
+        if (c == '\n' && outer.size == 1 && is_spec)
+            return 0;
+        if (is_spec && is_at_end(text, size, at, outer))
+            return 0;
+        if (!is_spec && (c == '"' || c == '\'')) {
+            at = has_format_prefix(text, at) ? format_end(text, size, at, depth + 1)
+                                             : plain_end(text, size, at);
+            if (at == 0)
+                return 0;
+            continue;
+        }
+        if (is_spec && c == '{') {
+            at = depth < DEPTH_MAX ? field_end(text, size, at + 1, outer, depth + 1) : 0;
+            if (at == 0)
+                return 0;
+            continue;
+        }
+        if (c == '}' && open == 0)
+            return at + 1;
+        if (!is_spec && strchr("([{", c))
+            open++;
+        if (!is_spec && strchr(")]}", c) && open > 0)
+            open--;
+        if (c == ':' && open == 0)
+            is_spec = true;
+        at++;
+    }
+    return 0;
+}
+
+static size_t format_end(const char *text, size_t size, size_t at, unsigned depth)
+{
+    struct quote quote = read_quote(text, size, at);
+
+    if (depth > DEPTH_MAX)
+        return 0;
+    at += quote.size;
+    while (at < size) {
+        if (is_at_end(text, size, at, quote))
+            return at + quote.size;
+        if (text[at] == '\n' && quote.size == 1)
+            return 0;
+        if (text[at] == '{' && at + 1 < size && text[at + 1] == '{') {
+            at += 2;
+        } else if (text[at] == '{') {
+            at = field_end(text, size, at + 1, quote, depth);
+            if (at == 0)
+                return 0;
+        } else {
+            at += text[at] == '\\' && at + 1 < size && text[at + 1] != '{' ? 2 : 1;
+        }
+    }
+    return 0;
+}
+
+size_t agt_py_string_end(const char *text, size_t size, size_t at, bool is_format)
+{
+    size_t end = is_format ? format_end(text, size, at, 0) : 0;
+
+    if (end == 0)
+        end = plain_end(text, size, at);
+    return end <= size ? end : 0;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/verify/lint.h"
+#include "tests/unit/orchestrator/verify/source.h"
+
+static unsigned lint(const char *text)
+{
+    struct source source = source_read(text);
+    unsigned line = agt_lint_always_equal(&source.tokens, &source.outline);
+
+    source_done(&source);
+    return line;
+}
+
+static void objects_equal_to_everything_are_found(void **state)
+{
+    static const char *const texts[] = {
+        "\nclass A:\n    def __eq__(self, other):\n        return True\n",
+        "\n\nclass A(int):\n  def __eq__(self, other: object) -> bool: return 1 == 1\n",
+        "\nclass A:\n    def __eq__(self, /, other):\n        \"\"\"x\"\"\"\n        x = True\n        return x\n",
+        "\nclass A:\n    def __eq__(self, *args):\n        return not False\n",
+        "\n\nA.__eq__ = lambda self, other: True\n",
+        "\n\nA = type('A', (), {'__eq__': lambda self, other: True})\n",
+        "\n\nsetattr(A, \"__eq__\", lambda s, o: True)\n",
+        "\nfrom unittest.mock import ANY\nx = 1\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        unsigned line = lint(texts[i]);
+
+        if (line < 2 || line > 4)
+            fail_msg("case %zu: line %u", i, line);
+    }
+}
+
+static void honest_comparisons_are_left_alone(void **state)
+{
+    static const char *const texts[] = {
+        "class A:\n    def __eq__(self, other):\n        return self.x == other.x\n",
+        "class A:\n    def __eq__(self, other):\n        return NotImplemented\n",
+        "class A:\n    def __eq__(self, other):\n        return False\n",
+        "class A:\n    def __eq__(self, other):\n        raise TypeError\n",
+        "class A:\n    def __eq__(self, other):\n        '''x'''\n        if not isinstance(other, A):\n"
+        "            return NotImplemented\n        return True\n",
+        "class A:\n    __eq__ = lambda self, other: self.x == other.x\n",
+        "class A:\n    __eq__ = object.__eq__\n",
+        "def __eq__(self, other):\n    return True\n",
+        "ANY = 1\n",
+        "@dataclass(eq=True)\nclass A:\n    x: int\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (lint(texts[i]) != 0)
+            fail_msg("case %zu", i);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(objects_equal_to_everything_are_found),
+        cmocka_unit_test(honest_comparisons_are_left_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
