@@ -33,7 +33,7 @@ static const struct agt_route routes[] = {
      .path = "/api/v1/generate",
      RUN,
      .body_cap = GENERATE_BODY_CAP,
-     .help = "{\"task\",\"max_iterations\"}: plans, writes, runs and repairs code; answers at the "
+     .help = "{\"task\",\"max_iterations\",\"verify\"}: plans, writes, runs and repairs code; answers at the "
              "end"},
     {.id = AGT_ROUTE_STREAM,
      .path = "/api/v1/stream",
@@ -51,7 +51,7 @@ static const struct agt_route routes[] = {
      .method = "POST",
      .allow = ALLOW_RUNS,
      .body_cap = GENERATE_BODY_CAP,
-     .help = "{\"task\",\"max_iterations\"}: starts a run and answers with its run_id; "
+     .help = "{\"task\",\"max_iterations\",\"verify\"}: starts a run and answers with its run_id; "
              "Idempotency-Key starts it once"},
     {.id = AGT_ROUTE_RUN_LIST,
      .path = "/api/v1/runs",

@@ -76,6 +76,7 @@ static uint64_t hash_request(const struct agt_run_spec *spec)
     uint64_t hash = hash_text(HASH_START, spec->task);
 
     hash = hash_more(hash, &spec->max_iterations, sizeof(spec->max_iterations));
+    hash = hash_more(hash, &spec->verify, sizeof(spec->verify));
     hash = hash_text(hash, spec->model ? spec->model : "");
     return hash_more(hash, spec->sandbox_limits ? spec->sandbox_limits : "",
                      spec->sandbox_limits_size);

@@ -47,6 +47,7 @@ void agt_service_submit_run(struct rpc_call *call, const ProtobufCMessage *messa
     }
     ask.task = request->request->task;
     ask.max_iterations = request->request->max_iterations;
+    ask.verify = (int)request->request->verify;
     ask.model = request->request->model;
     ask.limits = request->request->sandbox_limits;
     if (agt_exchange_start_run(call, &ask, &run, &status) < 0) {
