@@ -31,6 +31,7 @@ struct sbx_docker_settings {
     uint64_t relay_user;
     bool must_wait; /* for an engine that does not answer yet */
     bool is_gc;
+    bool is_ping;
     bool is_check;
     char *log_level;
     char *log_format;
@@ -100,6 +101,16 @@ void sbx_docker_begin_stop(struct sbx_docker *docker, const char *why);
 
 /* The engine does not answer any more: no verdict is possible, the front says SANDBOX_LOST. */
 void sbx_docker_lose_engine(struct sbx_docker *docker, const char *text);
+
+/* Asks what the engine's host can enforce: fills in the controls, and refuses a gap that is not
+ * accepted. */
+int sbx_docker_ask_info(struct sbx_docker *docker, struct cr_err *err);
+
+/* check.c */
+
+/* Prints each need of a start, PASS or FAIL with the fix, on standard output. Changes nothing.
+ * Returns 0, or -ENOTSUP when sandboxd would not start. */
+int sbx_docker_check(const struct sbx_docker_settings *settings, struct cr_err *err);
 
 /* gc.c */
 

@@ -317,6 +317,41 @@ int sbx_image_ensure(struct sbx_engine *engine, const struct sbx_image_plan *pla
     return r;
 }
 
+static int check(struct sbx_engine *engine, const struct sbx_image_plan *plan,
+                 const struct inputs *inputs, struct cr_err *err)
+{
+    bool is_finished = plan->image && *plan->image;
+    const char *needed = is_finished ? plan->image : plan->base;
+    char built[SBX_IMAGE_NAME_MAX];
+    char init[17];
+    int r = check_name(needed, err);
+
+    (void)snprintf(built, sizeof(built), REPOSITORY ":%s", inputs->image_digest);
+    if (r == 0)
+        r = is_finished ? -ENOENT : look(engine, built, init, err);
+    if (r == -ENOENT)
+        r = look(engine, needed, init, err);
+    if (r != -ENOENT)
+        return r;
+    return plan->may_pull ? 1
+                          : cr_err_set(err, ENOENT,
+                                       "'%s' is missing and must not be pulled: load it, or "
+                                       "'make image' and --docker-base=crisol-base:bookworm",
+                                       needed);
+}
+
+int sbx_image_check(struct sbx_engine *engine, const struct sbx_image_plan *plan,
+                    struct cr_err *err)
+{
+    struct inputs inputs;
+    int r = load_inputs(plan, &inputs, err);
+
+    if (r == 0)
+        r = check(engine, plan, &inputs, err);
+    cr_buf_done(&inputs.init);
+    return r;
+}
+
 int sbx_image_built_name(const struct sbx_image_plan *plan, char ret_image[SBX_IMAGE_NAME_MAX],
                          struct cr_err *err)
 {

@@ -25,6 +25,14 @@ struct sbx_image_plan {
 int sbx_image_ensure(struct sbx_engine *engine, const struct sbx_image_plan *plan,
                      char ret_image[SBX_IMAGE_NAME_MAX], struct cr_err *err);
 
+/*
+ * Looks without changing anything: 0 when sbx_image_ensure() would find or
+ * could make the image without a pull, 1 when it would pull, or -errno with
+ * what is missing.
+ */
+int sbx_image_check(struct sbx_engine *engine, const struct sbx_image_plan *plan,
+                    struct cr_err *err);
+
 /* Removes images that an earlier build of ours left and no container uses; `keep` stays. Returns
  * how many, or -errno. */
 int sbx_image_remove_stale(struct sbx_engine *engine, const char *keep, struct cr_err *err);

@@ -44,7 +44,8 @@ static const struct cr_setting settings_table[] = {
     NUMBER("relay-user", relay_user, 1, UINT32_MAX - 1, "User id of the relays."),
     BOOL("wait-for-engine", must_wait, "Wait for an engine that does not answer."),
     BOOL("gc", is_gc, "Remove what was left behind, and end."),
-    BOOL("check", is_check, "End with 0 when the engine answers."),
+    BOOL("ping", is_ping, "End with 0 when the engine answers."),
+    BOOL("check", is_check, "Say what a start needs and lacks, and end."),
     TEXT("init", init_path, NULL, false,
          "The sandbox-init binary; empty: the one beside this binary."),
     TEXT("accept-gap", accept_gaps, NULL, true,
@@ -69,7 +70,7 @@ static int check_settings(struct sbx_docker_settings *settings, struct cr_err *e
 }
 
 /* Whether there is an engine at all, for --backend=auto. */
-static int check_engine(const struct sbx_docker_settings *settings, struct cr_err *err)
+static int ping_engine(const struct sbx_docker_settings *settings, struct cr_err *err)
 {
     struct sbx_engine *engine = NULL;
     int r = sbx_engine_new(settings->socket, &engine, err);
@@ -93,8 +94,10 @@ static int serve(const struct sbx_docker_settings *settings, struct cr_err *err)
 
 static int run(const struct sbx_docker_settings *settings, struct cr_err *err)
 {
+    if (settings->is_ping)
+        return ping_engine(settings, err);
     if (settings->is_check)
-        return check_engine(settings, err);
+        return sbx_docker_check(settings, err);
     if (settings->is_gc)
         return sbx_docker_gc(settings, err);
     return serve(settings, err);

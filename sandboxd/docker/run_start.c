@@ -229,11 +229,11 @@ static void on_created(void *user, uint64_t tag, const struct sbx_engine_answer 
     struct sbx_docker *docker = user;
     struct sbx_docker_run *run = find(docker, tag, SBX_DOCKER_CREATING);
 
-    if (answer->error == 0 && answer->status == 404)
-        cr_log_error(
-            "the image of the sandboxes is missing image=%s: it was removed; it comes back "
-            "with a restart of sandboxd",
-            docker->image);
+    if (answer->error == 0 && answer->status == 404) {
+        cr_log_error("the image of the sandboxes was removed, starting anew to make it image=%s",
+                     docker->image);
+        sbx_docker_begin_stop(docker, "the image is gone");
+    }
     if (!run) {
         drop_container(docker, answer);
         return;

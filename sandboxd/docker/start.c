@@ -91,7 +91,7 @@ static void judge(const cJSON *info, uint8_t controls[SBX_CONTROL_COUNT])
         controls[SBX_CONTROL_SECCOMP] = SBX_GAP;
 }
 
-static int ask_info(struct sbx_docker *docker, struct cr_err *err)
+int sbx_docker_ask_info(struct sbx_docker *docker, struct cr_err *err)
 {
     const struct sbx_engine_request request = {
         .method = "GET", .path = "/info", .deadline_ms = INFO_MS};
@@ -158,7 +158,7 @@ static int prepare(struct sbx_docker *docker, struct cr_err *err)
     if (r == 0)
         r = wait_for_engine(docker, err);
     if (r == 0)
-        r = ask_info(docker, err);
+        r = sbx_docker_ask_info(docker, err);
     if (r == 0)
         r = sbx_docker_sweep(docker->engine, docker->settings->instance, err);
     if (r > 0)

@@ -407,8 +407,8 @@ static int start(struct stream *stream)
     (void)sigaction(SIGPIPE, &ignore, NULL);
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGCHLD);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-        return -errno;
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0)
+        return -EINVAL;
     stream->fds[SOURCE_SIGNAL] = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     stream->filter_fd = memfd_create("filter", MFD_CLOEXEC);
     stream->payload_fd = memfd_create("payload", MFD_CLOEXEC);

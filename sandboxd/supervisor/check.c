@@ -5,7 +5,9 @@
 #include "common/beside.h"
 #include "common/err.h"
 #include "common/listen.h"
+#include "common/unconst.h"
 #include "sandboxd/supervisor/child.h"
+#include "sandboxd/supervisor/choice.h"
 #include "sandboxd/supervisor/settings.h"
 #include "sandboxd/supervisor/token.h"
 
@@ -16,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <sys/wait.h>
+#define CHECK_MS 60000
 
 /* Prints a line; returns 1 when the need is not met. */
 static int print_line(const char *name, int r, const struct cr_err *err)
@@ -29,7 +31,8 @@ static int print_line(const char *name, int r, const struct cr_err *err)
 
 static int check_programs(void)
 {
-    static const char *const names[] = {"sandboxd-native", "sandboxd-front", "sandbox-init"};
+    static const char *const names[] = {"sandboxd-native", "sandboxd-docker", "sandboxd-front",
+                                        "sandbox-init"};
     int missing = 0;
 
     for (size_t i = 0; i < CR_ARRAY_SIZE(names); i++) {
@@ -81,44 +84,30 @@ static int check_token(const struct sbx_settings *settings)
     return print_line("token (--token-file)", fd, &err);
 }
 
-/* The backend checks the rest itself, with our own output. */
-static int run_native(char **argv, struct cr_err *err)
+/* The backend checks the rest itself, with our own output. Returns 1 when something is missing. */
+static int check_backend(const struct sbx_settings *settings, struct cr_err *err)
 {
-    char *const environment[] = {NULL};
-    char path[PATH_MAX];
-    int status = 0;
-    pid_t pid;
-    int r = cr_beside_find("sandboxd-native", path, err);
+    struct sbx_child_args args = {0};
+    bool is_docker = false;
+    int r = sbx_choice_make(settings, &is_docker, err);
 
     if (r < 0)
         return r;
-    pid = fork();
-    if (pid == 0) {
-        (void)execve(path, argv, environment);
-        _exit(127);
-    }
-    if (pid < 0 || waitpid(pid, &status, 0) != pid)
-        return cr_err_sys(err, errno, "run sandboxd-native");
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
-}
-
-static int check_native(const struct sbx_settings *settings, struct cr_err *err)
-{
-    struct sbx_child_args args = {0};
-    int r = sbx_settings_native_args(settings, &args);
-
+    r = is_docker ? sbx_settings_docker_args(settings, false, &args)
+                  : sbx_settings_native_args(settings, &args);
     if (r == 0)
         r = sbx_child_args_add(&args, "--check");
-    r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-native")
-              : run_native(args.list, err);
+    r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of the backend")
+              : sbx_child_run(is_docker ? "sandboxd-docker" : "sandboxd-native",
+                              cr_unconst(args.list), true, CHECK_MS, err);
     sbx_child_args_done(&args);
-    return r;
+    return r > 0 ? 1 : r;
 }
 
 int sbx_check_run(const struct sbx_settings *settings, struct cr_err *err)
 {
     int missing = check_programs() + check_token(settings) + check_sockets(settings);
-    int r = check_native(settings, err);
+    int r = check_backend(settings, err);
 
     if (r < 0)
         return r;

@@ -234,11 +234,11 @@ int sbx_settings_docker_args(const struct sbx_settings *settings, bool is_restar
     return r == 0 ? add_maxima(settings, args) : r;
 }
 
-int sbx_settings_docker_check_args(const struct sbx_settings *settings, struct sbx_child_args *args)
+int sbx_settings_docker_ping_args(const struct sbx_settings *settings, struct sbx_child_args *args)
 {
     int r = add_docker(settings, args);
 
-    return r == 0 ? add(args, "--check") : r;
+    return r == 0 ? add(args, "--ping") : r;
 }
 
 int sbx_settings_docker_gc_args(const struct sbx_settings *settings, struct sbx_child_args *args)

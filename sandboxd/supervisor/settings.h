@@ -56,8 +56,7 @@ int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_chi
 int sbx_settings_docker_args(const struct sbx_settings *settings, bool is_restart,
                              struct sbx_child_args *args);
 /* For a look at the engine: does it answer? */
-int sbx_settings_docker_check_args(const struct sbx_settings *settings,
-                                   struct sbx_child_args *args);
+int sbx_settings_docker_ping_args(const struct sbx_settings *settings, struct sbx_child_args *args);
 /* For `sandboxd gc`. */
 int sbx_settings_docker_gc_args(const struct sbx_settings *settings, struct sbx_child_args *args);
 int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_count,

@@ -390,6 +390,29 @@ class Faults(unittest.TestCase):
             lab.wait_for(lambda: not family & set(lab.processes()), 10, "its processes are gone")
             lab.wait_for(no_containers, 5, "its container is gone")
 
+    def test_image_that_is_removed_comes_back(self):
+        with DockerService(*flags()) as service:
+            stub = services.SandboxServiceStub(service.channel)
+            lab.wait_for(no_containers, 20, "the first runs are over")
+            image, = [tag for one in json.loads(ENGINE.ask("GET", "/images/json")[1])
+                      for tag in one["RepoTags"] or [] if tag.startswith("crisol-sandbox:")]
+            self.assertEqual(ENGINE.ask("DELETE", f"/images/{image}?force=1")[0], 200)
+            answer = stub.Run(pb.RunRequest(runtime="python", code="print(1)"), timeout=60)
+            self.assertTrue(answer.result.verdict.retryable, answer.result.summary)
+            service.wait_ready(2)
+            answer = stub.Run(pb.RunRequest(runtime="python", code="print(2)"), timeout=60)
+            self.assertEqual(answer.stdout_data, b"2\n")
+
+    def test_check_says_what_a_start_lacks(self):
+        command = [os.path.join(os.environ["CRISOL_BIN"], "sandboxd"), "check", f"--socket={ENGINE.folder}/c/x.sock"]
+        done = subprocess.run(command + flags(), capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("PASS  image", done.stdout)
+        done = subprocess.run(command + ["--backend=docker", "--docker-socket=/nothing.sock"], capture_output=True,
+                              text=True, timeout=60, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("FAIL  docker engine (--docker-socket): the docker engine is absent", done.stdout)
+
     def refuses_to_start(self, *more):
         """The last error line of a start that fails."""
         command = [os.path.join(lab.BIN, "sandboxd"), "--backend=docker",

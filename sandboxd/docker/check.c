@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/err.h"
+#include "sandboxd/docker/docker.h"
+#include "sandboxd/docker/engine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Returns 1 when the need is not met. */
+static int print_line(const char *name, int r, const char *text)
+{
+    (void)printf("%s  %s%s%s\n", r < 0 ? "FAIL" : "PASS", name, *text ? ": " : "", text);
+    (void)fflush(stdout);
+    return r < 0;
+}
+
+static int check_image(const struct sbx_docker *docker)
+{
+    const struct sbx_docker_settings *settings = docker->settings;
+    const struct sbx_image_plan plan = {
+        .image = settings->image,
+        .base = settings->base,
+        .may_pull = strcmp(settings->pull, "missing") == 0,
+        .init_path = settings->init_path,
+    };
+    struct cr_err err = CR_ERR_INIT;
+    int r = sbx_image_check(docker->engine, &plan, &err);
+
+    return print_line("image (--docker-image, --docker-base)", r,
+                      r > 0 ? "missing; the first start pulls it" : err.text);
+}
+
+/* The engine is what the others are asked of. */
+static int check_needs(struct sbx_docker *docker)
+{
+    struct cr_err err = CR_ERR_INIT;
+    int r = sbx_engine_new(docker->settings->socket, &docker->engine, &err);
+
+    if (r == 0)
+        r = sbx_engine_negotiate(docker->engine, &err);
+    if (print_line("docker engine (--docker-socket)", r, err.text))
+        return 1;
+    r = sbx_docker_ask_info(docker, &err);
+    return print_line("controls of the engine's host", r, r < 0 ? err.text : "") +
+           check_image(docker);
+}
+
+int sbx_docker_check(const struct sbx_docker_settings *settings, struct cr_err *err)
+{
+    static struct sbx_docker docker; /* large */
+    int failed;
+
+    docker.settings = settings;
+    failed = check_needs(&docker);
+    docker.engine = sbx_engine_free(docker.engine);
+    return failed ? cr_err_set(err, ENOTSUP, "the docker backend would not start here") : 0;
+}
