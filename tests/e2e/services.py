@@ -182,12 +182,13 @@ def count_fds(pid):
 
 
 def mounts_of(pid):
-    """Mount points that `pid` sees; of those of the whole machine only ours, others come and go."""
+    """Mount points that `pid` sees; of the machine's only what a sandbox is made of, others come and go."""
     with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="replace") as file:
-        points = sorted(line.split()[4] for line in file)
+        mounts = [line.split() for line in file]
     if os.readlink(f"/proc/{pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt"):
-        return [point for point in points if "crisol" in point]
-    return points
+        # The root of a sandbox, and all that is mounted below it, begin with this source.
+        mounts = [mount for mount in mounts if mount[-2] == "crisol" or "/crisol-e2e-" in mount[4]]
+    return sorted(mount[4] for mount in mounts)
 
 
 class HostState:
@@ -229,7 +230,7 @@ def has_box(pids):
 def settled(services):
     """The state once nothing runs and nothing changes any more: what follows a run (and the first
     start, which asks each runtime for its version) happens off its path."""
-    seen = []
+    seen, last_changes = [], []
 
     def look():
         time.sleep(0.1)
@@ -241,8 +242,13 @@ def settled(services):
         except (FileNotFoundError, ProcessLookupError):  # a process ended while it was looked at
             seen.clear()
             return None
-        if seen and state.differences(seen[-1]):
+        changes = state.differences(seen[-1]) if seen else []
+        if changes:
+            last_changes[:] = changes
             seen.clear()
         seen.append(state)
         return state if len(seen) >= 4 else None
-    return wait_for(look, 20, "sandboxd settles")
+    try:
+        return wait_for(look, 20, "sandboxd settles")
+    except AssertionError as error:
+        raise AssertionError(f"{error}; last changes: {last_changes}") from error
