@@ -182,6 +182,13 @@ static void fill_exec_error(struct sbx_result *result, const struct sbx_msg_resu
     result->message.exec_error = result->exec_error;
 }
 
+/* The kernel counts neither SIGSYS nor SIGXFSZ, so what decided is a signal that a program can send
+ * to itself. */
+static bool is_inferred(enum sbx_verdict verdict)
+{
+    return verdict == SBX_VERDICT_SECURITY_VIOLATION || verdict == SBX_VERDICT_FILE_SIZE_LIMIT;
+}
+
 static void fill_verdict(struct sbx_result *result, const struct sbx_execution *execution)
 {
     const struct sbx_msg_result *wire = &sbx_execution_outcome(execution)->result;
@@ -197,7 +204,9 @@ static void fill_verdict(struct sbx_result *result, const struct sbx_execution *
     result->verdict.code = (Crisol__Sandbox__V1__VerdictCode)wire->verdict;
     result->verdict.retryable =
         wire->verdict == SBX_VERDICT_SANDBOX_ERROR || wire->verdict == SBX_VERDICT_SANDBOX_LOST;
-    result->verdict.confidence = CRISOL__SANDBOX__V1__CONFIDENCE__CONFIDENCE_MEASURED;
+    result->verdict.confidence = is_inferred(wire->verdict)
+                                     ? CRISOL__SANDBOX__V1__CONFIDENCE__CONFIDENCE_INFERRED
+                                     : CRISOL__SANDBOX__V1__CONFIDENCE__CONFIDENCE_MEASURED;
     sbx_verdict_message(&facts, result->verdict_message, sizeof(result->verdict_message));
     result->verdict.message = result->verdict_message;
     sbx_verdict_summary(&facts, result->summary, sizeof(result->summary));

@@ -6,12 +6,14 @@ sandboxes, security_11 line 11 of those about security. BACKEND (CRISOL_BACKEND,
 run.py) says which backend all of it runs on.
 """
 import contextlib
+import json  # noqa: F401 (used by the files of the suite)
 import os
 import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))
 import sandboxd_service as host  # noqa: E402 (needs the path above)
+import services as processes  # noqa: E402
 
 host.need_root()
 from sandbox_calls import (  # noqa: E402,F401 (used by the files of the suite)
@@ -19,6 +21,8 @@ from sandbox_calls import (  # noqa: E402,F401 (used by the files of the suite)
 import grpc  # noqa: E402
 
 BACKEND = os.environ.get("CRISOL_BACKEND", "native")
+BACKEND_FLAGS = os.environ.get("CRISOL_SANDBOXD_FLAGS", "").split()  # e.g. the image and the socket of an engine
+SANDBOXD = os.path.join(processes.BIN, "sandboxd")
 SERVICE = "crisol.sandbox.v1.SandboxService"
 MIB = 1 << 20
 
@@ -40,7 +44,7 @@ CANCELLED = pb.VERDICT_CODE_CANCELLED
 
 def start(*flags, slots=2):
     """A sandboxd of its own; leave it with a with statement."""
-    return host.Service(f"--backend={BACKEND}", *flags, slots=slots)
+    return host.Service(f"--backend={BACKEND}", *BACKEND_FLAGS, *flags, slots=slots)
 
 
 def native_only(why):

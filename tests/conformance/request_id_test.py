@@ -179,7 +179,7 @@ class AuditInTheLog(lab.unittest.TestCase):
 
     def test_bad_file_refuses_to_start(self):
         done = lab.host.subprocess.run(
-            [os.path.join(os.environ["CRISOL_BIN"], "sandboxd"), "--socket=/tmp/none/s", "--audit-log=/dev/null"],
+            [lab.SANDBOXD, "--socket=/tmp/none/s", "--audit-log=/dev/null"],
             stdout=lab.host.subprocess.PIPE, stderr=lab.host.subprocess.STDOUT, text=True, timeout=30, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("--audit-log", done.stdout)

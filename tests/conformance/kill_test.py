@@ -1,0 +1,177 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Everything in a box ends with its run, whoever dies first."""
+import os
+import signal
+import threading
+import time
+import uuid
+
+import lab
+from lab import CANCELLED, MIB, OK, SIGNALED, WALL, grpc, pb, services
+
+LOST = pb.VERDICT_CODE_SANDBOX_LOST
+
+
+def named(mark):
+    """pids of processes whose command line has the mark."""
+    return [pid for pid, (_, command) in lab.host.processes().items() if mark in command]
+
+
+def mark():
+    """A sleep that only this test starts: found by its command line."""
+    return f"sleep 9{uuid.uuid4().int % 10 ** 9}"
+
+
+class Kill(lab.Suite):
+    slots = 4
+
+    def gone(self, command, seconds=3):
+        lab.host.wait_for(lambda: not named(command), seconds, f"'{command}' is dead")
+
+    def running(self, code, **fields):
+        """Starts a shell program and waits for its first output; returns the stream."""
+        stream = self.stub.Execute(pb.ExecuteRequest(runtime="shell", code="echo up\n" + code, limits=pb.Limits(
+            wall_time_ms=60000)), timeout=fields.pop("timeout", 60), **fields)
+        for event in stream:
+            if event.WhichOneof("event") == "output":
+                return stream
+        raise AssertionError("no output")
+
+    def test_sandbox_26_security_11_signals_to_everybody_stop_only_the_program(self):
+        began = time.monotonic()
+        for code, verdicts in (("kill -STOP 0; sleep 9", (WALL,)), ("kill -STOP -1; sleep 9", (WALL,)),
+                               ("kill -STOP $$", (WALL,)), ("kill -9 -1; exit 0", (OK,)),
+                               ("kill -9 1; kill -15 1; kill -STOP 1; exit 0", (OK,)), ("kill -9 0", (SIGNALED,))):
+            result = self.shell(code, limits={"wall_time_ms": 400}).result
+            self.assertIn(result.verdict.code, verdicts, (code, result.summary))
+        self.assertLess(time.monotonic() - began, 10)
+        self.must(OK, self.run_code("pass"))
+
+    def test_sandbox_27_security_16_25_a_busy_program_is_dead_when_its_verdict_comes(self):
+        command = mark()
+        result = self.shell(f"{command} & while :; do :; done", limits={"wall_time_ms": 400}).result
+        self.assertEqual(result.verdict.code, WALL)
+        self.gone(command, 0.5)
+
+    def test_sandbox_28_nobody_survives_and_nothing_is_written_later(self):
+        command = mark()
+        code = (f"setsid nohup {command} >/dev/null 2>&1 &\n( ( {command} & ) & )\n"
+                "(while :; do date +%s%N > clock; done) &\nsleep 0.1; exit 0")
+        result = self.must(OK, self.shell(code, collect=[pb.CollectSpec(path="clock")]))
+        self.assertGreaterEqual(result.usage.killed_leftovers, 3)
+        self.gone(command, 0.5)
+
+    def test_sandbox_29_security_34_a_child_that_holds_the_pipe_holds_nobody(self):
+        command = mark()
+        for code in (f"{command} & echo hi", f"setsid {command} & echo hi", f"(({command} &) &); echo hi"):
+            began = time.monotonic()
+            answer = self.shell(code)
+            took = time.monotonic() - began
+            result = self.must(OK, answer)
+            self.assertEqual(answer.stdout_data, b"hi\n")
+            self.assertEqual(result.usage.killed_leftovers, 1)
+            self.assertLess(took, 2)
+            self.assertLess(result.timing.kill_us, 100000)
+
+    def test_sandbox_30_a_deadline_and_a_broken_connection_kill_the_program(self):
+        commands = [mark() for _ in range(3)]
+        stream = self.running(f"exec {commands[0]}", timeout=1)
+        with self.assertRaises(grpc.RpcError) as caught:
+            list(stream)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
+        self.gone(commands[0], 1)
+        stream = self.running(f"exec {commands[1]}")
+        stream.cancel()
+        self.gone(commands[1], 1)
+        channel = grpc.insecure_channel(f"unix:{self.service.socket}")
+        stream = services.SandboxServiceStub(channel).Execute(pb.ExecuteRequest(
+            runtime="shell", code=f"echo; exec {commands[2]}", limits=pb.Limits(wall_time_ms=60000)))
+        next(stream)
+        next(stream)
+        channel.close()  # GOAWAY and the end of the socket
+        self.gone(commands[2], 1)
+
+    def test_a_client_that_vanishes_in_any_phase_leaves_nothing(self):
+        self.must(OK, self.run_code("pass"))
+        pids = [self.service.process.pid, self.service.child("sandboxd-front")]
+        state = lambda: (len(self.service.family()), [lab.host.count_fds(pid) for pid in pids])  # noqa: E731
+        before = lab.host.settled(state)
+        command = mark()
+        request = pb.ExecuteRequest(runtime="shell", code=f"head -c 200000 /dev/zero; {command}",
+                                    collect=[pb.CollectSpec(path="main.sh")], files=[pb.InputFile(
+                                        path="big", data=bytes(MIB))], request_id="")
+        for i in range(40):  # from before the request has arrived until the program runs, and while it waits
+            streams = [self.stub.Execute(request, timeout=30) for _ in range(1 + i % 6)]
+            threading.Event().wait(i * 0.002)
+            for stream in streams:
+                stream.cancel()
+        self.gone(command)
+        lab.host.wait_for(lambda: state() <= before, 10, f"nothing is left: {before}")
+        self.must(OK, self.run_code("pass"))
+
+    def test_cancel_ends_a_waiting_and_a_running_one(self):
+        streams = [self.running(mark()) for _ in range(self.slots)]
+        waiting = self.stub.Run.future(pb.RunRequest(runtime="shell", code="echo never", request_id="waits"), timeout=30)
+        lab.host.wait_for(lambda: self.stub.Cancel(pb.CancelRequest(request_id="waits")).found, 5, "it waits")
+        self.assertEqual(waiting.result().result.verdict.code, CANCELLED)
+        self.assertEqual(waiting.result().stdout_data, b"")
+        for stream in streams:
+            stream.cancel()
+
+    def test_security_12_a_set_id_program_is_killed_like_any_other(self):
+        command = mark()
+        self.must(WALL, self.shell(f"cp /usr/bin/sleep s; chmod 6755 s; ./s 9 & {command}", limits={"wall_time_ms": 300}))
+        self.gone(command, 0.5)
+
+
+class Faults(lab.unittest.TestCase):
+    """Those that kill parts of sandboxd have one of their own."""
+
+    def test_sandbox_31_33_a_killed_supervisor_leaves_nothing_and_the_next_start_works(self):
+        command = mark()
+        with lab.start(slots=8) as service:
+            stub = services.SandboxServiceStub(service.channel)
+            streams = [stub.Execute(pb.ExecuteRequest(runtime="shell", code=f"echo; {command}"), timeout=60)
+                       for _ in range(8)]
+            for stream in streams:
+                next(stream)
+                next(stream)
+            family, backend = service.family(), service.child(f"sandboxd-{lab.BACKEND}")
+            service.process.kill()
+            service.process.wait(10)
+            lab.host.wait_for(lambda: not named(command), 1, "every program is dead")
+            lab.host.wait_for(lambda: not family & set(lab.host.processes()), 5, "everything has ended")
+            for stream in streams:
+                try:
+                    end = list(stream)[-1].result.verdict.code
+                except grpc.RpcError as error:
+                    end = error.code()
+                self.assertIn(end, (LOST, grpc.StatusCode.UNAVAILABLE))
+            with lab.start() as again:
+                self.assertEqual(lab.host.control_groups(backend), set())
+                stub = services.SandboxServiceStub(again.channel)
+                self.assertEqual(stub.Run(pb.RunRequest(runtime="shell", code="true")).result.verdict.code, OK)
+
+    def test_sandbox_32_a_backend_that_dies_at_any_moment_leaves_no_program_behind(self):
+        command = mark()
+        with lab.start() as service:
+            stub = services.SandboxServiceStub(service.channel)
+            for i in range(6):  # the restart is slower each time
+                service.wait_ready(1 + i)
+                backend = service.child(f"sandboxd-{lab.BACKEND}")
+                call = stub.Run.future(pb.RunRequest(runtime="shell", code=command), timeout=30)
+                threading.Event().wait(0.0015 * i)
+                os.kill(backend, signal.SIGKILL)
+                lab.host.wait_for(lambda: not named(command), 1, "the program is dead")
+                try:
+                    self.assertEqual(call.result().result.verdict.code, LOST)
+                except grpc.RpcError as error:
+                    self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE)
+            service.wait_ready(7)
+            self.assertFalse(named(command))
+            self.assertEqual(stub.Run(pb.RunRequest(runtime="shell", code="true")).result.verdict.code, OK)
+
+
+if __name__ == "__main__":
+    lab.main()

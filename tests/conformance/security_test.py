@@ -1,0 +1,250 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a program can reach, see and become. The probes of tests/escape go deeper; here is what callers were bitten by."""
+import os
+import socket
+import subprocess
+import threading
+
+import lab
+from lab import OK, grpc, pb, services
+
+# syscall(number, …) -> errno, 0 when it worked
+CALL = """
+import ctypes, errno, os, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def call(number, *arguments):
+    ctypes.set_errno(0)
+    r = libc.syscall(number, *(ctypes.c_long(a) for a in arguments))
+    return errno.errorcode[ctypes.get_errno()] if r == -1 else 'OK'
+"""
+FULL = """
+import asyncio, concurrent.futures, json, multiprocessing, os, sqlite3, subprocess, tempfile, threading
+def square(n): return n * n
+if __name__ == '__main__':
+    with multiprocessing.Pool(2) as pool: assert pool.map(square, range(9))[3] == 9
+    with concurrent.futures.ThreadPoolExecutor(4) as pool: assert list(pool.map(square, range(9)))[4] == 16
+    with sqlite3.connect(tempfile.mktemp()) as db: db.execute('create table t (x)'); db.execute('insert into t values (1)')
+    async def server():
+        async def serve(reader, writer): writer.write(await reader.read(9)); writer.close()
+        s = await asyncio.start_server(serve, '127.0.0.1', 0)
+        reader, writer = await asyncio.open_connection(*s.sockets[0].getsockname())
+        writer.write(b'echo'); writer.write_eof(); assert await reader.read() == b'echo'
+    asyncio.run(server())
+    assert subprocess.run(['sh', '-c', 'echo $0'], capture_output=True, text=True).stdout == 'sh\\n'
+    print('fine')
+"""
+ALLOWED_ENV = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "PWD", "TERM", "HOSTNAME", "MINE",
+               "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "LC_CTYPE", "OLDPWD", "_", "SHLVL"}
+
+
+class Security(lab.Suite):
+    def calls(self, **wanted):
+        """Each name -> (expression, outcomes that are right)."""
+        lines = "".join(f"print({name!r}, {code})\n" for name, (code, _) in wanted.items())
+        found = dict(line.split() for line in self.output(CALL + lines).splitlines())
+        self.assertEqual(set(found), set(wanted))
+        for name, (_, right) in wanted.items():
+            self.assertIn(found[name], right, name)
+
+    # ---- seccomp ----
+
+    def test_sandbox_51_57_security_27_40_what_is_refused_is_refused_with_an_errno(self):
+        refused = ("EPERM", "ENOSYS", "EACCES")
+        self.calls(io_uring=("call(425, 8, 0)", ("ENOSYS",)), clone3=("call(435, 0, 0)", ("ENOSYS",)),
+                   unknown=("call(9999)", ("ENOSYS",)), newer=("call(600)", ("ENOSYS",)),
+                   userns=("call(272, 0x10000000)", refused), mount=("call(165, 0, 0, 0, 0, 0)", refused),
+                   userfaultfd=("call(323, 1)", refused),
+                   perf=("call(298, 0, 0, 0, 0, 0)", refused), setns=("call(308, 0, 0)", refused))
+
+    def test_security_46_calls_that_only_an_attack_makes_end_the_run_by_name(self):
+        for number in (101, 155, 246, 304, 311, 321):  # ptrace, pivot_root, kexec_load, open_by_handle_at, process_vm_writev, bpf
+            result = self.must(lab.SECURITY, self.run_code(CALL + f"call({number}, 0, 0, 0)"))
+            self.assertEqual(result.signal, 31)
+            self.assertFalse(result.verdict.retryable)
+
+    def test_sandbox_51_no_unknown_call_kills(self):
+        code = CALL + "print({call(n, -1, -1, -1, -1, -1, -1) for n in range(470, 601)})"
+        self.assertLessEqual(set(eval(self.output(code))), {"ENOSYS", "EPERM"})  # pylint: disable=eval-used
+
+    def test_sandbox_51_security_21_honest_programs_never_meet_the_filter(self):
+        limits = {"cpu_millicores": 1000, "wall_time_ms": 30000, "memory_bytes": 256 << 20}
+        for _ in range(8):
+            self.assertEqual(self.output(FULL, limits=limits), "fine\n")
+        files = [pb.InputFile(path="test_it.py", text="import pytest\n@pytest.mark.parametrize('n', range(50))\n"
+                              "def test_it(n, tmp_path):\n    (tmp_path / 'f').write_text('x')\n")]
+        for _ in range(3):
+            result = self.must(OK, self.run_code("", runtime="pytest", files=files, limits=limits))
+            self.assertEqual(result.test_report.passed, 50)
+
+    def test_sandbox_58_security_29_no_terminal_can_be_typed_into(self):
+        self.calls(TIOCSTI=("call(16, 0, 0x5412, 0)", ("EPERM",)), high=("call(16, 0, 0x5412 | 1 << 32, 0)", ("EPERM",)),
+                   TIOCLINUX=("call(16, 0, 0x541C, 0)", ("EPERM",)))
+        self.assertEqual(self.output("import os\nprint([os.isatty(i) for i in range(3)])\ntry: open('/dev/tty')\n"
+                                     "except OSError: print('none')"), "[False, False, False]\nnone\n")
+
+    def test_sandbox_59_security_18_46_channels_between_boxes_are_closed(self):
+        refused = ("EPERM", "ENOSYS", "EAFNOSUPPORT", "EACCES", "ESOCKTNOSUPPORT", "EPROTONOSUPPORT")
+        self.calls(keyring=("call(250, 0, -3, 1)", refused), add_key=("call(248, 0, 0, 0, 0, -3)", refused),
+                   vsock=("call(41, 40, 1, 0)", refused), netlink=("call(41, 16, 3, 0)", refused),
+                   packet=("call(41, 17, 3, 0)", refused), alg=("call(41, 38, 5, 0)", refused), raw=("call(41, 2, 3, 1)", refused),
+                   shmget=("call(29, 1, 4096, 0o1666)", refused), mq=("call(240, 0, 0, 0, 0)", refused + ("EFAULT",)))
+
+    # ---- network ----
+
+    def test_security_8_nothing_can_be_reached(self):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            port = listener.getsockname()[1]
+            code = ("import socket\nfor where in (('127.0.0.1', %d), ('169.254.169.254', 80), ('8.8.8.8', 53), ('10.0.0.1', 80)):\n"
+                    "    s = socket.socket(); s.settimeout(2)\n    try: s.connect(where); print('reached', where)\n"
+                    "    except OSError as e: print('no')\ntry: socket.getaddrinfo('example.com', 80); print('resolved')\n"
+                    "except OSError: print('no')" % port)
+            self.assertEqual(self.output(code), "no\n" * 5)
+            listener.setblocking(False)
+            self.assertRaises(BlockingIOError, listener.accept)
+
+    # ---- what is seen ----
+
+    def test_sandbox_55_security_9_only_the_given_environment_is_there(self):
+        code = "import os, json\nprint(json.dumps(dict(os.environ)))\nprint(json.dumps(open('/proc/self/environ').read()))"
+        lines = self.output(code, env={"MINE": "1"}).splitlines()
+        names = set(lab.json.loads(lines[0])) | {item.split("=")[0] for item in lab.json.loads(lines[1]).split("\0") if item}
+        self.assertLessEqual(names, ALLOWED_ENV)
+        self.assertIn("MINE", names)
+        answer = self.shell("cat /proc/*/environ /proc/self/mountinfo /proc/self/cgroup /etc/hostname; hostname")
+        for secret in (lab.host.CANARY, socket.gethostname(), self.service.folder, lab.processes.SOURCE):
+            self.assertNotIn(secret.encode(), answer.stdout_data)
+
+    def test_security_33_31_no_mask_is_a_link_and_nothing_of_the_kernel_is_open(self):
+        code = """
+import os, stat
+for name in ('null', 'zero', 'full', 'random', 'urandom'):
+    info = os.lstat('/dev/' + name)
+    assert stat.S_ISCHR(info.st_mode), name
+    print(name, os.major(info.st_rdev), os.minor(info.st_rdev))
+for path in ('/proc/kcore', '/proc/sysrq-trigger', '/proc/sys/kernel/core_pattern', '/proc/keys', '/sys/kernel', '/dev/mem', '/dev/kmsg'):
+    try:
+        with open(path, 'rb') as f: print('open', path, f.read(1))
+    except OSError: pass
+"""
+        self.assertEqual(self.output(code), "null 1 3\nzero 1 5\nfull 1 7\nrandom 1 8\nurandom 1 9\n")
+
+    def test_sandbox_60_security_10_41_a_compile_step_is_a_run_like_any_other(self):
+        code = """
+import os
+for path in ('/etc/shadow', '/root/.bashrc', '/proc/1/environ', '/proc/1/mem'):
+    try: open(path).read(1); print('read', path)
+    except OSError: pass
+for path in ('/x', '/etc/x', '/usr/lib/x', '/usr/bin/x'):
+    try: open(path, 'w'); print('wrote', path)
+    except OSError: pass
+print(sorted(line.split(':')[0] for line in open('/etc/passwd')))
+"""
+        lines = self.output(code).splitlines()
+        self.assertEqual(len(lines), 1, lines)
+        self.assertLess(len(eval(lines[0])), 5)  # pylint: disable=eval-used
+
+    # ---- what a program is ----
+
+    def test_sandbox_52_security_20_32_everything_is_dropped_before_the_first_instruction(self):
+        code = ("import os\nkeep = ('Uid', 'Gid', 'Groups', 'Cap', 'NoNewPrivs', 'Seccomp:')\n"
+                "print([l.split() for l in open('/proc/self/status') if l.startswith(keep)])\n")
+        fields = {line[0]: line[1:] for line in eval(self.output(code))}  # pylint: disable=eval-used
+        self.assertEqual((fields["Uid:"], fields["Gid:"]), (["1000"] * 4, ["1000"] * 4))
+        self.assertEqual((fields["NoNewPrivs:"], fields["Seccomp:"]), (["1"], ["2"]))
+        self.assertLessEqual(set(fields["Groups:"]), {"1000"})
+        for name in ("CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"):
+            self.assertEqual(int(fields[name][0], 16), 0, name)
+        for name in ("LD_PRELOAD", "LD_AUDIT", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "BASH_ENV", "NODE_OPTIONS", "PATH",
+                     "GLIBC_TUNABLES"):
+            with self.refused(grpc.StatusCode.INVALID_ARGUMENT) as error:
+                self.run_code("pass", env={name: "/workspace/x"})
+            self.assertEqual(list(lab.violations(error[0])), [f'env["{name}"]'])
+
+    def test_security_43_a_test_run_cannot_talk_itself_green(self):
+        failing = "def test_x():\n    assert False\n"
+        for files in ({"test_a.py": "import os\nprint('5 passed')\nos._exit(0)\n"},
+                      {"test_a.py": failing, "conftest.py": "def pytest_sessionfinish(session):\n    session.exitstatus = 0\n"},
+                      {"test_a.py": failing, "pytest.ini": "[pytest]\naddopts = --collect-only\n"}):
+            answer = self.run_code("", runtime="pytest", files=[pb.InputFile(path=path, text=text) for path, text in files.items()])
+            report = answer.result.test_report
+            is_green = (answer.result.verdict.code == OK and report.is_present and report.tests > 0
+                        and report.passed == report.tests)
+            self.assertFalse(is_green, answer.result.summary)
+
+    # ---- the service ----
+
+    def test_security_5_the_client_can_ask_what_is_enforced(self):
+        capabilities = self.stub.GetCapabilities(pb.GetCapabilitiesRequest())
+        names = [control.name for control in capabilities.controls]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertGreaterEqual(set(names), {"network", "memory", "cpu", "seccomp", "wall_time"})
+        self.assertEqual(names, [control.name for control in self.must(OK, self.shell(":")).policy.controls])
+
+    def test_security_15_every_killed_run_says_why_under_load(self):
+        calls = [self.stub.Run.future(pb.RunRequest(runtime="python", code="x = bytearray(40 << 20)" if i % 2 else "pass", limits=pb.Limits(
+            memory_bytes=32 << 20)), timeout=60) for i in range(24)]
+        for i, call in enumerate(calls):
+            self.must(lab.MEMORY if i % 2 else OK, call.result())
+
+
+class Service(lab.unittest.TestCase):
+    def start_fails(self, *flags):
+        done = subprocess.run([lab.SANDBOXD, *flags], stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        return done.stdout
+
+    def test_sandbox_54_nobody_can_call_without_a_token_or_a_socket(self):
+        self.assertIn("--token-file", self.start_fails("--socket=", "--listen=127.0.0.1:0"))
+        self.assertIn("--token-file", self.start_fails("--socket=", "--listen=0.0.0.0:0"))
+        with lab.start() as service:
+            self.assertEqual(os.stat(service.socket).st_mode & 0o777, 0o600)
+            self.assertEqual(os.stat(os.path.dirname(service.socket)).st_mode & 0o077 & ~0o011, 0)
+
+    def test_sandbox_62_a_token_is_in_no_log(self):
+        folder = lab.host.tempfile.mkdtemp(prefix="crisol-token-")
+        path = os.path.join(folder, "token")
+        token = "confidential-horse-battery"
+        with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+            file.write(token + "\n")
+        try:
+            with lab.start("--listen=127.0.0.1:0", f"--token-file={path}", "--log-level=debug") as service:
+                with grpc.insecure_channel(f"127.0.0.1:{service.port()}") as channel:
+                    stub = services.SandboxServiceStub(channel)
+                    request = pb.RunRequest(runtime="shell", code="env; cat /proc/*/environ /proc/*/cmdline")
+                    answer = stub.Run(request, metadata=(("authorization", f"Bearer {token}"),), timeout=20)
+                    self.assertNotIn(token.encode(), answer.stdout_data)
+                    for wrong in (token[:-1], token + "x", token.upper()):
+                        with self.assertRaises(grpc.RpcError) as caught:
+                            stub.Run(request, metadata=(("authorization", f"Bearer {wrong}"),), timeout=20)
+                        self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAUTHENTICATED)
+                for pid in service.family():
+                    for name in ("environ", "cmdline"):
+                        with open(f"/proc/{pid}/{name}", "rb") as file:
+                            self.assertNotIn(token.encode(), file.read())
+                self.assertNotIn(token[:12], service.log())
+        finally:
+            lab.host.shutil.rmtree(folder)
+
+    def test_security_47_a_backend_that_was_asked_for_is_never_replaced(self):
+        text = self.start_fails("--backend=docker", "--docker-socket=/nonexistent/docker.sock", "--socket=/tmp/crisol-none/s")
+        self.assertIn("docker", text)
+        self.assertNotIn("sandboxd ready", text)
+        self.assertNotIn("native", text)
+
+    def test_security_45_names_of_callers_cannot_forge_a_log_line(self):
+        with lab.start() as service:
+            stub = services.SandboxServiceStub(service.channel)
+            for runtime in ("x\nsandboxd ready", "y\r\n2026 error", "z\x1b[31m"):
+                with self.assertRaises(grpc.RpcError):
+                    stub.Run(pb.RunRequest(runtime=runtime, code="x", request_id="a\nsandboxd ready"), timeout=20)
+            self.assertEqual(service.log().count("sandboxd ready"), 1)
+            self.assertNotIn("\x1b", service.log())
+
+
+if __name__ == "__main__":
+    threading.stack_size(1 << 20)
+    lab.main()
