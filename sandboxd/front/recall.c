@@ -340,8 +340,8 @@ int sbx_recall_digest(const char *method, const Crisol__Sandbox__V1__ExecuteRequ
 
     /* A map has no order on the wire: two packings of one request must be one request. */
     if (message->n_env > 0 && message->n_env <= SBX_ENV_MAX) {
-        memcpy((void *)sorted, (const void *)message->env, message->n_env * sizeof(sorted[0]));
-        qsort((void *)sorted, message->n_env, sizeof(sorted[0]), compare_names);
+        memcpy((void *)sorted, (const void *)message->env, message->n_env * sizeof(void *));
+        qsort((void *)sorted, message->n_env, sizeof(void *), compare_names);
         copy.env = sorted;
     }
     size = crisol__sandbox__v1__execute_request__get_packed_size(&copy);

@@ -6,6 +6,7 @@
 #include "rpc/status.h"
 #include "sandboxd/front/execution.h"
 #include "sandboxd/front/output.h"
+#include "sandboxd/front/recall.h"
 #include "sandboxd/front/report.h"
 #include "sandboxd/runtimes/table.h"
 #include "tests/harness/alloc.h"
@@ -101,6 +102,43 @@ static void report_survives_each_failed_allocation(void **state)
     assert_true(failures >= 6);
 }
 
+static void retry_is_refused_or_not_kept_without_memory(void **state)
+{
+    const struct sbx_recall_key key = {"a", "1", "d"};
+    Crisol__Sandbox__V1__RunResponse message = CRISOL__SANDBOX__V1__RUN_RESPONSE__INIT;
+    enum sbx_claim last = SBX_CLAIM_NOT_KEPT;
+    int failures = 0;
+
+    (void)state;
+    message.stdout_text = cr_unconst("text");
+    for (int n = 0; n < ALLOCATIONS_MAX && last != SBX_CLAIM_ANSWERED; n++) {
+        struct sbx_recall recall = {0};
+        struct sbx_record *record = NULL;
+        struct sbx_waiter waiter = {0};
+        int r;
+
+        test_fail_alloc(n);
+        r = sbx_recall_claim(&recall, &key, 0, &waiter, &record);
+        if (r == SBX_CLAIM_OWN) {
+            sbx_record_add(record, &message.base);
+            sbx_record_end(record, 0);
+            record = sbx_record_unref(record);
+            /* Known in any case: it has run. */
+            r = sbx_recall_claim(&recall, &key, 0, &waiter, &record);
+            assert_true(r == SBX_CLAIM_ANSWERED || r == SBX_CLAIM_NOT_KEPT);
+            last = (enum sbx_claim)r;
+        } else {
+            assert_int_equal(r, -ENOMEM);
+        }
+        failures += test_stop_alloc();
+        (void)sbx_record_unref(record);
+        sbx_recall_done(&recall);
+        assert_int_equal(recall.bytes, 0);
+    }
+    assert_int_equal(last, SBX_CLAIM_ANSWERED);
+    assert_true(failures >= 4);
+}
+
 static void output_drops_and_counts_what_it_has_no_memory_for(void **state)
 {
     struct sbx_output output;
@@ -126,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(execution_survives_each_failed_allocation),
         cmocka_unit_test(report_survives_each_failed_allocation),
+        cmocka_unit_test(retry_is_refused_or_not_kept_without_memory),
         cmocka_unit_test(output_drops_and_counts_what_it_has_no_memory_for),
     };
 
