@@ -42,7 +42,7 @@ class Limits(lab.Suite):
         result = self.hit(MEMORY, self.run_code("x = bytearray(60 << 20)", limits={"memory_bytes": 40 * MIB}),
                           "memory_bytes", 40 * MIB)
         self.assertEqual(result.limit_hit.killed_by, pb.KILLED_BY_OOM_KILLER)
-        self.must(MEMORY, self.shell("head -c 50000000 /dev/zero > /tmp/x", limits={"memory_bytes": 40 * MIB}))
+        self.must(MEMORY, self.shell("head -c 30000000 /dev/zero > x", limits={"memory_bytes": 20 * MIB}))
 
     def test_limit_processes_is_enforced(self):
         code = "import os\nfor i in range(99):\n    if os.fork() == 0:\n        import time; time.sleep(9)\n"
