@@ -318,6 +318,11 @@ static void print_file(const char *path)
         (void)!write(1, chunk, (size_t)got);
 }
 
+static const struct dirent *next_entry(DIR *dir)
+{
+    return readdir(dir); // NOLINT(concurrency-mt-unsafe): this process has one thread
+}
+
 /* The environment of every process in sight. */
 static int print_environments(const char *argument)
 {
@@ -326,7 +331,7 @@ static int print_environments(const char *argument)
     (void)argument;
     if (!dir)
         return 1;
-    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+    for (const struct dirent *entry = next_entry(dir); entry; entry = next_entry(dir)) {
         char path[300];
 
         (void)snprintf(path, sizeof(path), "/proc/%s/environ", entry->d_name);
@@ -347,7 +352,7 @@ static int count_processes(const char *argument)
     uint64_t count = 0;
 
     (void)argument;
-    for (const struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir))
+    for (const struct dirent *entry = dir ? next_entry(dir) : NULL; entry; entry = next_entry(dir))
         count += entry->d_name[0] >= '0' && entry->d_name[0] <= '9';
     if (dir)
         (void)closedir(dir);

@@ -34,7 +34,8 @@ static void run_one(struct sbx_tester *tester, const struct sbx_attack *attack, 
         .behaviour = attack->behaviour,
         .argument = attack->argument,
         .limits = attack->limits,
-        .deadline_ms = tester->only == SBX_EVERY_CONTROL ? 0 : RED_DEADLINE_MS,
+        .deadline_ms =
+            tester->only == SBX_EVERY_CONTROL ? 0 : RED_DEADLINE_MS * (int)tester->slowness,
     };
     struct sbx_reply reply;
     char seen[112];
@@ -45,6 +46,7 @@ static void run_one(struct sbx_tester *tester, const struct sbx_attack *attack, 
                           r == -ETIMEDOUT ? "it does not end" : seen);
         return;
     }
+    reply.observed.slowness = tester->slowness;
     r = sbx_attack_judge(attack, &reply.observed, seen, sizeof(seen));
     sbx_tester_report(tester, index, r ? SBX_PROBE_PASS : SBX_PROBE_FAIL, "%s", seen);
     sbx_reply_done(&reply);

@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 
 #define NO_CAPABILITY "0000000000000000"
-#define STACK_IDS (65536U * 2U)
+#define STACK_IDS 131072U /* of two slots */
 
 enum how {
     BY_STATUS,
@@ -103,7 +103,7 @@ static void look_at_uid(const struct sbx_tester *tester, const struct sbx_view *
     for (int i = 0; i < 4; i++) {
         const unsigned long uid = strtoul(at, &at, 10);
 
-        if (uid < base || uid - base >= STACK_IDS)
+        if (uid < base || uid - base >= (unsigned long)STACK_IDS)
             return;
     }
     (void)snprintf(ret_seen, size, "own range");

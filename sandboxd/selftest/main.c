@@ -32,6 +32,7 @@ struct settings {
     bool is_json;
     char *accept_gaps;
     char *weaken;
+    uint64_t slowness;
 };
 
 static const struct cr_setting table[] = {
@@ -49,6 +50,14 @@ static const struct cr_setting table[] = {
      .offset = offsetof(struct settings, accept_gaps),
      .is_list = true,
      .help = "A control that may be missing on this host. Repeatable."},
+    {.flag = "slow-host",
+     .environment = "CRISOL_SLOW_HOST",
+     .type = CR_SETTING_UINT,
+     .offset = offsetof(struct settings, slowness),
+     .fallback = "1",
+     .min = 1,
+     .max = 100,
+     .help = "How many times slower than a usual machine this one is; stretches deadlines."},
     {.flag = "weaken",
      .type = CR_SETTING_STRING,
      .offset = offsetof(struct settings, weaken),
@@ -63,6 +72,7 @@ struct runs {
     char folder[32]; /* of the sockets */
     int signal_fd;
     int signal; /* that ended it; 0: none */
+    uint32_t slowness;
     struct sbx_worker workers[RUN_COUNT];
     uint32_t next;
     uint32_t live;
@@ -94,8 +104,14 @@ static int start_next(struct runs *runs, struct cr_err *err)
     int r;
 
     (void)snprintf(socket, sizeof(socket), "%s/%" PRIu32, runs->folder, run);
-    r = sbx_worker_start(socket, run == 0 ? runs->report->weakened : run - 1,
-                         run == 0 ? SBX_EVERY_CONTROL : run - 1, &runs->workers[run], err);
+    r = sbx_worker_start(
+        &(struct sbx_job){
+            .socket = socket,
+            .weakened = run == 0 ? runs->report->weakened : run - 1,
+            .only = run == 0 ? SBX_EVERY_CONTROL : run - 1,
+            .slowness = runs->slowness,
+        },
+        &runs->workers[run], err);
 
     if (r < 0)
         return r;
@@ -151,7 +167,7 @@ static int open_runs(struct runs *runs, struct cr_err *err)
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGINT);
     (void)sigaddset(&set, SIGTERM);
-    (void)sigprocmask(SIG_BLOCK, &set, NULL); /* fails only for a bad first argument */
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL); /* fails only for a bad first argument */
     runs->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (runs->signal_fd < 0)
         return cr_err_sys(err, errno, "watch signals");
@@ -187,12 +203,12 @@ static void die_of(int number)
     (void)sigemptyset(&set);
     (void)sigaddset(&set, number);
     (void)raise(number);
-    (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-static int run_all(struct sbx_report *report, struct cr_err *err)
+static int run_all(struct sbx_report *report, uint64_t slowness, struct cr_err *err)
 {
-    struct runs runs = {.report = report, .signal_fd = -1};
+    struct runs runs = {.report = report, .signal_fd = -1, .slowness = (uint32_t)slowness};
     int r = open_runs(&runs, err);
 
     if (r < 0)
@@ -262,7 +278,7 @@ static int run(const struct settings *settings, struct cr_err *err)
     if (r < 0)
         return r;
     sbx_catalog_load(&report.catalog);
-    r = run_all(&report, err);
+    r = run_all(&report, settings->slowness, err);
     if (r < 0)
         return r;
     sbx_report_settle(&report);

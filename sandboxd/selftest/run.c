@@ -16,6 +16,7 @@
 #include <sys/eventfd.h>
 
 #define DEADLINE_MS 30000
+#define WALL_MS 10000U
 #define HEAR_MS 20000
 #define COLLECT_BYTES (1U << 20)
 #define PROBE_NAME "sbprobe"
@@ -47,14 +48,15 @@ struct request {
     char *command[4];
 };
 
-static void set_limits(struct request *request, const uint64_t *limits)
+/* A slow host gets more of the time that a program has by default; limits that are set stay. */
+static void stretch_time(Crisol__Sandbox__V1__Limits *message, uint32_t slowness)
 {
-    Crisol__Sandbox__V1__Limits *message = &request->limits;
+    if (slowness > 1 && message->wall_time_ms == 0)
+        message->wall_time_ms = WALL_MS * slowness;
+}
 
-    crisol__sandbox__v1__limits__init(message);
-    request->message.limits = message;
-    if (!limits)
-        return;
+static void copy_limits(Crisol__Sandbox__V1__Limits *message, const uint64_t *limits)
+{
     message->wall_time_ms = (uint32_t)limits[SBX_LIMIT_WALL_TIME];
     message->cpu_time_ms = (uint32_t)limits[SBX_LIMIT_CPU_TIME];
     message->memory_bytes = limits[SBX_LIMIT_MEMORY];
@@ -66,6 +68,15 @@ static void set_limits(struct request *request, const uint64_t *limits)
     message->workspace_inodes = (uint32_t)limits[SBX_LIMIT_WORKSPACE_INODES];
     message->stack_bytes = limits[SBX_LIMIT_STACK];
     message->output_bytes = limits[SBX_LIMIT_OUTPUT];
+}
+
+static void set_limits(struct request *request, const uint64_t *limits, uint32_t slowness)
+{
+    crisol__sandbox__v1__limits__init(&request->limits);
+    request->message.limits = &request->limits;
+    if (limits)
+        copy_limits(&request->limits, limits);
+    stretch_time(&request->limits, slowness);
 }
 
 static void set_command(struct request *request, const struct sbx_spec *spec)
@@ -126,7 +137,7 @@ static void make_request(struct request *request, const struct sbx_tester *teste
 {
     crisol__sandbox__v1__execute_request__init(&request->message);
     request->message.runtime = cr_unconst("shell");
-    set_limits(request, spec->limits);
+    set_limits(request, spec->limits, tester->slowness);
     set_command(request, spec);
     set_files(request, tester, spec);
     set_collect(request, spec);
@@ -172,8 +183,9 @@ int sbx_run(struct sbx_tester *tester, const struct sbx_spec *spec, struct sbx_r
     *ret_reply = (struct sbx_reply){0};
     make_request(&request, tester, spec);
     if (rpc_call_blocking(tester->channel, &method_run, &request.message.base,
-                          spec->deadline_ms > 0 ? spec->deadline_ms : DEADLINE_MS, &ret_reply->base,
-                          &status) != RPC_OK) {
+                          spec->deadline_ms > 0 ? spec->deadline_ms
+                                                : DEADLINE_MS * (int)tester->slowness,
+                          &ret_reply->base, &status) != RPC_OK) {
         (void)snprintf(ret_problem, size, "%s", status.message);
         return status.code == RPC_DEADLINE_EXCEEDED ? -ETIMEDOUT : -EIO;
     }
@@ -219,7 +231,8 @@ static void *run_in_background(void *user)
 
     make_request(&request, background->tester, background->spec);
     (void)rpc_stream_blocking(background->tester->channel, &method_execute, &request.message.base,
-                              DEADLINE_MS, background->cancel_fd, on_event, background, &status);
+                              DEADLINE_MS * (int)background->tester->slowness,
+                              background->cancel_fd, on_event, background, &status);
     background->is_over = true;
     ring(background->heard_fd);
     return NULL;
@@ -240,7 +253,7 @@ int sbx_background_start(struct sbx_tester *tester, const struct sbx_spec *spec,
         return -EAGAIN;
     }
     watch = (struct pollfd){.fd = background->heard_fd, .events = POLLIN};
-    if (poll(&watch, 1, HEAR_MS) == 1 && !background->is_over)
+    if (poll(&watch, 1, HEAR_MS * (int)tester->slowness) == 1 && !background->is_over)
         return 0;
     sbx_background_stop(background);
     return -EIO;

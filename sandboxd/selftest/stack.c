@@ -102,7 +102,7 @@ static int start_children(struct sbx_stack *stack, const struct sbx_settings *se
 
 static int wait_ready(struct sbx_stack *stack, struct cr_err *err)
 {
-    int64_t deadline_ns = cr_clock_mono_ns() + START_DEADLINE_MS * CR_NS_PER_MS;
+    int64_t deadline_ns = cr_clock_mono_ns() + START_DEADLINE_MS * CR_NS_PER_MS * stack->slowness;
 
     for (;;) {
         struct pollfd watch = {.fd = stack->front.lifeline_fd, .events = POLLIN};
@@ -143,6 +143,7 @@ int sbx_stack_start(struct sbx_stack *stack, const char *socket, uint32_t weaken
     int r;
 
     *stack = (struct sbx_stack){
+        .slowness = stack->slowness,
         .listen = CR_LISTEN_INIT,
         .native = {.name = "sandboxd-native", .lifeline_fd = -1},
         .front = {.name = "sandboxd-front", .lifeline_fd = -1},
@@ -182,9 +183,9 @@ int sbx_stack_stop(struct sbx_stack *stack)
     int r;
 
     cr_close_fd(&stack->front.lifeline_fd);
-    r = wait_child(&stack->front, STOP_DEADLINE_MS);
+    r = wait_child(&stack->front, STOP_DEADLINE_MS * (int)stack->slowness);
     cr_close_fd(&stack->native.lifeline_fd);
-    if (wait_child(&stack->native, STOP_DEADLINE_MS) < 0)
+    if (wait_child(&stack->native, STOP_DEADLINE_MS * (int)stack->slowness) < 0)
         r = -EIO;
     cr_listen_close(&stack->listen);
     return r;

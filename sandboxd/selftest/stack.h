@@ -20,12 +20,13 @@ struct sbx_stack {
     struct sbx_child front;
     uint32_t uid_base;
     uint32_t slots;
+    uint32_t slowness; /* multiplies deadlines; set by the caller */
 };
 
 /*
  * Starts both and waits until they serve on `socket`, a path. `weakened` is the control to leave
  * out, or SBX_CONTROL_COUNT. Must not be called behind rpc_init(). On failure
- * nothing is left.
+ * nothing is left. The caller has set stack->slowness.
  */
 int sbx_stack_start(struct sbx_stack *stack, const char *socket, uint32_t weakened,
                     struct cr_err *err);

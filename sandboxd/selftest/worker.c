@@ -119,16 +119,16 @@ static void report_leftovers(struct sbx_tester *tester, int stopped)
                       "%d processes", left);
 }
 
-_Noreturn static void work(struct sbx_tester *tester, const char *socket, uint32_t weakened)
+_Noreturn static void work(struct sbx_tester *tester, const struct sbx_job *job)
 {
-    struct sbx_stack stack;
+    struct sbx_stack stack = {.slowness = job->slowness};
     struct cr_err err = CR_ERR_INIT;
     int r;
 
     tester->stack = &stack;
     r = load_program(tester, &err);
     if (r == 0)
-        r = sbx_stack_start(&stack, socket, weakened, &err);
+        r = sbx_stack_start(&stack, job->socket, job->weakened, &err);
     if (r == 0) {
         r = attack(tester, &err);
         report_leftovers(tester, sbx_stack_stop(&stack));
@@ -138,8 +138,7 @@ _Noreturn static void work(struct sbx_tester *tester, const char *socket, uint32
     _exit(r < 0 ? 1 : 0);
 }
 
-int sbx_worker_start(const char *socket, uint32_t weakened, uint32_t only,
-                     struct sbx_worker *ret_worker, struct cr_err *err)
+int sbx_worker_start(const struct sbx_job *job, struct sbx_worker *ret_worker, struct cr_err *err)
 {
     int ends[2];
     pid_t pid;
@@ -148,20 +147,23 @@ int sbx_worker_start(const char *socket, uint32_t weakened, uint32_t only,
         return cr_err_sys(err, errno, "open a pipe");
     pid = fork();
     if (pid == 0) {
-        struct sbx_tester tester = {.outcome_fd = ends[1], .only = only};
+        struct sbx_tester tester = {
+            .outcome_fd = ends[1], .only = job->only, .slowness = job->slowness};
 
         /* So that the stack, whose lifelines we hold, ends with whoever wanted the answers. */
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)close(ends[0]);
-        work(&tester, socket, weakened);
+        work(&tester, job);
     }
     (void)close(ends[1]);
     if (pid < 0) {
         (void)close(ends[0]);
         return cr_err_sys(err, errno, "fork a tester");
     }
-    *ret_worker = (struct sbx_worker){
-        .pid = pid, .outcome_fd = ends[0], .deadline_ns = cr_clock_mono_ns() + DEADLINE_NS};
+    *ret_worker =
+        (struct sbx_worker){.pid = pid,
+                            .outcome_fd = ends[0],
+                            .deadline_ns = cr_clock_mono_ns() + DEADLINE_NS * job->slowness};
     return 0;
 }
 

@@ -18,12 +18,15 @@ struct sbx_worker {
     int64_t deadline_ns;
 };
 
-/*
- * `socket` (borrowed for the call): a path for the stack; `weakened`: the
- * control to leave out, or SBX_NO_CONTROL; `only`: see struct sbx_tester.
- */
-int sbx_worker_start(const char *socket, uint32_t weakened, uint32_t only,
-                     struct sbx_worker *ret_worker, struct cr_err *err);
+/* What a worker has to do. */
+struct sbx_job {
+    const char *socket; /* a path for its stack; borrowed for the call */
+    uint32_t weakened;  /* the control to leave out, or SBX_NO_CONTROL */
+    uint32_t only;      /* see struct sbx_tester */
+    uint32_t slowness;  /* of the host; 1: a usual machine */
+};
+
+int sbx_worker_start(const struct sbx_job *job, struct sbx_worker *ret_worker, struct cr_err *err);
 
 /* Reaps it, killed or at its end, and closes the fd. The stack of a killed one ends by itself. */
 void sbx_worker_end(struct sbx_worker *worker, bool must_kill);

@@ -6,6 +6,7 @@
 #include "common/err.h"
 #include "common/listen.h"
 #include "common/unconst.h"
+#include "sandboxd/supervisor/audit_file.h"
 #include "sandboxd/supervisor/child.h"
 #include "sandboxd/supervisor/choice.h"
 #include "sandboxd/supervisor/settings.h"
@@ -84,6 +85,19 @@ static int check_token(const struct sbx_settings *settings)
     return print_line("token (--token-file)", fd, &err);
 }
 
+static int check_audit(const struct sbx_settings *settings)
+{
+    struct cr_err err = CR_ERR_INIT;
+    int fd;
+
+    if (!settings->audit_log || !*settings->audit_log)
+        return 0;
+    fd = sbx_audit_file_open(settings->audit_log, &err);
+    if (fd >= 0)
+        (void)close(fd);
+    return print_line("audit log (--audit-log)", fd, &err);
+}
+
 /* The backend checks the rest itself, with our own output. Returns 1 when something is missing. */
 static int check_backend(const struct sbx_settings *settings, struct cr_err *err)
 {
@@ -106,7 +120,8 @@ static int check_backend(const struct sbx_settings *settings, struct cr_err *err
 
 int sbx_check_run(const struct sbx_settings *settings, struct cr_err *err)
 {
-    int missing = check_programs() + check_token(settings) + check_sockets(settings);
+    int missing =
+        check_programs() + check_token(settings) + check_audit(settings) + check_sockets(settings);
     int r = check_backend(settings, err);
 
     if (r < 0)

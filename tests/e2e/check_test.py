@@ -84,6 +84,19 @@ def an_open_token_file_is_refused(folder):
     assert "chmod 600" in text
 
 
+def an_audit_log_in_a_missing_folder_is_named(folder):
+    code, lines, text = check(os.path.join(folder, "s", "sandboxd.sock"),
+                              f"--audit-log={folder}/missing/audit.log")
+    assert code == 1 and lines["audit log (--audit-log)"][0] == "FAIL", text
+
+
+def an_engine_that_does_not_answer_is_named(folder):
+    code, lines, text = check(os.path.join(folder, "s", "sandboxd.sock"), "--backend=docker",
+                              f"--docker-socket={folder}/none.sock")
+    assert code == 1 and lines["docker engine (--docker-socket)"][0] == "FAIL", text
+    assert "program sandboxd-docker" in lines, text
+
+
 def unknown_words_are_refused(_folder):
     done = subprocess.run([SANDBOXD, "chekc"], capture_output=True, text=True, timeout=10, check=False)
     assert done.returncode != 0 and "'chekc' is no command" in done.stderr, done.stderr
@@ -93,6 +106,7 @@ def main():
     service.need_root()
     tests = [a_host_that_can_is_told_so, a_missing_capability_is_named, a_caller_who_is_not_root_is_told_so,
              a_socket_in_use_and_a_file_in_the_way_are_named, an_open_token_file_is_refused,
+             an_audit_log_in_a_missing_folder_is_named, an_engine_that_does_not_answer_is_named,
              unknown_words_are_refused]
     with tempfile.TemporaryDirectory(prefix="crisol-check-") as folder:
         for test in tests:
