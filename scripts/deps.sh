@@ -27,7 +27,7 @@ case $goal in
     # A base image without a registry; and Debian's engine, which the tests of the docker backend start
     # on paths of their own.
     image) packages="mmdebstrap curl" ;;
-    engine) packages="docker.io mmdebstrap curl" ;;
+    engine) packages="docker.io docker-registry mmdebstrap curl" ;;
 esac
 if [ "$goal" = lint ]; then
     packages="$packages clang-tidy clang-format cppcheck shellcheck codespell pmccabe"

@@ -403,6 +403,24 @@ class Faults(unittest.TestCase):
             answer = stub.Run(pb.RunRequest(runtime="python", code="print(2)"), timeout=60)
             self.assertEqual(answer.stdout_data, b"2\n")
 
+    @unittest.skipUnless(docker.shutil.which("docker-registry"), "no docker-registry: scripts/deps.sh engine")
+    def test_missing_base_is_pulled_unless_forbidden(self):
+        with docker.Registry() as registry:
+            base = ENGINE.push(docker.BASE, registry)
+            forbidden = self.refuses_to_start(f"--docker-socket={ENGINE.socket}", f"--docker-base={base}",
+                                              "--docker-pull=never")
+            self.assertIn(f"image '{base}' is missing and must not be pulled", forbidden)
+            nothing = self.refuses_to_start(f"--docker-socket={ENGINE.socket}", "--docker-pull=missing",
+                                            f"--docker-base={registry.address}/nothing:1")
+            self.assertIn("the docker engine cannot pull it", nothing)
+            with DockerService(*flags(f"--docker-base={base}", "--docker-pull=missing")) as service:
+                self.assertIn(f"pulling an image image={base}", service.log())
+                stub = services.SandboxServiceStub(service.channel)
+                answer = stub.Run(pb.RunRequest(runtime="python", code="print(3)"), timeout=60)
+                self.assertEqual(answer.stdout_data, b"3\n")
+        gone = self.refuses_to_start(f"--docker-socket={ENGINE.socket}", "--docker-base=127.0.0.1:1/gone:1")
+        self.assertIn("the docker engine cannot pull it", gone)
+
     def test_check_says_what_a_start_lacks(self):
         command = [os.path.join(os.environ["CRISOL_BIN"], "sandboxd"), "check", f"--socket={ENGINE.folder}/c/x.sock"]
         done = subprocess.run(command + flags(), capture_output=True, text=True, timeout=60, check=False)
@@ -442,15 +460,19 @@ class Faults(unittest.TestCase):
                 self.assertIn(f"backend={chosen} slots=", service.log())
 
     def test_gc_removes_what_is_ours_and_old(self):
-        command = [os.path.join(lab.BIN, "sandboxd"), "gc", f"--docker-socket={ENGINE.socket}",
-                   f"--docker-base={docker.BASE}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout, "removed 0 containers and 0 images\n")
+        def collect(base):
+            command = [os.path.join(os.environ["CRISOL_BIN"], "sandboxd"), "gc", f"--docker-socket={ENGINE.socket}",
+                       f"--docker-base={base}"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+        with DockerService(*flags()):
+            pass
+        collect(docker.BASE)  # of other cases
+        self.assertEqual(collect(docker.BASE), "removed 0 containers and 0 images\n")
         # Another base makes the built image stale.
-        command[-1] = "--docker-base=another:1"
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual(done.stdout, "removed 0 containers and 1 images\n", done.stderr)
+        self.assertEqual(collect("another:1"), "removed 0 containers and 1 images\n")
+        self.assertEqual(json.loads(ENGINE.ask("GET", f"/images/{docker.BASE}/json")[1])["RepoTags"], [docker.BASE])
 
 
 if __name__ == "__main__":

@@ -31,6 +31,36 @@ class Connection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
+class Registry:
+    """Debian's docker-registry on a free port of the loopback, which an engine may use without TLS."""
+
+    def __enter__(self):
+        self.folder = tempfile.mkdtemp(prefix="crisol-registry-")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.address = "127.0.0.1:%d" % probe.getsockname()[1]
+        config = os.path.join(self.folder, "config.yml")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(f"version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {self.folder}/data\n"
+                       f"http:\n  addr: {self.address}\n")
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self.process = subprocess.Popen(["docker-registry", "serve", config], stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log)
+
+        def answers():
+            try:
+                with socket.create_connection(self.address.split(":"), 1):
+                    return True
+            except OSError:
+                return False
+        lab.wait_for(answers, 20, "the registry answers")
+        return self
+
+    def __exit__(self, kind, value, trace):
+        Engine.end(self.process)
+        shutil.rmtree(self.folder, True)
+
+
 class Engine:
     """One dockerd and one containerd, which outlives a dockerd that is killed, as on a real host."""
 
@@ -127,10 +157,10 @@ class Engine:
         with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def ask(self, method, path, timeout=30):
+    def ask(self, method, path, timeout=30, headers=None):
         connection = Connection(self.socket, timeout)
         try:
-            connection.request(method, path)
+            connection.request(method, path, headers=headers or {})
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:
@@ -139,6 +169,15 @@ class Engine:
     def containers(self):
         """All that there are, whatever their state."""
         return json.loads(self.ask("GET", "/containers/json?all=1")[1])
+
+    def push(self, image, registry):
+        """Pushes an image under the registry's name, and forgets that name here."""
+        name = f"{registry.address}/{image.split(':')[0]}"
+        assert self.ask("POST", f"/images/{image}/tag?repo={name}&tag=1")[0] == 201
+        status, answer = self.ask("POST", f"/images/{name}/push?tag=1", 300, {"X-Registry-Auth": "e30="})
+        assert status == 200 and b"errorDetail" not in answer, answer[-500:]
+        assert self.ask("DELETE", f"/images/{name}:1")[0] == 200
+        return f"{name}:1"
 
     def load_base(self):
         """The image of scripts/image.sh; made once for all runs of the tests."""
