@@ -2,8 +2,8 @@
 """What the files of the conformance suite share: one sandboxd for each file, and short ways to ask it.
 
 A test is named after the case that it shows: sandbox_16 is case 16 of the public bug reports about
-sandboxes, security_11 line 11 of those about security. BACKEND (CRISOL_BACKEND, or --backend=… in
-run.py) says which backend all of it runs on.
+sandboxes, security_11 line 11 of those about security. BACKEND (CRISOL_BACKEND; run.py
+--backend=docker sets it) says which backend all of it runs on.
 """
 import contextlib
 import json  # noqa: F401 (used by the files of the suite)
@@ -42,19 +42,15 @@ COLLECT_FAILED = pb.VERDICT_CODE_COLLECT_FAILED
 CANCELLED = pb.VERDICT_CODE_CANCELLED
 
 
+class Service(host.Service):
+    """Its first start on docker builds the image."""
+
+    ready_seconds = 20 if BACKEND == "native" else 120
+
+
 def start(*flags, slots=2):
     """A sandboxd of its own; leave it with a with statement."""
-    return host.Service(f"--backend={BACKEND}", *BACKEND_FLAGS, *flags, slots=slots)
-
-
-def native_only(why):
-    """A case about a mechanism that only the native backend has."""
-    return unittest.skipIf(BACKEND != "native", f"native only: {why}")
-
-
-def docker_only(why):
-    """A case about the docker engine."""
-    return unittest.skipIf(BACKEND != "docker", f"docker only: {why}")
+    return Service(f"--backend={BACKEND}", *BACKEND_FLAGS, *flags, slots=slots)
 
 
 class Suite(unittest.TestCase):

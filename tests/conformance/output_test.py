@@ -159,16 +159,17 @@ class Output(lab.Suite):
         self.assertEqual(result.verdict.code, OK, result.summary)
         self.assertEqual((result.stdout_info.total_bytes, len(output_of(events))), (1 << 30, MIB))
         self.assertLess(watch.grown_kib, 8 << 10)
-        self.assertEqual(watch.written, 0)
+        self.assertLess(watch.written, 64 << 10)  # pages of the log, none of the output
 
     def test_sandbox_23_security_48_a_client_that_reads_nothing_does_not_stop_the_clock(self):
         front = self.service.child("sandboxd-front")
         began = time.monotonic()
+        mark = f"yes {self.service.folder}"  # nobody else's
         with Watch(front) as watch:
-            stream = self.stub.Execute(pb.ExecuteRequest(runtime="shell", code="yes", limits=pb.Limits(
+            stream = self.stub.Execute(pb.ExecuteRequest(runtime="shell", code=mark, limits=pb.Limits(
                 wall_time_ms=1500, output_bytes=64 * MIB)), timeout=30)
-            lab.host.wait_for(lambda: len([1 for _, command in lab.host.processes().values() if command == "yes"]) == 0
-                              and time.monotonic() - began > 1, 10, "the program is dead")
+            lab.host.wait_for(lambda: time.monotonic() - began > 1 and mark not in
+                              [command for _, command in lab.host.processes().values()], 10, "the program is dead")
         self.assertLess(time.monotonic() - began, 4)
         result = list(stream)[-1].result
         self.assertEqual(result.verdict.code, WALL, result.summary)
