@@ -82,7 +82,8 @@ static struct sbx_limit_hit make_hit(const struct sbx_facts *facts, size_t row, 
 
     /* Two limits share one verdict: the folder may be out of bytes or out of inodes. */
     if (limit == SBX_LIMIT_WORKSPACE_BYTES &&
-        facts->workspace_inodes >= facts->limits->value[SBX_LIMIT_WORKSPACE_INODES]) {
+        (facts->is_out_of_inodes ||
+         facts->workspace_inodes >= facts->limits->value[SBX_LIMIT_WORKSPACE_INODES])) {
         limit = SBX_LIMIT_WORKSPACE_INODES;
         observed = facts->workspace_inodes;
     }

@@ -34,8 +34,9 @@ struct sbx_facts {
     struct sbx_cgroup_usage usage; /* deltas since GO */
     uint64_t workspace_bytes;
     uint64_t workspace_inodes;
-    bool is_workspace_full;
-    bool is_output_over; /* the drain passed the output limit with policy KILL */
+    bool is_workspace_full; /* out of bytes or of inodes */
+    bool is_out_of_inodes;  /* a share of it, although all of it holds fewer than the limit says */
+    bool is_output_over;    /* the drain passed the output limit with policy KILL */
     uint64_t output_observed;
     bool is_collect_failed;
 };

@@ -39,8 +39,9 @@ static void add_folder(struct sbx_facts *facts, int fd)
     facts->workspace_bytes += (stat.f_blocks - stat.f_bfree) * (uint64_t)stat.f_bsize;
     if (stat.f_files > 0)
         facts->workspace_inodes += since(stat.f_files - stat.f_ffree, 1);
+    facts->is_out_of_inodes = facts->is_out_of_inodes || (stat.f_files > 0 && stat.f_ffree == 0);
     facts->is_workspace_full =
-        facts->is_workspace_full || stat.f_bfree == 0 || (stat.f_files > 0 && stat.f_ffree == 0);
+        facts->is_workspace_full || facts->is_out_of_inodes || stat.f_bfree == 0;
 }
 
 static void measure_folders(struct sbx_docker_run *run)
@@ -48,6 +49,7 @@ static void measure_folders(struct sbx_docker_run *run)
     run->facts.workspace_bytes = 0;
     run->facts.workspace_inodes = 0;
     run->facts.is_workspace_full = false;
+    run->facts.is_out_of_inodes = false;
     for (int i = 0; i < SBX_DOCKER_FOLDERS; i++)
         add_folder(&run->facts, run->folder_fds[i]);
 }

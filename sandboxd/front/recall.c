@@ -51,19 +51,15 @@ static void append(struct sbx_recall *recall, struct sbx_record *record)
     recall->last = record;
 }
 
-static void take_out(struct sbx_record *record)
+static void take_out(struct sbx_recall *recall, const struct sbx_record *record)
 {
-    struct sbx_recall *recall = record->recall;
-
     *(record->previous ? &record->previous->next : &recall->first) = record->next;
     *(record->next ? &record->next->previous : &recall->last) = record->previous;
 }
 
-static void forget(struct sbx_record *record)
+static void forget(struct sbx_recall *recall, struct sbx_record *record)
 {
-    struct sbx_recall *recall = record->recall;
-
-    take_out(record);
+    take_out(recall, record);
     recall->bytes -= record->frames.size;
     recall->ended -= record->has_ended ? 1 : 0;
     record->recall = NULL;
@@ -73,7 +69,7 @@ static void forget(struct sbx_record *record)
 void sbx_recall_done(struct sbx_recall *recall)
 {
     while (recall->first)
-        forget(recall->first);
+        forget(recall, recall->first);
 }
 
 void sbx_recall_expire(struct sbx_recall *recall, int64_t now_ns)
@@ -85,7 +81,7 @@ void sbx_recall_expire(struct sbx_recall *recall, int64_t now_ns)
 
         if (record->has_ended &&
             now_ns - record->ended_ns >= SBX_RECALL_LIFE_MS * (int64_t)CR_NS_PER_MS)
-            forget(record);
+            forget(recall, record);
         record = next;
     }
 }
@@ -132,8 +128,16 @@ static bool make_room(struct sbx_recall *recall, const char *caller, size_t size
         victim = oldest(recall, is_caller_over ? caller : NULL);
         if (!victim)
             return false;
-        forget(victim);
+        forget(recall, victim);
     }
+}
+
+static void forget_oldest(struct sbx_recall *recall, const char *caller)
+{
+    struct sbx_record *victim = oldest(recall, caller);
+
+    if (victim)
+        forget(recall, victim);
 }
 
 static void bound_count(struct sbx_recall *recall, const char *caller)
@@ -143,9 +147,9 @@ static void bound_count(struct sbx_recall *recall, const char *caller)
 
     measure(recall, caller, &bytes, &ended);
     if (ended > SBX_RECALL_CALLER_ANSWERS_MAX)
-        forget(oldest(recall, caller));
+        forget_oldest(recall, caller);
     if (recall->ended > SBX_RECALL_ANSWERS_MAX)
-        forget(oldest(recall, NULL));
+        forget_oldest(recall, NULL);
 }
 
 /* ---- claims ---- */
@@ -269,7 +273,7 @@ void sbx_record_end(struct sbx_record *record, int64_t now_ns)
     record->has_ended = true;
     record->ended_ns = now_ns;
     record->recall->ended++;
-    take_out(record); /* to the end of the list: oldest first */
+    take_out(record->recall, record); /* to the end of the list: oldest first */
     append(record->recall, record);
     bound_count(record->recall, record->caller);
     wake_all(record);
@@ -279,7 +283,7 @@ void sbx_record_drop(struct sbx_record *record)
 {
     if (!record->recall || record->has_ended)
         return;
-    forget(record); /* the owner still has its reference */
+    forget(record->recall, record); /* the owner still has its reference */
     wake_all(record);
 }
 

@@ -124,7 +124,10 @@ for name in ('null', 'zero', 'full', 'random', 'urandom'):
     info = os.lstat('/dev/' + name)
     assert stat.S_ISCHR(info.st_mode), name
     print(name, os.major(info.st_rdev), os.minor(info.st_rdev))
-for path in ('/proc/kcore', '/proc/sysrq-trigger', '/proc/sys/kernel/core_pattern', '/proc/keys', '/sys/kernel', '/dev/mem', '/dev/kmsg'):
+for path in ('/proc/sysrq-trigger', '/proc/sys/kernel/core_pattern'):
+    try: open(path, 'r+b'); print('open', path)
+    except OSError: pass
+for path in ('/proc/kcore', '/proc/keys', '/sys/kernel', '/dev/mem', '/dev/kmsg'):
     try:
         with open(path, 'rb') as f:
             if f.read(1): print('open', path)
