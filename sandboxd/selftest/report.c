@@ -132,7 +132,7 @@ void sbx_report_print_text(const struct sbx_report *report)
         sbx_report_count(report, SBX_NO_CONTROL, SBX_PROBE_FAIL),
         sbx_report_count(report, SBX_NO_CONTROL, SBX_PROBE_GAP),
         sbx_report_count(report, SBX_NO_CONTROL, SBX_PROBE_ERROR), count_red(report),
-        SBX_CONTROL_COUNT);
+        (unsigned int)SBX_CONTROL_COUNT);
 }
 
 /* ---- JSON ---- */

@@ -121,10 +121,11 @@ static void report_leftovers(struct sbx_tester *tester, int stopped)
 
 _Noreturn static void work(struct sbx_tester *tester, const struct sbx_job *job)
 {
-    struct sbx_stack stack = {.slowness = job->slowness};
+    static struct sbx_stack stack; /* one for each process */
     struct cr_err err = CR_ERR_INIT;
     int r;
 
+    stack.slowness = job->slowness;
     tester->stack = &stack;
     r = load_program(tester, &err);
     if (r == 0)

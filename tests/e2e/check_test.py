@@ -21,7 +21,7 @@ def check(path, *flags, before=()):
                           text=True, timeout=60, check=False)
     lines = {}
     for line in done.stdout.splitlines():
-        match = re.match(r"(PASS|FAIL|GAP|SKIP) +([^:]+(?:: [a-z ,]+)?)(?:: (.*))?$", line)
+        match = re.match(r"(PASS|FAIL|GAP|SKIP) +((?:control groups: )?[^:]+)(?:: (.*))?$", line)
         if match:
             status, name, text = match.groups()
             assert name not in lines, f"{name} twice"
