@@ -21,8 +21,10 @@
 
 /* Sandboxes of one run at one time: of many runs, each gets its turn. */
 #define IN_FLIGHT_MAX 4
-/* A busy machine may let honest tests run into the time limit when they are run again. */
+/* A busy machine may let a check run into the time limit: run again. On stubs, an endless loop does
+ * so as well, and once more, with the whole limit, is enough to tell. */
 #define RERUNS_MAX 2
+#define STUB_RERUNS_MAX 1
 /* Emptied functions may make a loop of the tests endless: they get what the tests took, and more.
  */
 #define STUB_WALL_BASE_MS 2000U
@@ -39,7 +41,7 @@ struct item {
 struct agt_checks {
     struct agt_check_plan plan;
     struct item items[AGT_CHECKS_MAX];
-    bool is_refuted;
+    size_t refuted_by; /* index; AGT_CHECKS_MAX: none. Those behind it are not made any more */
     struct agt_evidence refutation;
     Crisol__Sandbox__V1__ExecuteResult *witness; /* owned; NULL: none */
 };
@@ -60,6 +62,19 @@ static void emit(struct agt_run *run, struct agt_check_result *result)
     agt_run_emit(run, &event);
 }
 
+static void cancel_from(struct agt_checks *checks, size_t index)
+{
+    for (; checks && index < AGT_CHECKS_MAX; index++) {
+        if (checks->items[index].call)
+            agt_call_cancel(checks->items[index].call);
+        checks->items[index].retry_at_ns = 0;
+    }
+}
+
+/*
+ * Checks of a lower level go on: when the runner is patched, it is not the
+ * tests that are to blame, whichever comes out first.
+ */
 __attribute__((format(printf, 4, 5))) static void refute(struct agt_checks *checks, size_t index,
                                                          Crisol__Agent__V1__AttemptCause cause,
                                                          const char *format, ...)
@@ -68,14 +83,12 @@ __attribute__((format(printf, 4, 5))) static void refute(struct agt_checks *chec
     va_list args;
 
     result->outcome = OUTCOME(REFUTED);
-    if (checks->is_refuted)
-        return; /* the first counts */
-    checks->is_refuted = true;
+    checks->refuted_by = index;
     checks->refutation = (struct agt_evidence){.has_passed = false, .cause = cause};
     va_start(args, format);
     (void)vsnprintf(checks->refutation.summary, sizeof(checks->refutation.summary), format, args);
     va_end(args);
-    agt_checks_cancel(checks);
+    cancel_from(checks, index);
 }
 
 int agt_checks_new(struct agt_run *run, struct agt_checks **ret_checks)
@@ -85,6 +98,7 @@ int agt_checks_new(struct agt_run *run, struct agt_checks **ret_checks)
 
     if (!checks)
         return -ENOMEM;
+    checks->refuted_by = AGT_CHECKS_MAX;
     r = agt_check_plan_make(&run->files, run->verify, &checks->plan);
     if (r < 0) {
         (void)agt_checks_free(checks);
@@ -146,7 +160,7 @@ static void start(struct agt_run *run, struct agt_checks *checks, size_t index)
 
     (void)snprintf(suffix, sizeof(suffix), ".%zu", index + 1);
     execution.suffix = suffix;
-    if (files->solution)
+    if (files->solution && item->reruns == 0)
         execution.wall_time_ms = stub_wall_ms(run);
     item->retry_at_ns = 0;
     if (agt_sandbox_execute(run, &execution, &item->call, NULL) < 0)
@@ -177,32 +191,35 @@ void agt_checks_advance(struct agt_run *run, struct agt_checks *checks)
     for (size_t i = 0; i < verification_of(checks)->check_count; i++) {
         const struct item *item = &checks->items[i];
 
-        if (checks->is_refuted || run->outcome != AGT_OUTCOME_NONE || run->stop != AGT_STOP_NONE ||
-            count_in_flight(checks) >= IN_FLIGHT_MAX)
+        if (i >= checks->refuted_by || run->outcome != AGT_OUTCOME_NONE ||
+            run->stop != AGT_STOP_NONE || count_in_flight(checks) >= IN_FLIGHT_MAX)
             return;
         if (is_open(checks, i) && !item->call && item->retry_at_ns <= now_ns)
             start(run, checks, i);
     }
 }
 
-/* Too little time is not what a test that must fail is about: run again. */
-static bool is_out_of_time(const Crisol__Sandbox__V1__ExecuteResult *result)
+/* Too little time says nothing yet. True when the check will be run again. */
+static bool is_run_again(const struct agt_run *run, struct item *item, uint32_t most,
+                         const Crisol__Sandbox__V1__ExecuteResult *result)
 {
-    return result->verdict->code == VERDICT(WALL_TIME_LIMIT) ||
-           result->verdict->code == VERDICT(CPU_TIME_LIMIT);
+    if (result->verdict->code != VERDICT(WALL_TIME_LIMIT) &&
+        result->verdict->code != VERDICT(CPU_TIME_LIMIT))
+        return false;
+    if (item->reruns >= most)
+        return false;
+    item->reruns++;
+    wait_for(item, agt_engine_retry_base_ms(run->engine));
+    return true;
 }
 
 static void judge_canary(struct agt_run *run, struct agt_checks *checks, size_t index,
                          struct agt_call *call)
 {
     struct agt_check_result *result = &verification_of(checks)->checks[index];
-    struct item *item = &checks->items[index];
 
-    if (is_out_of_time(call->result) && item->reruns < RERUNS_MAX) {
-        item->reruns++;
-        wait_for(item, agt_engine_retry_base_ms(run->engine));
+    if (is_run_again(run, &checks->items[index], RERUNS_MAX, call->result))
         return;
-    }
     switch (agt_canary_judge(run->execution->test_report, call->result, checks->plan.name,
                              checks->plan.text, result->summary, sizeof(result->summary))) {
     case AGT_CANARY_SHOWN:
@@ -282,7 +299,8 @@ void agt_checks_on_end(struct agt_run *run, struct agt_checks *checks, struct ag
     enum agt_fault fault;
 
     item->call = NULL;
-    if (checks->is_refuted || run->stop != AGT_STOP_NONE || run->outcome != AGT_OUTCOME_NONE)
+    if (index > checks->refuted_by || run->stop != AGT_STOP_NONE ||
+        run->outcome != AGT_OUTCOME_NONE)
         return; /* it was cancelled, and is not asked any more */
     fault = agt_fault_of_call(call, &message);
     if (fault != AGT_FAULT_NONE) {
@@ -293,10 +311,12 @@ void agt_checks_on_end(struct agt_run *run, struct agt_checks *checks, struct ag
         return;
     }
     result->wall_ms = wall_ms(call->result);
-    if (checks->plan.files[index].solution)
-        judge_stub(checks, index, call->result);
-    else
+    if (checks->plan.files[index].solution) {
+        if (!is_run_again(run, item, STUB_RERUNS_MAX, call->result))
+            judge_stub(checks, index, call->result);
+    } else {
         judge_canary(run, checks, index, call);
+    }
     if (!is_open(checks, index))
         emit(run, result);
 }
@@ -305,7 +325,7 @@ bool agt_checks_are_over(const struct agt_checks *checks)
 {
     if (agt_checks_are_in_flight(checks))
         return false;
-    for (size_t i = 0; !checks->is_refuted && i < verification_of(checks)->check_count; i++) {
+    for (size_t i = 0; i < verification_of(checks)->check_count && i < checks->refuted_by; i++) {
         if (is_open(checks, i))
             return false;
     }
@@ -314,7 +334,7 @@ bool agt_checks_are_over(const struct agt_checks *checks)
 
 const struct agt_evidence *agt_checks_refutation(const struct agt_checks *checks)
 {
-    return checks->is_refuted ? &checks->refutation : NULL;
+    return checks->refuted_by < AGT_CHECKS_MAX ? &checks->refutation : NULL;
 }
 
 const Crisol__Sandbox__V1__ExecuteResult *agt_checks_witness(const struct agt_checks *checks)
@@ -334,11 +354,7 @@ bool agt_checks_are_in_flight(const struct agt_checks *checks)
 
 void agt_checks_cancel(struct agt_checks *checks)
 {
-    for (size_t i = 0; checks && i < AGT_CHECKS_MAX; i++) {
-        if (checks->items[i].call)
-            agt_call_cancel(checks->items[i].call);
-        checks->items[i].retry_at_ns = 0;
-    }
+    cancel_from(checks, 0);
 }
 
 int64_t agt_checks_due_ns(const struct agt_checks *checks)

@@ -86,7 +86,9 @@ int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
     make_id(run->id);
     run->usage = (Crisol__Agent__V1__ModelUsage)CRISOL__AGENT__V1__MODEL_USAGE__INIT;
     run->max_iterations = spec->max_iterations ? spec->max_iterations : AGT_ITERATIONS_DEFAULT;
-    run->verify = spec->verify ? spec->verify : AGT_LEVEL_DEFAULT;
+    run->verify = AGT_LEVEL_DEFAULT;
+    if (spec->verify != 0)
+        run->verify = (Crisol__Agent__V1__VerificationLevel)spec->verify;
     run->started_ns = cr_clock_mono_ns();
     run->last_event_ns = run->started_ns;
     run->log = agt_event_log_new(run->id);
