@@ -41,6 +41,7 @@ struct item {
 struct agt_checks {
     struct agt_check_plan plan;
     struct item items[AGT_CHECKS_MAX];
+    uint32_t starts; /* sandboxd answers a request it knows from memory: each try has its own id */
     size_t refuted_by; /* index; AGT_CHECKS_MAX: none. Those behind it are not made any more */
     struct agt_evidence refutation;
     Crisol__Sandbox__V1__ExecuteResult *witness; /* owned; NULL: none */
@@ -158,7 +159,7 @@ static void start(struct agt_run *run, struct agt_checks *checks, size_t index)
     };
     char suffix[20];
 
-    (void)snprintf(suffix, sizeof(suffix), ".%zu", index + 1);
+    (void)snprintf(suffix, sizeof(suffix), ".%u", ++checks->starts);
     execution.suffix = suffix;
     if (files->solution && item->reruns == 0)
         execution.wall_time_ms = stub_wall_ms(run);

@@ -79,7 +79,7 @@ def run(services, case, level):
 
 def brief(result):
     return (f"{result['status']} cause={result['cause']} level={result['verification']['level']} "
-            f"attempts={[(a['cause'], a['summary']) for a in result['attempts']]}")
+            f"attempts={[(a['cause'], a['summary']) for a in result['attempts']]} {result['final_response'][:300]}")
 
 
 def below(level):

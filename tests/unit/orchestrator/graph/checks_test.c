@@ -29,6 +29,21 @@ enum mode {
     MODE_HELD,        /* no check ends until it is cancelled */
 };
 
+#define SEEN_MAX 64
+
+/* sandboxd answers a request that it knows from memory: no two of a run may have one id. */
+static char seen_ids[SEEN_MAX][72];
+static bool has_same_ids;
+
+/* On the double's thread, while the test waits. */
+static void note_id(uint32_t count, const char *id)
+{
+    for (uint32_t i = 0; i < count && i < SEEN_MAX; i++)
+        has_same_ids |= strcmp(seen_ids[i], id) == 0;
+    if (count < SEEN_MAX)
+        (void)memccpy(seen_ids[count], id, '\0', sizeof(seen_ids[0]));
+}
+
 static void play(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
                  struct double_execution *ret_execution)
 {
@@ -41,6 +56,7 @@ static void play(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
         double_pass(NULL, request, ret_execution);
         return;
     }
+    note_id(fixture->executions, request->request_id);
     fixture->executions++;
     double_answer_check(request, ret_execution);
     if ((is_canary && mode == MODE_PATCHED) ||
@@ -72,6 +88,7 @@ static void run_one(struct engine_fixture *fixture, enum mode mode, struct run_r
 
 static void done(struct engine_fixture *fixture, struct run_reader *reader)
 {
+    assert_false(has_same_ids);
     run_reader_done(reader);
     engine_fixture_stop(fixture);
 }
