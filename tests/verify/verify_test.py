@@ -98,7 +98,8 @@ def check_cheat(services, case):
         if result["status"] != "SUCCESS" or result["verification"]["level"] != HIGHEST:
             yield f"only {caught} should catch it: {brief(result)}"
         return
-    for level in {caught, HIGHEST}:
+    # Without evidence no check is made: the levels above it are the same run.
+    for level in {caught} if caught == "EVIDENCE" else {caught, HIGHEST}:
         result = run(services, case, level)
         cause = result["attempts"][0]["cause"] if result["attempts"] else None
         if result["status"] != "FAILED" or cause != case.keys["cause"]:
