@@ -84,6 +84,7 @@ bin="$PWD/build/bin"
 
 run_dir=$(mktemp -d "${TMPDIR:-/tmp}/crisol.XXXXXX")
 chmod 711 "$run_dir"
+tail_pid=""
 names=() # of the services, in the order of their start
 pids=()
 exit_code=1
@@ -107,6 +108,7 @@ stop_all() {
 }
 finish() {
     trap - EXIT INT TERM
+    [ -z "$tail_pid" ] || kill "$tail_pid" 2>/dev/null || true
     stop_all
     $as_root rm -rf "$run_dir"
     exit "$exit_code"
@@ -223,6 +225,5 @@ up)
     tail_pid=$!
     # Ends when the first service ends.
     wait -n "${pids[@]}" 2>/dev/null || true
-    kill "$tail_pid" 2>/dev/null || true
     ;;
 esac

@@ -30,8 +30,8 @@ static const char *const fixed_details[SBX_CONTROL_COUNT] = {
 static const char *const container_details[SBX_CONTROL_COUNT] = {
     [SBX_CONTROL_USER] = "1000:1000, which are ids of the engine's host too",
     [SBX_CONTROL_ROOTFS] = "read-only, the image",
-    [SBX_CONTROL_SECCOMP] = "the engine's profile and an exact filter, of one allow-list; unknown "
-                            "calls get ENOSYS",
+    [SBX_CONTROL_SECCOMP] = ("the engine's profile and an exact filter, of one allow-list; unknown "
+                             "calls get ENOSYS"),
     [SBX_CONTROL_PROC] = "own pid namespace; /proc masked, /sys read-only",
     [SBX_CONTROL_DEV] = "the engine's standard devices",
 };
