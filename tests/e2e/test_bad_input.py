@@ -251,7 +251,7 @@ def test_grpcurl_is_told_the_field(services):
     for body, text in (('{"task":"t","max_iterations":99}', "max_iterations"), ("{}", "task")):
         done = grpcurl(services, body)
         assert done.returncode == 64 + 3 and f'"field": "{text}"' in done.stderr, done.stderr
-    for body, text in (('{"taks":"t"}', "taks"), ('{"task":"t', "EOF")):  # it says so by reflection, or itself
+    for body, text in (('{"colour":"t"}', "colour"), ('{"task":"t', "EOF")):  # it says so by reflection, or itself
         done = grpcurl(services, body)
         assert done.returncode == 1 and text in done.stderr, done.stderr
 
