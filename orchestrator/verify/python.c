@@ -51,7 +51,9 @@ static int complain(struct scanner *scanner, const char *what)
 
 static char peek(const struct scanner *scanner, size_t ahead)
 {
-    return scanner->at + ahead < scanner->size ? scanner->text[scanner->at + ahead] : '\0';
+    if (scanner->at + ahead >= scanner->size)
+        return '\0';
+    return scanner->text[scanner->at + ahead];
 }
 
 /* Bytes of the line end at the place: 0, 1 or 2 ("\r\n"). */

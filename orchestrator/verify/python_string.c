@@ -60,42 +60,55 @@ static bool has_format_prefix(const char *text, size_t at)
     return false;
 }
 
+/* A replacement field that is being read. */
+struct field {
+    struct quote outer; /* of its string */
+    unsigned depth;
+    unsigned open; /* brackets */
+    bool is_spec;  /* behind the ':', where text is literal again */
+};
+
+static size_t field_end(const char *text, size_t size, size_t at, struct quote outer,
+                        unsigned depth);
+
+/* Reads one piece of the text behind the ':'. Returns the offset behind it, or 0. */
+static size_t read_spec(const char *text, size_t size, size_t at, const struct field *field)
+{
+    if ((text[at] == '\n' && field->outer.size == 1) || is_at_end(text, size, at, field->outer))
+        return 0;
+    if (text[at] != '{')
+        return at + 1;
+    return field->depth < DEPTH_MAX ? field_end(text, size, at + 1, field->outer, field->depth + 1)
+                                    : 0;
+}
+
+/* The same before the ':', where quotes open strings. */
+static size_t read_code(const char *text, size_t size, size_t at, struct field *field)
+{
+    char c = text[at];
+
+    if (c == '"' || c == '\'')
+        return has_format_prefix(text, at) ? format_end(text, size, at, field->depth + 1)
+                                           : plain_end(text, size, at);
+    if (c == '(' || c == '[' || c == '{')
+        field->open++;
+    else if (field->open > 0 && (c == ')' || c == ']' || c == '}'))
+        field->open--;
+    else if (c == ':' && field->open == 0)
+        field->is_spec = true;
+    return at + 1;
+}
+
 /* `at` is behind the '{'. Returns the offset behind the matching '}', or 0. */
 static size_t field_end(const char *text, size_t size, size_t at, struct quote outer,
                         unsigned depth)
 {
-    unsigned open = 0;
-    bool is_spec = false; /* behind the ':', where text is literal again */
+    struct field field = {.outer = outer, .depth = depth};
 
-    while (at < size) {
-        char c = text[at];
-
-        if (c == '\n' && outer.size == 1 && is_spec)
-            return 0;
-        if (is_spec && is_at_end(text, size, at, outer))
-            return 0;
-        if (!is_spec && (c == '"' || c == '\'')) {
-            at = has_format_prefix(text, at) ? format_end(text, size, at, depth + 1)
-                                             : plain_end(text, size, at);
-            if (at == 0)
-                return 0;
-            continue;
-        }
-        if (is_spec && c == '{') {
-            at = depth < DEPTH_MAX ? field_end(text, size, at + 1, outer, depth + 1) : 0;
-            if (at == 0)
-                return 0;
-            continue;
-        }
-        if (c == '}' && open == 0)
+    while (at > 0 && at < size) {
+        if (text[at] == '}' && field.open == 0)
             return at + 1;
-        if (!is_spec && strchr("([{", c))
-            open++;
-        if (!is_spec && strchr(")]}", c) && open > 0)
-            open--;
-        if (c == ':' && open == 0)
-            is_spec = true;
-        at++;
+        at = field.is_spec ? read_spec(text, size, at, &field) : read_code(text, size, at, &field);
     }
     return 0;
 }
