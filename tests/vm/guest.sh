@@ -15,7 +15,8 @@ run() {
     begin=$(date +%s)
     timeout -k 5 "$seconds" "$@" >/tmp/output 2>&1
     status=$?
-    count=$(sed -n -e 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' -e 's/^\(.* \)\?\([0-9]*\) passed.*/\2/p' /tmp/output | tail -n 1)
+    count=$(sed -n -e 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' -e 's/^\(.* \)\?\([0-9]*\) passed.*/\2/p' \
+        -e 's/^Ran \([0-9]*\) tests.*/\1/p' /tmp/output | tail -n 1)
     if [ "$status" -eq 0 ] && [ "${count:-0}" -gt 0 ]; then
         result="ok    "
     else
@@ -32,6 +33,8 @@ for test in build/tests/*_test; do
 done
 # The agent's runs have 10 s of wall time, which is not enough for pytest under emulation.
 run services 300 /usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests/e2e/test_cli.py -k 'not test_run_repairs and not test_run_writes'
+run kills 300 /usr/bin/python3 -B tests/e2e/sandboxd_test.py Own.test_a_killed_backend_loses_its_runs_and_is_restarted \
+    Own.test_a_killed_front_is_restarted_with_its_backend Own.test_a_killed_supervisor_takes_everything_along
 
 # All of them are gone; so must be their groups, wherever they stood.
 left=$(find "$own" /sys/fs/cgroup/system.slice -name 'crisol-native-*' | sort -u)

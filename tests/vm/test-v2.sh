@@ -19,6 +19,7 @@ mkdir "$payload/tests/vm" "$payload/tests/e2e"
 cp "$here/guest.sh" "$payload/tests/vm/"
 cp "$source"/tests/e2e/*.py "$payload/tests/e2e/"
 cp -r "$source/clients/gemini-replay/scripts" "$payload/clients/gemini-replay/"
+cp -r "$source/proto" "$payload/"
 
 for kernel in ${VM_KERNELS:-6.12}; do
     status=0
