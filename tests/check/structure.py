@@ -34,14 +34,16 @@ LAYERS = {
     "orchestrator/sandbox": ["common", "rpc", "generated"],
     "orchestrator/verify": ["common", "generated"],
     "orchestrator/graph": ["common", "rpc", "generated", "orchestrator/model", "orchestrator/sandbox",
-                           "orchestrator/prompts", "orchestrator/verify"],
+                           "orchestrator/prompts", "orchestrator/store", "orchestrator/verify"],
     "orchestrator/prompts": ["common"],
     "orchestrator/runs": ["common", "rpc", "generated", "orchestrator/graph"],
+    "orchestrator/store": ["common"],
     "orchestrator/http": ["common", "rpc", "generated", "orchestrator/graph", "orchestrator/runs",
                           "orchestrator/sandbox"],
     "orchestrator/service": ["common", "rpc", "generated", "orchestrator/graph", "orchestrator/runs"],
     "orchestrator": ["common", "rpc", "proto", "generated", "orchestrator/model", "orchestrator/sandbox",
-                     "orchestrator/graph", "orchestrator/http", "orchestrator/runs", "orchestrator/service"],
+                     "orchestrator/graph", "orchestrator/http", "orchestrator/runs", "orchestrator/service",
+                     "orchestrator/store"],
     "clients/crisol": ["common", "rpc", "generated"],
     "clients/gemini-replay": ["common"],
 }
@@ -49,6 +51,7 @@ LAYERS = {
 THIRD_PARTY = {
     "grpc/": ["rpc"],
     "curl/": ["orchestrator/model", "sandboxd/docker"],
+    "sqlite3.h": ["orchestrator/store"],
     "microhttpd": ["orchestrator/http", "clients/gemini-replay"],
     "seccomp.h": ["sandboxd/native", "sandboxd/docker", "sandboxd/front", "orchestrator"],
 }
