@@ -10,6 +10,7 @@
 #include "orchestrator/runs/runs.h"
 #include "orchestrator/sandbox/sandbox.h"
 #include "orchestrator/service/agent.h"
+#include "orchestrator/store/store.h"
 #include "proto/descriptor_set.h"
 #include "rpc/client.h"
 #include "rpc/listener.h"
@@ -29,6 +30,7 @@ struct agt_stack {
     struct rpc_channel *channel;
     struct rpc_loop *loop;
     struct agt_sandbox *sandbox;
+    struct agt_store *store; /* NULL: runs end with the process */
     struct agt_engine *engine;
     struct agt_runs *runs;
     struct agt_http *http;
@@ -66,15 +68,34 @@ static int make_sandbox(struct agt_stack *stack, const struct agt_config *config
     return r < 0 ? cr_err_wrap(err, "set up the client of sandboxd") : 0;
 }
 
+static int make_store(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
+{
+    static const char sqlite[] = "sqlite:";
+    struct agt_sqlite_options options = {.min_free_bytes = config->store_free_mib << 20};
+    int r;
+
+    if (strcmp(config->store, "none") == 0)
+        return 0;
+    if (strncmp(config->store, sqlite, strlen(sqlite)) != 0 || config->store[strlen(sqlite)] != '/')
+        return cr_err_set(err, EINVAL,
+                          "store: '%s' is neither 'none' nor 'sqlite:' with an absolute path",
+                          config->store);
+    options.path = config->store + strlen(sqlite);
+    r = agt_store_sqlite_new(&options, &stack->store, err);
+    return r < 0 ? cr_err_wrap(err, "open the journal of runs") : 0;
+}
+
 static int make_engine(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
 {
     const struct agt_engine_options options = {
         .model = stack->model,
         .sandbox = stack->sandbox,
+        .store = stack->store,
         .max_runs = (uint32_t)config->max_runs,
         .run_timeout_ms = (uint32_t)config->run_time_s * 1000,
     };
     struct agt_runs_options runs_options = {
+        .store = stack->store,
         .max_ended = (uint32_t)config->keep_runs,
         .max_ended_bytes = (size_t)config->keep_mib << 20,
         .max_ended_age_s = (uint32_t)config->keep_s,
@@ -131,7 +152,10 @@ static int make_server(struct agt_stack *stack, const struct agt_config *config,
 /* Every address is taken and everything is there: now let the callers in. */
 static int start(struct agt_stack *stack, struct cr_err *err)
 {
-    int r = rpc_server_start(stack->server, err);
+    int r = agt_runs_load(stack->runs, err);
+
+    if (r == 0)
+        r = rpc_server_start(stack->server, err);
 
     if (r == 0 && stack->http)
         r = agt_http_start(stack->http, err);
@@ -155,6 +179,8 @@ int agt_stack_up(const struct agt_config *config, struct agt_stack **ret_stack, 
     r = make_model(stack, config, err);
     if (r == 0)
         r = make_sandbox(stack, config, err);
+    if (r == 0)
+        r = make_store(stack, config, err);
     if (r == 0)
         r = make_engine(stack, config, err);
     if (r == 0)
@@ -199,7 +225,8 @@ void agt_stack_drain(struct agt_stack *stack, int grace_ms)
         agt_http_quiesce(stack->http);
     rpc_listener_stop(stack->listener);
     if (!agt_engine_drain(stack->engine, grace_ms))
-        cr_log_warn("runs did not end in time, cancelling runs=%u",
+        cr_log_warn("runs did not end in time, %s runs=%u",
+                    stack->store ? "leaving them to the next start" : "cancelling",
                     agt_engine_live_runs(stack->engine));
     (void)rpc_server_drain(stack->server, TAIL_GRACE_MS);
     if (stack->http)
@@ -218,7 +245,11 @@ struct agt_stack *agt_stack_down(struct agt_stack *stack)
     (void)rpc_server_free(stack->server);
     (void)agt_http_free(stack->http);
     (void)agt_runs_free(stack->runs);
+    if (stack->store)
+        stack->store->ops->hurry(stack->store);
     (void)agt_engine_free(stack->engine); /* waits for every model and sandbox call */
+    if (stack->store)
+        stack->store->ops->free(stack->store);
     if (stack->sandbox)
         stack->sandbox->ops->free(stack->sandbox);
     (void)rpc_loop_free(stack->loop);

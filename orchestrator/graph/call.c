@@ -4,8 +4,10 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "common/utf8.h"
+#include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +62,8 @@ struct agt_call *agt_call_free(struct agt_call *call)
         call->model->ops->unref(call->model_call);
     if (call->sandbox_call)
         call->sandbox->ops->unref(call->sandbox_call);
+    free(call->held_prompt);
+    free(call->held_packed);
     free(call->text);
     free(call->message);
     free(call->model_requested);
@@ -146,25 +150,47 @@ static void on_model_end(void *user, const struct agt_model_answer *answer)
     post_end(call);
 }
 
-int agt_call_start_model(struct agt_run *run, const struct agt_model_request *request,
-                         struct cr_err *err)
+static int go_model(struct agt_call *call, const struct agt_model_request *request,
+                    struct cr_err *err)
 {
-    struct agt_call *call = new_call(run);
     struct agt_model_handlers handlers = {
         .on_delta = on_model_delta,
         .on_retry = on_model_retry,
         .on_end = on_model_end,
         .user = call,
     };
+
+    return call->model->ops->start(call->model, request, &handlers, &call->model_call, err);
+}
+
+static int hold_model(struct agt_call *call, const struct agt_model_request *request)
+{
+    call->held_prompt = strdup(request->prompt);
+    if (!call->held_prompt)
+        return -ENOMEM;
+    call->held_request = *request;
+    call->held_request.prompt = call->held_prompt;
+    agt_journal_hold(call->run, call);
+    return 0;
+}
+
+int agt_call_start_model(struct agt_run *run, const struct agt_model_request *request,
+                         struct cr_err *err)
+{
+    struct agt_call *call = new_call(run);
     int r;
 
     if (!call)
         return cr_err_set(err, ENOMEM, "out of memory for a model call");
     call->model = agt_engine_model(run->engine);
+    (void)snprintf(call->key, sizeof(call->key), "model.%u", run->steps);
     run->call = call; /* before the start: its end may be on its way when that returns */
-    r = call->model->ops->start(call->model, request, &handlers, &call->model_call, err);
-    if (r < 0)
+    run->calls_in_flight++;
+    r = run->journal ? hold_model(call, request) : go_model(call, request, err);
+    if (r < 0) {
+        run->calls_in_flight--;
         run->call = agt_call_free(call);
+    }
     return r;
 }
 
@@ -258,32 +284,95 @@ static void on_sandbox_end(void *user, const struct rpc_status *status)
     post_end(call);
 }
 
-int agt_call_start_sandbox(struct agt_run *run, const Crisol__Sandbox__V1__ExecuteRequest *request,
-                           int deadline_ms, bool is_quiet, struct agt_call **ret_call,
-                           struct cr_err *err)
+static int go_sandbox(struct agt_call *call, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                      int deadline_ms, struct cr_err *err)
 {
-    struct agt_call *call = new_call(run);
     struct agt_sandbox_handlers handlers = {
         .on_event = on_sandbox_event,
         .on_end = on_sandbox_end,
         .user = call,
     };
+
+    return call->sandbox->ops->execute(call->sandbox, &request->base, deadline_ms, &handlers,
+                                       &call->sandbox_call, err);
+}
+
+static int hold_sandbox(struct agt_call *call, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                        int deadline_ms)
+{
+    call->held_size = crisol__sandbox__v1__execute_request__get_packed_size(request);
+    call->held_packed = malloc(call->held_size + 1);
+    if (!call->held_packed)
+        return -ENOMEM;
+    (void)crisol__sandbox__v1__execute_request__pack(request, call->held_packed);
+    call->held_deadline_ms = deadline_ms;
+    agt_journal_hold(call->run, call);
+    return 0;
+}
+
+int agt_call_start_sandbox(struct agt_run *run, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                           int deadline_ms, bool is_quiet, struct agt_call **ret_call,
+                           struct cr_err *err)
+{
+    struct agt_call *call = new_call(run);
     int r;
 
     if (!call)
         return cr_err_set(err, ENOMEM, "out of memory for a sandbox call");
     call->sandbox = agt_engine_sandbox(run->engine);
     call->is_quiet = is_quiet;
+    (void)snprintf(call->key, sizeof(call->key), "%s", request->request_id);
     *ret_call = call; /* before the start: its end may be on its way when that returns */
-    r = call->sandbox->ops->execute(call->sandbox, &request->base, deadline_ms, &handlers,
-                                    &call->sandbox_call, err);
-    if (r < 0)
+    run->calls_in_flight++;
+    r = run->journal ? hold_sandbox(call, request, deadline_ms)
+                     : go_sandbox(call, request, deadline_ms, err);
+    if (r < 0) {
+        run->calls_in_flight--;
         *ret_call = agt_call_free(call);
+    }
     return r;
+}
+
+/* The end of a call that never began. */
+static void end_unstarted(struct agt_call *call, enum agt_model_end model_end, enum rpc_code code)
+{
+    call->model_end = model_end;
+    if (call->model)
+        call->message = strdup("the call could not be made");
+    rpc_status_set(&call->status, code, "the call could not be made");
+    post_end(call);
+}
+
+static int go(struct agt_call *call, struct cr_err *err)
+{
+    Crisol__Sandbox__V1__ExecuteRequest *request;
+    int r;
+
+    if (call->model)
+        return go_model(call, &call->held_request, err);
+    request =
+        crisol__sandbox__v1__execute_request__unpack(NULL, call->held_size, call->held_packed);
+    if (!request)
+        return -ENOMEM;
+    r = go_sandbox(call, request, call->held_deadline_ms, err);
+    crisol__sandbox__v1__execute_request__free_unpacked(request, NULL);
+    return r;
+}
+
+void agt_call_go(struct agt_call *call)
+{
+    struct cr_err err = CR_ERR_INIT;
+
+    if (go(call, &err) < 0)
+        end_unstarted(call, AGT_MODEL_UNAVAILABLE, RPC_UNAVAILABLE);
 }
 
 void agt_call_cancel(struct agt_call *call)
 {
+    if (agt_journal_drop(call->run, call)) {
+        end_unstarted(call, AGT_MODEL_CANCELLED, RPC_CANCELLED);
+        return;
+    }
     if (call->model_call)
         call->model->ops->cancel(call->model_call);
     if (call->sandbox_call)

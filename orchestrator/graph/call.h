@@ -22,6 +22,7 @@ enum agt_mail_kind {
     AGT_MAIL_SANDBOX_STARTED,
     AGT_MAIL_SANDBOX_OUTPUT,
     AGT_MAIL_CALL_END,
+    AGT_MAIL_DURABLE, /* a turn of the run is in the journal, up to state event `offset` */
 };
 
 struct agt_mail {
@@ -29,6 +30,7 @@ struct agt_mail {
     enum agt_mail_kind kind;
     struct agt_run *run;   /* a reference; NULL for STOP */
     struct agt_call *call; /* CALL_END: which one; the engine's from here on. Else NULL */
+    int error;             /* DURABLE: 0, or why it never will be */
     uint32_t dropped;      /* deltas of the call lost before this one */
     uint32_t attempt;      /* MODEL_RETRY */
     uint32_t delay_ms;     /* MODEL_RETRY */
@@ -60,6 +62,15 @@ struct agt_call {
     struct agt_mail *end;      /* made ahead, so that an end cannot be lost */
     uint32_t dropped;          /* deltas lost since the last mail */
     bool is_quiet;             /* no event, and no output is kept */
+    char key[64];              /* tells the calls of a run apart, also after a restart */
+
+    /* A call that waits for the journal: what is needed to start it. */
+    struct agt_call *next_held;
+    char *held_prompt; /* owned; the rest of held_request is static or the run's */
+    struct agt_model_request held_request;
+    uint8_t *held_packed; /* ExecuteRequest. Owned */
+    size_t held_size;
+    int held_deadline_ms;
 
     struct agt_model *model; /* borrowed; NULL for a sandbox call */
     struct agt_model_call *model_call;
@@ -87,15 +98,19 @@ struct agt_call {
 };
 
 /*
- * Start a call of this run, the model's as run->call. *ret_call is set before
- * anything can have happened, and NULL again on failure: a negative errno;
- * then no end will come.
+ * Start a call of this run, the model's as run->call; when the run is durable,
+ * hold it until all before it is (journal.h). *ret_call is set before anything
+ * can have happened, and NULL again on failure: a negative errno; then no end
+ * will come.
  */
 int agt_call_start_model(struct agt_run *run, const struct agt_model_request *request,
                          struct cr_err *err);
 int agt_call_start_sandbox(struct agt_run *run, const Crisol__Sandbox__V1__ExecuteRequest *request,
                            int deadline_ms, bool is_quiet, struct agt_call **ret_call,
                            struct cr_err *err);
+
+/* Starts a call that was held. The end comes in any case. */
+void agt_call_go(struct agt_call *call);
 
 /* Asks it to end; the end still comes. */
 void agt_call_cancel(struct agt_call *call);
@@ -107,6 +122,11 @@ struct agt_call *agt_call_free(struct agt_call *call);
 
 struct agt_model *agt_engine_model(const struct agt_engine *engine);
 struct agt_sandbox *agt_engine_sandbox(const struct agt_engine *engine);
+struct agt_store *agt_engine_store(const struct agt_engine *engine); /* NULL: none */
+/* Deadline and heartbeat of a run that begins, or goes on, now. */
+void agt_engine_set_times(const struct agt_engine *engine, struct agt_run *run);
+/* One more live run, for one that was live before a restart: no bound refuses it. */
+void agt_engine_count_in(struct agt_engine *engine);
 uint32_t agt_engine_retry_base_ms(const struct agt_engine *engine);
 
 /* Never fails. */

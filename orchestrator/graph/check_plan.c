@@ -12,20 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sys/random.h>
-
 #define LEVEL(name) CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_##name
 #define OUTCOME(name) CRISOL__AGENT__V1__CHECK_OUTCOME__CHECK_OUTCOME_##name
 
 /* A guard of 100 bytes for each function of 12 ("def f():x=1\n") is the most that a file grows. */
 #define WRITTEN_MAX ((size_t)16 * AGT_FILE_MAX)
 
-static void make_name(char *name, size_t size, const char *prefix)
+/* Of the plan's seed, each name has a part of its own. */
+static void make_name(char *name, size_t size, const char *prefix, const char *part)
 {
-    uint64_t number = 0;
-
-    (void)!getrandom(&number, sizeof(number), 0);
-    (void)snprintf(name, size, "%s%016llx", prefix, (unsigned long long)number);
+    (void)snprintf(name, size, "%s%.16s", prefix, part);
 }
 
 /* Adds a check; its files are those of the attempt so far. */
@@ -62,8 +58,8 @@ static int plan_canary(const struct agt_files *files, struct agt_check_plan *pla
     size_t index = add_check(plan, LEVEL(CANARY), OUTCOME(UNSPECIFIED), "canary");
     int r;
 
-    make_name(plan->name, sizeof(plan->name), "test_crisol_");
-    make_name(plan->text, sizeof(plan->text), "must-fail-");
+    make_name(plan->name, sizeof(plan->name), "test_crisol_", plan->seed);
+    make_name(plan->text, sizeof(plan->text), "must-fail-", plan->seed + 16);
     cr_buf_init(&text, WRITTEN_MAX);
     r = agt_canary_add(files->tests, plan->name, plan->text, &text);
     if (r == 0)
@@ -114,7 +110,7 @@ static int plan_stub(const struct source *solution, enum agt_stub_kind kind,
     size_t index;
     int r;
 
-    make_name(mark, sizeof(mark), "crisol_");
+    make_name(mark, sizeof(mark), "crisol_", plan->seed + 32);
     cr_buf_init(&text, WRITTEN_MAX);
     r = agt_stub_add(&solution->tokens, &solution->outline, kind, mark, &text, &count);
     if (r == -ENOMEM)

@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#define AGT_SEED_SIZE 49
+
 /* What a check runs in place of a file of the attempt. Owned; NULL: the file of the attempt. */
 struct agt_check_files {
     char *solution;
@@ -13,8 +15,9 @@ struct agt_check_files {
     const char *what; /* what is done to the solution, for a sentence: "all pass when …" */
 };
 
-/* The checks of one attempt. Initialise with zeros. */
+/* The checks of one attempt. Initialise with zeros but for the seed. */
 struct agt_check_plan {
+    char seed[AGT_SEED_SIZE]; /* random hexadecimal digits, for names that nothing can know */
     struct agt_verification *verification; /* owned; one check for each of `files` */
     struct agt_check_files files[AGT_CHECKS_MAX];
     char name[40];        /* of the test that must fail: random, so that nothing can know it */
@@ -24,7 +27,7 @@ struct agt_check_plan {
 
 /*
  * Lists the checks of a level and writes their files. Those that need no
- * sandbox have an outcome. Returns 0 or -ENOMEM. Pure but for random names.
+ * sandbox have an outcome. Returns 0 or -ENOMEM. Pure.
  */
 int agt_check_plan_make(const struct agt_files *files, Crisol__Agent__V1__VerificationLevel level,
                         struct agt_check_plan *plan);

@@ -7,6 +7,7 @@
 #include "common/utf8.h"
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/check_plan.h"
+#include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
 #include "orchestrator/verify/compare.h"
 
@@ -100,6 +101,7 @@ int agt_checks_new(struct agt_run *run, struct agt_checks **ret_checks)
     if (!checks)
         return -ENOMEM;
     checks->refuted_by = AGT_CHECKS_MAX;
+    agt_journal_draw(run, checks->plan.seed, sizeof(checks->plan.seed));
     r = agt_check_plan_make(&run->files, run->verify, &checks->plan);
     if (r < 0) {
         (void)agt_checks_free(checks);

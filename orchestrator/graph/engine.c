@@ -6,6 +6,8 @@
 #include "common/log.h"
 #include "orchestrator/graph/admission.h"
 #include "orchestrator/graph/call.h"
+#include "orchestrator/graph/event_log.h"
+#include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
 
 #include <assert.h>
@@ -39,6 +41,22 @@ struct agt_engine {
     int64_t due_ns; /* no run wants to be called before */
     bool is_stopping;
 };
+
+struct agt_store *agt_engine_store(const struct agt_engine *engine)
+{
+    return engine->options.store;
+}
+
+void agt_engine_set_times(const struct agt_engine *engine, struct agt_run *run)
+{
+    run->deadline_ns = run->started_ns + engine->options.run_timeout_ms * CR_NS_PER_MS;
+    run->heartbeat_ns = engine->options.heartbeat_ms * CR_NS_PER_MS;
+}
+
+void agt_engine_count_in(struct agt_engine *engine)
+{
+    (void)__atomic_fetch_add(&engine->live_runs, 1, __ATOMIC_RELEASE);
+}
 
 struct agt_model *agt_engine_model(const struct agt_engine *engine)
 {
@@ -83,9 +101,11 @@ static void add_run(struct agt_engine *engine, struct agt_run *run)
     if (engine->runs)
         engine->runs->previous = run;
     engine->runs = run;
-    if (engine->is_stopping) /* it was let in just before */
+    if (engine->is_stopping && !run->journal) /* it was let in just before */
         agt_run_stop(run, AGT_STOP_CANCEL);
     agt_run_begin(run);
+    if (engine->is_stopping && run->journal)
+        agt_run_suspend(run);
 }
 
 static void remove_run(struct agt_engine *engine, struct agt_run *run)
@@ -98,6 +118,9 @@ static void remove_run(struct agt_engine *engine, struct agt_run *run)
         engine->runs = run->next;
     run->next = NULL;
     run->previous = NULL;
+    agt_journal_drop_all(run);
+    if (!agt_run_has_ended(run)) /* it was left to the next process: nothing more comes here */
+        agt_event_log_end(run->log);
     /* From here on a cancel is too late, and nobody reaches the engine through the run. */
     (void)pthread_mutex_lock(&run->lock);
     run->engine = NULL;
@@ -114,8 +137,10 @@ static void settle(struct agt_engine *engine, struct agt_run *run)
 {
     int64_t due_ns;
 
+    agt_journal_settle(run);
     if (run->has_ended) {
-        remove_run(engine, run);
+        if (agt_journal_is_idle(run->journal))
+            remove_run(engine, run);
         return;
     }
     due_ns = agt_run_due_ns(run);
@@ -130,7 +155,10 @@ static void stop_all(struct agt_engine *engine)
     engine->is_stopping = true;
     for (struct agt_run *run = engine->runs; run; run = next) {
         next = run->next;
-        agt_run_stop(run, AGT_STOP_CANCEL);
+        if (run->journal)
+            agt_run_suspend(run);
+        else
+            agt_run_stop(run, AGT_STOP_CANCEL);
         settle(engine, run);
     }
 }
@@ -150,7 +178,7 @@ static void take_mail(struct agt_engine *engine, struct agt_mail *mail)
         stop_all(engine);
         return;
     }
-    if (run->has_ended)
+    if (run->has_ended && mail->kind != AGT_MAIL_DURABLE)
         return; /* a cancel that came too late */
     if (mail->kind == AGT_MAIL_START)
         add_run(engine, run);
@@ -326,6 +354,7 @@ uint32_t agt_engine_live_runs(const struct agt_engine *engine)
 /* Counts the run in, or says why it may not start. */
 static int admit(struct agt_engine *engine, struct rpc_status *ret_status)
 {
+    struct agt_store *store = engine->options.store;
     int r = 0;
 
     (void)pthread_mutex_lock(&engine->lock);
@@ -333,6 +362,11 @@ static int admit(struct agt_engine *engine, struct rpc_status *ret_status)
         rpc_status_set(ret_status, RPC_UNAVAILABLE,
                        "the service is shutting down; send the request to another one");
         r = -ESHUTDOWN;
+    } else if (store && !store->ops->is_accepting(store)) {
+        rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED,
+                       "the disk of the journal is nearly full; try again later");
+        ret_status->retry_after_ms = 30000;
+        r = -ENOSPC;
     } else if (engine->live_runs >= engine->options.max_runs) {
         rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED,
                        "%u runs are going on, which is the most; try again later",
@@ -367,6 +401,8 @@ int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
     if (r < 0)
         return r;
     r = agt_run_new(engine, spec, &run);
+    if (r == 0 && engine->options.store)
+        r = agt_journal_new(run, engine->options.store, true);
     if (r == 0)
         mail = agt_mail_new(AGT_MAIL_START, run, NULL, 0);
     if (!mail) {
@@ -375,8 +411,7 @@ int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
         rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
         return -ENOMEM;
     }
-    run->deadline_ns = run->started_ns + engine->options.run_timeout_ms * CR_NS_PER_MS;
-    run->heartbeat_ns = engine->options.heartbeat_ms * CR_NS_PER_MS;
+    agt_engine_set_times(engine, run);
     agt_engine_post(engine, mail);
     *ret_run = run;
     return 0;

@@ -7,6 +7,7 @@
 
 struct agt_model;
 struct agt_sandbox;
+struct agt_store;
 struct cr_err;
 struct rpc_status;
 
@@ -39,6 +40,8 @@ struct agt_event *agt_event_unref(struct agt_event *event); /* NULL is allowed; 
 struct agt_engine_options {
     struct agt_model *model;     /* borrowed; outlives the engine */
     struct agt_sandbox *sandbox; /* borrowed; outlives the engine */
+    struct agt_store *store;     /* runs are durable; NULL: they end with the process. Borrowed;
+                                    outlives the engine */
     uint32_t max_runs;           /* live runs; 0: 10,000 */
     uint32_t run_timeout_ms;     /* wall clock of a run; 0: 1,800,000 */
     uint32_t retry_base_ms;      /* first wait after a fault of the sandbox, doubled from try to
@@ -49,7 +52,8 @@ struct agt_engine_options {
 int agt_engine_new(const struct agt_engine_options *options, struct agt_engine **ret_engine,
                    struct cr_err *err);
 
-/* Cancels what is running and waits for it. NULL is allowed; returns NULL. */
+/* Cancels what is running, leaves what is durable to the next process, and waits for both. NULL is
+ * allowed; returns NULL. */
 struct agt_engine *agt_engine_free(struct agt_engine *engine);
 
 /* Refuses new runs and waits up to `grace_ms` for the live ones. True when all ended by themselves.
@@ -66,8 +70,23 @@ struct agt_run_spec {
     const char *model;          /* NULL or "": default */
     const void *sandbox_limits; /* packed crisol.sandbox.v1.Limits; NULL: defaults */
     size_t sandbox_limits_size;
-    int verify; /* crisol.agent.v1.VerificationLevel; 0: default */
+    int verify;                  /* crisol.agent.v1.VerificationLevel; 0: default */
+    const char *caller;          /* kept with a durable run. NULL: nobody */
+    const char *key;             /* the same; NULL: none */
+    const char *run_id;          /* NULL: a new one, as always but from the store */
+    const char *model_requested; /* likewise: the name that was in force */
 };
+
+/*
+ * Takes up what is in the store: `on_run` gets every run in the order in which
+ * they began, with a reference to take; those that have not ended go on. Once,
+ * before the first start. Without a store there is nothing. Returns 0 or a
+ * negative errno.
+ */
+int agt_engine_load(struct agt_engine *engine,
+                    int (*on_run)(void *user, struct agt_run *take_run,
+                                  const struct agt_run_spec *spec),
+                    void *user, struct cr_err *err);
 
 /*
  * Validates and starts a run. Any thread. On success *ret_run is a reference.

@@ -7,6 +7,7 @@
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/checks.h"
 #include "orchestrator/graph/event_log.h"
+#include "orchestrator/graph/journal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -52,7 +53,9 @@ void agt_run_emit(struct agt_run *run, Crisol__Agent__V1__RunEvent *event)
     event->node = (Crisol__Agent__V1__Node)run->node;
     run->last_event_ns = cr_clock_mono_ns();
     packed = agt_event_new(event, has_state, is_last);
-    if (packed && agt_event_log_add(run->log, packed) == 0)
+    if (packed && run->journal)
+        run->seq += agt_journal_emit(run, packed);
+    else if (packed && agt_event_log_add(run->log, packed) == 0)
         run->seq += has_state;
     else if (is_last)
         agt_event_log_end(run->log); /* no memory: the readers must not wait for ever */
@@ -210,10 +213,33 @@ void agt_run_begin(struct agt_run *run)
     drive(run);
 }
 
+static void finish_suspend(struct agt_run *run)
+{
+    if (run->calls_in_flight == 0)
+        run->has_ended = true;
+}
+
+void agt_run_suspend(struct agt_run *run)
+{
+    if (run->has_ended || run->is_suspended)
+        return;
+    run->is_suspended = true;
+    agt_checks_cancel(run->checks);
+    if (run->call)
+        agt_call_cancel(run->call);
+    finish_suspend(run);
+}
+
 void agt_run_stop(struct agt_run *run, enum agt_stop stop)
 {
-    if (run->stop != AGT_STOP_NONE || run->has_ended)
+    if (run->stop != AGT_STOP_NONE || run->has_ended || run->is_suspended)
         return;
+    if (agt_journal_is_replaying(run)) { /* what is stored comes first, within the time */
+        run->wants_cancel |= stop == AGT_STOP_CANCEL;
+        if (stop == AGT_STOP_CANCEL)
+            return;
+        agt_journal_diverge(run);
+    }
     run->stop = stop;
     if (stop == AGT_STOP_DEADLINE && !run->failure) {
         run->cause = CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_DEADLINE;
@@ -311,6 +337,31 @@ static void on_call_end(struct agt_run *run, struct agt_call *call)
         agt_run_set_outcome(run, AGT_OUTCOME_CANCELLED);
 }
 
+/* Of a run that is left, only an answer that was paid for is still taken. */
+static bool is_wanted(const struct agt_run *run, const struct agt_call *call)
+{
+    return !run->is_suspended || (call->model && call->model_end == AGT_MODEL_OK);
+}
+
+void agt_run_on_call_end(struct agt_run *run, struct agt_call *call)
+{
+    run->calls_in_flight--;
+    if (is_wanted(run, call)) {
+        if (run->journal && !agt_journal_is_replaying(run))
+            agt_journal_record(run, call);
+        on_call_end(run, call);
+        drive(run);
+    } else {
+        if (run->call == call)
+            run->call = NULL;
+        (void)agt_call_free(call);
+    }
+    if (run->is_suspended) {
+        agt_journal_drop_all(run);
+        finish_suspend(run);
+    }
+}
+
 void agt_run_on_mail(struct agt_run *run, struct agt_mail *mail)
 {
     if (mail->dropped > 0)
@@ -332,8 +383,10 @@ void agt_run_on_mail(struct agt_run *run, struct agt_mail *mail)
         on_sandbox_output(run, mail);
         break;
     case AGT_MAIL_CALL_END:
-        on_call_end(run, mail->call);
-        drive(run);
+        agt_run_on_call_end(run, mail->call);
+        break;
+    case AGT_MAIL_DURABLE:
+        agt_journal_on_durable(run, mail);
         break;
     default:
         break;
@@ -344,6 +397,8 @@ int64_t agt_run_due_ns(const struct agt_run *run)
 {
     int64_t due_ns = run->last_event_ns + run->heartbeat_ns;
 
+    if (run->has_ended || run->is_suspended)
+        return INT64_MAX; /* its last events are on their way into the journal */
     if (run->stop == AGT_STOP_NONE && run->deadline_ns < due_ns)
         due_ns = run->deadline_ns;
     if (run->retry_at_ns != 0 && run->retry_at_ns < due_ns)

@@ -14,6 +14,7 @@
 struct agt_call;
 struct agt_checks;
 struct agt_event_log;
+struct agt_journal;
 struct agt_mail;
 
 /* Internal to orchestrator/graph: a run, as the engine's thread sees it. */
@@ -69,6 +70,10 @@ struct agt_run {
     int32_t max_iterations;
     char *model;                         /* as asked for; "" is the provider's default */
     char *model_requested;               /* the name that is in force */
+    char *caller;                        /* for the journal */
+    char *key;                           /* for the journal: of idempotency, or "" */
+    int32_t iterations_asked;            /* for the journal: as in the spec */
+    int verify_asked;                    /* the same */
     Crisol__Sandbox__V1__Limits *limits; /* NULL: defaults. Owned */
     Crisol__Agent__V1__VerificationLevel verify;
     int64_t started_ns;
@@ -81,6 +86,10 @@ struct agt_run {
     enum agt_node node;
     enum agt_outcome outcome; /* how the node ended; NONE while it works */
     enum agt_stop stop;
+    struct agt_journal *journal; /* NULL: the run is not durable. Owned */
+    uint32_t calls_in_flight;    /* held ones, too */
+    bool is_suspended;           /* left as it is, for another process to take up */
+    bool wants_cancel;           /* once it has been repeated */
     bool has_ended;
     uint32_t steps;
     int32_t iteration; /* the current attempt: 1, 2, …; 0 before the first */
@@ -124,6 +133,12 @@ int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
 
 void agt_run_begin(struct agt_run *run);
 void agt_run_stop(struct agt_run *run, enum agt_stop stop);
+/* Leaves a durable run to the next process: no call of it goes on, and it has no end here. */
+void agt_run_suspend(struct agt_run *run);
+
+/* The end of a call, live or recorded. Frees it. */
+void agt_run_on_call_end(struct agt_run *run, struct agt_call *call);
+
 void agt_run_on_mail(struct agt_run *run, struct agt_mail *mail);
 void agt_run_on_time(struct agt_run *run, int64_t now_ns);
 int64_t agt_run_due_ns(const struct agt_run *run);

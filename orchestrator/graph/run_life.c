@@ -5,6 +5,7 @@
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/checks.h"
 #include "orchestrator/graph/event_log.h"
+#include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
 
 #include <stdarg.h>
@@ -58,6 +59,9 @@ static void free_run(struct agt_run *run)
     free(run->task);
     free(run->model);
     free(run->model_requested);
+    free(run->caller);
+    free(run->key);
+    (void)agt_journal_free(run->journal);
     free(run->crossings);
     free(run->plan);
     free(run->diff);
@@ -83,7 +87,12 @@ int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
     run->refs = 1;
     (void)pthread_mutex_init(&run->lock, NULL);
     run->engine = engine;
-    make_id(run->id);
+    if (spec->run_id)
+        (void)memccpy(run->id, spec->run_id, '\0', sizeof(run->id) - 1);
+    else
+        make_id(run->id);
+    run->iterations_asked = spec->max_iterations;
+    run->verify_asked = spec->verify;
     run->usage = (Crisol__Agent__V1__ModelUsage)CRISOL__AGENT__V1__MODEL_USAGE__INIT;
     run->max_iterations = spec->max_iterations ? spec->max_iterations : AGT_ITERATIONS_DEFAULT;
     run->verify = AGT_LEVEL_DEFAULT;
@@ -94,14 +103,19 @@ int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
     run->log = agt_event_log_new(run->id);
     run->task = strdup(spec->task);
     run->model = strdup(spec->model ? spec->model : "");
-    run->model_requested = strdup(spec->model && spec->model[0] ? spec->model : default_model);
+    run->model_requested = strdup(spec->model_requested           ? spec->model_requested
+                                  : spec->model && spec->model[0] ? spec->model
+                                                                  : default_model);
+    run->caller = strdup(spec->caller ? spec->caller : "");
+    run->key = strdup(spec->key ? spec->key : "");
     run->crossings = calloc(agt_agent_graph.edge_count, sizeof(*run->crossings));
     run->cancel_mail = agt_mail_new(AGT_MAIL_CANCEL, NULL, NULL, 0);
     if (spec->sandbox_limits)
         run->limits = crisol__sandbox__v1__limits__unpack(NULL, spec->sandbox_limits_size,
                                                           spec->sandbox_limits);
-    if (!run->log || !run->task || !run->model || !run->model_requested || !run->crossings ||
-        !run->cancel_mail || (spec->sandbox_limits && !run->limits)) {
+    if (!run->log || !run->task || !run->model || !run->model_requested || !run->caller ||
+        !run->key || !run->crossings || !run->cancel_mail ||
+        (spec->sandbox_limits && !run->limits)) {
         free_run(run);
         return -ENOMEM;
     }

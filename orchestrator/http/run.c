@@ -23,6 +23,7 @@
 /* A run that an exchange follows. Loop thread only. */
 struct run {
     struct agt_run *run;
+    bool is_submit;          /* is answered with the run's id */
     bool is_owner;           /* /generate and /stream: the run ends with the exchange */
     struct agt_watch *watch; /* NULL once stopped */
     struct cr_buf scratch;
@@ -59,6 +60,18 @@ static void answer_result(struct agt_exchange *exchange, const struct agt_event 
         agt_exchange_answer(exchange, MHD_HTTP_OK);
 }
 
+/* The first event is there, and with it the run will not be lost. */
+static void answer_id(struct agt_exchange *exchange)
+{
+    const struct run *run = exchange->user;
+    int r = cr_buf_printf(&exchange->out, "{\"run_id\":\"%s\"}", agt_run_id(run->run));
+
+    if (r < 0)
+        agt_exchange_fail_internal(exchange, "write the answer", r);
+    else
+        agt_exchange_answer(exchange, MHD_HTTP_ACCEPTED);
+}
+
 static void wait_for_result(struct agt_exchange *exchange)
 {
     struct run *run = exchange->user;
@@ -73,7 +86,9 @@ static void wait_for_result(struct agt_exchange *exchange)
             agt_exchange_fail_internal(exchange, "follow the run", r);
             return;
         }
-        if (event->is_last) {
+        if (run->is_submit) {
+            answer_id(exchange);
+        } else if (event->is_last) {
             run->has_result = true;
             answer_result(exchange, event);
         }
@@ -221,6 +236,19 @@ void agt_run_stream(struct agt_exchange *exchange, struct agt_run *take_run, uin
 
     if (r == 0) {
         agt_exchange_begin_stream(exchange);
+        return;
+    }
+    agt_run_unref(take_run);
+    agt_exchange_fail_internal(exchange, "follow the run", r);
+}
+
+void agt_run_submit(struct agt_exchange *exchange, struct agt_run *take_run)
+{
+    int r = follow(exchange, take_run, 0, false);
+
+    if (r == 0) {
+        ((struct run *)exchange->user)->is_submit = true;
+        wait_for_result(exchange);
         return;
     }
     agt_run_unref(take_run);

@@ -14,5 +14,8 @@ struct agt_run;
  */
 struct agt_run *agt_run_start_from_body(struct agt_exchange *exchange, const char *key);
 
+/* Answers with the id of the run once its first event is there. Takes the reference. */
+void agt_run_submit(struct agt_exchange *exchange, struct agt_run *take_run);
+
 /* Streams the events of a run that goes on without its reader. Takes the reference. */
 void agt_run_stream(struct agt_exchange *exchange, struct agt_run *take_run, uint32_t from_seq);

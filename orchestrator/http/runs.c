@@ -65,13 +65,9 @@ static struct agt_run *find_by_path(struct agt_exchange *exchange)
 void agt_handle_run_submit(struct agt_exchange *exchange)
 {
     struct agt_run *run = agt_run_start_from_body(exchange, exchange->key);
-    int r;
 
-    if (!run)
-        return;
-    r = cr_buf_printf(&exchange->out, "{\"run_id\":\"%s\"}", agt_run_id(run));
-    answer_written(exchange, r, MHD_HTTP_ACCEPTED);
-    agt_run_unref(run);
+    if (run)
+        agt_run_submit(exchange, run);
 }
 
 static int write_page(struct agt_exchange *exchange, const struct agt_runs_page *page)

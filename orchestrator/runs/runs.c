@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "orchestrator/graph/engine.h"
+#include "orchestrator/store/store.h"
 #include "rpc/status.h"
 
 #include <inttypes.h>
@@ -77,6 +78,7 @@ static uint64_t hash_request(const struct agt_run_spec *spec)
 
     hash = hash_more(hash, &spec->max_iterations, sizeof(spec->max_iterations));
     hash = hash_more(hash, &spec->verify, sizeof(spec->verify));
+    hash = hash_more(hash, &spec->verify, sizeof(spec->verify));
     hash = hash_text(hash, spec->model ? spec->model : "");
     return hash_more(hash, spec->sandbox_limits ? spec->sandbox_limits : "",
                      spec->sandbox_limits_size);
@@ -88,6 +90,21 @@ static void free_entry(struct entry *entry)
     free(entry->caller);
     free(entry->key);
     free(entry);
+}
+
+static struct entry *new_entry(const char *caller, const char *key, const struct agt_run_spec *spec)
+{
+    struct entry *entry = calloc(1, sizeof(*entry));
+
+    if (!entry)
+        return NULL;
+    entry->request = hash_request(spec);
+    entry->caller = strdup(caller);
+    entry->key = key[0] ? strdup(key) : NULL;
+    if (entry->caller && (entry->key || !key[0]))
+        return entry;
+    free_entry(entry);
+    return NULL;
 }
 
 static void link_entry(struct agt_runs *runs, struct entry *entry)
@@ -127,6 +144,24 @@ static void unlink_entry(struct agt_runs *runs, struct entry *entry)
     *(entry->older ? &entry->older->newer : &runs->oldest) = entry->newer;
 }
 
+static void free_batch(struct agt_store_batch *batch, int error)
+{
+    (void)error; /* it is there after a restart, and forgotten then */
+    free(batch);
+}
+
+static void forget_stored(struct agt_store *store, const char *run_id)
+{
+    struct agt_store_batch *batch = store ? calloc(1, sizeof(*batch)) : NULL;
+
+    if (!batch)
+        return;
+    (void)memccpy(batch->run_id, run_id, '\0', sizeof(batch->run_id) - 1);
+    batch->is_forget = true;
+    batch->on_done = free_batch;
+    store->ops->append(store, batch);
+}
+
 /* The newest ended runs that fit are kept; whoever holds a reference keeps what it reads. */
 static void sweep(struct agt_runs *runs, int64_t now_ns)
 {
@@ -146,6 +181,7 @@ static void sweep(struct agt_runs *runs, int64_t now_ns)
         count++;
         if (count > runs->options.max_ended || bytes > runs->options.max_ended_bytes ||
             now_ns - entry->ended_ns >= age_ns) {
+            forget_stored(runs->options.store, agt_run_id(entry->run));
             unlink_entry(runs, entry);
             free_entry(entry);
         }
@@ -186,6 +222,31 @@ struct agt_runs *agt_runs_free(struct agt_runs *runs)
     (void)pthread_mutex_destroy(&runs->lock);
     free(runs);
     return NULL;
+}
+
+static int on_loaded(void *user, struct agt_run *take_run, const struct agt_run_spec *spec)
+{
+    struct agt_runs *runs = user;
+    struct entry *entry = new_entry(spec->caller, spec->key, spec);
+
+    if (!entry) {
+        (void)agt_run_unref(take_run);
+        return -ENOMEM;
+    }
+    entry->run = take_run;
+    (void)pthread_mutex_lock(&runs->lock);
+    link_entry(runs, entry);
+    (void)pthread_mutex_unlock(&runs->lock);
+    return 0;
+}
+
+int agt_runs_load(struct agt_runs *runs, struct cr_err *err)
+{
+    int r = agt_engine_load(runs->options.engine, on_loaded, runs, err);
+
+    if (r == 0)
+        agt_runs_sweep(runs);
+    return r;
 }
 
 void agt_runs_sweep(struct agt_runs *runs)
@@ -233,26 +294,12 @@ static int repeat(const struct entry *entry, const struct agt_run_spec *spec,
     return 0;
 }
 
-static struct entry *new_entry(const char *caller, const char *key, const struct agt_run_spec *spec)
-{
-    struct entry *entry = calloc(1, sizeof(*entry));
-
-    if (!entry)
-        return NULL;
-    entry->request = hash_request(spec);
-    entry->caller = strdup(caller);
-    entry->key = key[0] ? strdup(key) : NULL;
-    if (entry->caller && (entry->key || !key[0]))
-        return entry;
-    free_entry(entry);
-    return NULL;
-}
-
 static int start_locked(struct agt_runs *runs, const char *caller, const char *key,
                         const struct agt_run_spec *spec, struct agt_run **ret_run,
                         struct rpc_status *status)
 {
     struct entry *entry = key[0] ? find_key(runs, caller, key) : NULL;
+    struct agt_run_spec owned = *spec;
     int64_t now_ns = cr_clock_mono_ns();
     int r;
 
@@ -263,7 +310,9 @@ static int start_locked(struct agt_runs *runs, const char *caller, const char *k
     entry = new_entry(caller, key, spec);
     if (!entry)
         return out_of_memory(status);
-    r = agt_engine_start(runs->options.engine, spec, &entry->run, status);
+    owned.caller = caller;
+    owned.key = key;
+    r = agt_engine_start(runs->options.engine, &owned, &entry->run, status);
     if (r < 0) {
         free_entry(entry);
         return r;

@@ -8,6 +8,7 @@
 struct agt_engine;
 struct agt_run;
 struct agt_run_spec;
+struct agt_store;
 struct cr_err;
 struct rpc_status;
 
@@ -23,6 +24,7 @@ struct agt_runs;
 
 struct agt_runs_options {
     struct agt_engine *engine; /* borrowed; outlives the registry */
+    struct agt_store *store;   /* of the engine; NULL: none. Borrowed; outlives the registry */
     uint32_t max_ended;        /* ended runs kept; 0: 1,000 */
     size_t max_ended_bytes;    /* of their events; 0: 256 MiB */
     uint32_t max_ended_age_s;  /* since their end was seen; 0: 86,400 */
@@ -30,6 +32,9 @@ struct agt_runs_options {
 
 int agt_runs_new(const struct agt_runs_options *options, struct agt_runs **ret_runs,
                  struct cr_err *err);
+
+/* Takes up the runs of the engine's store. Once, before the first start. */
+int agt_runs_load(struct agt_runs *runs, struct cr_err *err);
 
 /* Lets go of every run; those that go on are the engine's to end. NULL is allowed; returns NULL. */
 struct agt_runs *agt_runs_free(struct agt_runs *runs);
@@ -64,5 +69,6 @@ int agt_runs_list(struct agt_runs *runs, const char *caller, uint32_t page_size,
                   struct rpc_status *ret_status);
 void agt_runs_page_done(struct agt_runs_page *page);
 
-/* Forgets ended runs beyond the bounds. agt_runs_start() does it from time to time. */
+/* Forgets ended runs beyond the bounds, in the store, too. agt_runs_start() does it from time to
+ * time. */
 void agt_runs_sweep(struct agt_runs *runs);

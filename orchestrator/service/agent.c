@@ -100,6 +100,9 @@ const struct rpc_method agt_service_methods[] = {
         .request = &crisol__agent__v1__submit_run_request__descriptor,
         .response = &crisol__agent__v1__submit_run_response__descriptor,
         .on_message = agt_service_submit_run,
+        .on_wake = agt_exchange_pump,
+        .on_cancel = agt_exchange_cancel,
+        .on_free = agt_exchange_free,
     },
     {
         .path = METHOD("GetRun"),

@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "common/unconst.h"
 #include "crisol/agent/v1/agent.pb-c.h"
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/runs/runs.h"
@@ -20,7 +21,8 @@ struct exchange {
     struct agt_run *run;     /* a reference */
     struct agt_watch *watch; /* NULL once the call has been answered */
     bool is_stream;
-    bool is_owner; /* has started the run, and ends it when the client leaves */
+    bool is_submit; /* is answered with the run's id */
+    bool is_owner;  /* has started the run, and ends it when the client leaves */
 };
 
 static void on_notify(void *user)
@@ -120,7 +122,9 @@ void agt_exchange_start(struct rpc_call *call, const struct agt_ask *ask)
         follow(call, 0);
 }
 
-void agt_exchange_watch(struct rpc_call *call, struct agt_run *take_run, uint32_t from_seq)
+/* A call that leaves the run alone. */
+static void attend(struct rpc_call *call, struct agt_run *take_run, bool is_submit,
+                   uint32_t from_seq)
 {
     struct exchange *exchange = new_exchange(call);
 
@@ -129,8 +133,19 @@ void agt_exchange_watch(struct rpc_call *call, struct agt_run *take_run, uint32_
         return;
     }
     exchange->run = take_run;
-    exchange->is_stream = true;
+    exchange->is_submit = is_submit;
+    exchange->is_stream = !is_submit;
     follow(call, from_seq);
+}
+
+void agt_exchange_submit(struct rpc_call *call, struct agt_run *take_run)
+{
+    attend(call, take_run, true, 0);
+}
+
+void agt_exchange_watch(struct rpc_call *call, struct agt_run *take_run, uint32_t from_seq)
+{
+    attend(call, take_run, false, from_seq);
 }
 
 static size_t put_varint(uint8_t *at, uint32_t value)
@@ -176,11 +191,24 @@ static void answer_result(struct rpc_call *call, const struct agt_event *last)
     crisol__agent__v1__run_event__free_unpacked(event, NULL);
 }
 
+static void answer_id(struct rpc_call *call)
+{
+    Crisol__Agent__V1__SubmitRunResponse response = CRISOL__AGENT__V1__SUBMIT_RUN_RESPONSE__INIT;
+    const struct exchange *exchange = rpc_call_user(call);
+
+    response.run_id = cr_unconst(agt_run_id(exchange->run));
+    answer(call, NULL, &response.base);
+}
+
 /* Handles one event. False when the call has been answered. */
 static bool pass_on(struct rpc_call *call, const struct agt_event *event)
 {
     const struct exchange *exchange = rpc_call_user(call);
 
+    if (exchange->is_submit) {
+        answer_id(call);
+        return false;
+    }
     if (!exchange->is_stream) {
         if (event->is_last)
             answer_result(call, event);

@@ -35,6 +35,10 @@ int agt_exchange_start_run(struct rpc_call *call, const struct agt_ask *ask,
 /* Starts the run, or ends the call with what is wrong. */
 void agt_exchange_start(struct rpc_call *call, const struct agt_ask *ask);
 
+/* Answers SubmitRun once the run's first event is there: then it will not be lost. Takes the
+ * reference. */
+void agt_exchange_submit(struct rpc_call *call, struct agt_run *take_run);
+
 /* Streams the events of a run from state event `from_seq` on. Takes the reference. */
 void agt_exchange_watch(struct rpc_call *call, struct agt_run *take_run, uint32_t from_seq);
 

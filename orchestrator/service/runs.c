@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/service/runs.h"
 
-#include "common/unconst.h"
 #include "crisol/agent/v1/agent.pb-c.h"
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/runs/runs.h"
@@ -35,7 +34,6 @@ static struct agt_run *find(struct rpc_call *call, const char *run_id)
 void agt_service_submit_run(struct rpc_call *call, const ProtobufCMessage *message)
 {
     const Crisol__Agent__V1__SubmitRunRequest *request = (const void *)message;
-    Crisol__Agent__V1__SubmitRunResponse response = CRISOL__AGENT__V1__SUBMIT_RUN_RESPONSE__INIT;
     struct rpc_status status = RPC_STATUS_INIT;
     struct agt_run *run = NULL;
     struct agt_ask ask = {.key = request->idempotency_key};
@@ -54,9 +52,7 @@ void agt_service_submit_run(struct rpc_call *call, const ProtobufCMessage *messa
         rpc_call_finish(call, &status, NULL);
         return;
     }
-    response.run_id = cr_unconst(agt_run_id(run));
-    rpc_call_finish(call, NULL, &response.base);
-    (void)agt_run_unref(run);
+    agt_exchange_submit(call, run);
 }
 
 void agt_service_get_run(struct rpc_call *call, const ProtobufCMessage *message)

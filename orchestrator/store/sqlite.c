@@ -34,6 +34,7 @@ struct sqlite_store {
     pthread_t thread;
     bool has_thread;
     atomic_bool must_stop;
+    atomic_bool is_hurried;
     atomic_bool is_roomy;
 
     pthread_mutex_t lock; /* guards the database: its thread writes, a start reads */
@@ -128,7 +129,7 @@ static void write_all(struct sqlite_store *store, struct agt_store_batch *first)
 {
     int code = write_once(store, first);
 
-    while (code != SQLITE_OK && !atomic_load(&store->must_stop)) {
+    while (code != SQLITE_OK && !atomic_load(&store->is_hurried)) {
         complain(store, code);
         atomic_store(&store->is_roomy, false);
         if ((code & 0xff) == SQLITE_FULL)
@@ -205,11 +206,17 @@ static int load_events(struct agt_store *base, const char *run_id,
     return r;
 }
 
+static void hurry(struct agt_store *base)
+{
+    atomic_store(&of(base)->is_hurried, true);
+}
+
 static void free_store(struct agt_store *base)
 {
     struct sqlite_store *store = of(base);
 
     if (store->has_thread) {
+        hurry(base);
         atomic_store(&store->must_stop, true);
         (void)pthread_join(store->thread, NULL);
     }
@@ -227,6 +234,7 @@ static const struct agt_store_ops ops = {
     .is_accepting = is_accepting,
     .load_runs = load_runs,
     .load_events = load_events,
+    .hurry = hurry,
     .free = free_store,
 };
 

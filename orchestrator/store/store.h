@@ -73,6 +73,8 @@ struct agt_store_ops {
     int (*load_events)(struct agt_store *store, const char *run_id,
                        int (*on_event)(void *user, const struct agt_store_event *event), void *user,
                        struct cr_err *err);
+    /* From now on a batch that cannot be written is given up at once: the process ends. */
+    void (*hurry)(struct agt_store *store);
     /* Writes what was appended, or gives it up when it cannot be written. NULL is not allowed. */
     void (*free)(struct agt_store *store);
 };

@@ -36,7 +36,7 @@ LAYERS = {
     "orchestrator/graph": ["common", "rpc", "generated", "orchestrator/model", "orchestrator/sandbox",
                            "orchestrator/prompts", "orchestrator/store", "orchestrator/verify"],
     "orchestrator/prompts": ["common"],
-    "orchestrator/runs": ["common", "rpc", "generated", "orchestrator/graph"],
+    "orchestrator/runs": ["common", "rpc", "generated", "orchestrator/graph", "orchestrator/store"],
     "orchestrator/store": ["common"],
     "orchestrator/http": ["common", "rpc", "generated", "orchestrator/graph", "orchestrator/runs",
                           "orchestrator/sandbox"],

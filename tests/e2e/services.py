@@ -69,7 +69,9 @@ class Process:
 class Services:
     """sandboxd, gemini-replay and the orchestrator in a folder of their own."""
 
-    def __init__(self, script="lru_cache", with_agent=True, sandboxd_flags=(), replay_flags=()):
+    def __init__(self, script="lru_cache", with_agent=True, sandboxd_flags=(), replay_flags=(),
+                 orchestrator_flags=()):
+        self.orchestrator_flags = orchestrator_flags
         self.folder = tempfile.mkdtemp(prefix="crisol-e2e-")
         os.chmod(self.folder, 0o711)
         self.socket = os.path.join(self.folder, "s", "sandboxd.sock")
@@ -105,7 +107,8 @@ class Services:
             env["GEMINI_API_KEY"] = key
         self.orchestrator = Process("orchestrator", [
             os.path.join(BIN, "orchestrator"), "--listen=127.0.0.1:0", "--http=127.0.0.1:0",
-            f"--sandbox={self.sandbox}", f"--user={SERVICE_UID}"],
+            f"--sandbox={self.sandbox}", f"--user={SERVICE_UID}",
+            *self.orchestrator_flags],
             os.path.join(self.folder, "orchestrator.log"), env=env)
         ready = self.orchestrator.match(r" ready .*grpc=(\S+) .*http=(\S+)")
         self.grpc, self.http = ready.group(1), ready.group(2)

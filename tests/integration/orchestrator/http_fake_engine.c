@@ -281,6 +281,18 @@ int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
     return 0;
 }
 
+int agt_engine_load(struct agt_engine *engine,
+                    int (*on_run)(void *user, struct agt_run *take_run,
+                                  const struct agt_run_spec *spec),
+                    void *user, struct cr_err *err)
+{
+    (void)engine;
+    (void)on_run;
+    (void)user;
+    (void)err;
+    return 0;
+}
+
 /* ---- watches ---- */
 
 int agt_watch_new(struct agt_run *run, uint32_t from_seq, void (*notify)(void *user), void *user,

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/graph/journal.h"
+
+#include "common/auto.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "common/unconst.h"
+#include "crisol/journal/v1/journal.pb-c.h"
+#include "orchestrator/graph/call.h"
+#include "orchestrator/graph/event_log.h"
+#include "orchestrator/graph/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/random.h>
+
+/* Inputs of one turn: an answer of the model has at most 8 MiB, a sandbox result 3. */
+#define INPUT_MAX ((size_t)64 << 20)
+/* Deltas that may wait for the state event before them; further ones are counted as lost. */
+#define PENDING_DELTA_BYTES_MAX AGT_LOG_DELTA_BYTES_MAX
+
+/* An event that is not visible yet. */
+struct pending {
+    struct pending *next;
+    struct agt_event *event; /* a reference */
+    uint8_t *input;          /* owned; NULL: none, or the batch has it */
+    size_t input_size;
+};
+
+struct agt_journal {
+    struct agt_store *store; /* borrowed */
+    bool is_new;             /* the spec is still to be written */
+    bool is_lost;            /* what is emitted will never be durable */
+    struct pending *first;   /* in order; those before `unwritten` are on their way */
+    struct pending *last;
+    struct pending *unwritten; /* NULL: all are on their way */
+    size_t delta_bytes;
+    uint32_t dropped; /* deltas lost behind the last pending event */
+    uint32_t written_seq;
+    uint32_t durable_seq;
+    uint32_t turns;        /* on their way to the store and back */
+    struct cr_buf input;   /* of the next state event */
+    struct agt_call *held; /* in the order in which they were made */
+    struct agt_replay replay;
+};
+
+/* What one turn gives to the store. */
+struct turn {
+    struct agt_store_batch batch; /* first */
+    struct agt_engine *engine;    /* borrowed: it waits for every batch */
+    struct agt_mail *mail;        /* made ahead, so that the answer cannot be lost */
+    uint8_t *spec;                /* owned; NULL: none */
+    struct agt_event **held;      /* references */
+    struct agt_store_event events[];
+};
+
+int agt_journal_new(struct agt_run *run, struct agt_store *store, bool is_new)
+{
+    struct agt_journal *journal = calloc(1, sizeof(*journal));
+
+    if (!journal)
+        return -ENOMEM;
+    journal->store = store;
+    journal->is_new = is_new;
+    cr_buf_init(&journal->input, INPUT_MAX);
+    run->journal = journal;
+    return 0;
+}
+
+static void free_pending(struct pending *pending)
+{
+    (void)agt_event_unref(pending->event);
+    free(pending->input);
+    free(pending);
+}
+
+struct agt_journal *agt_journal_free(struct agt_journal *journal)
+{
+    struct pending *next;
+
+    if (!journal)
+        return NULL;
+    for (struct pending *pending = journal->first; pending; pending = next) {
+        next = pending->next;
+        free_pending(pending);
+    }
+    cr_buf_done(&journal->input);
+    agt_replay_done(&journal->replay);
+    free(journal);
+    return NULL;
+}
+
+int agt_journal_add_stored(struct agt_journal *journal, const struct agt_store_event *event)
+{
+    journal->written_seq = event->seq;
+    journal->durable_seq = event->seq;
+    return agt_replay_add(&journal->replay, event);
+}
+
+bool agt_journal_is_idle(const struct agt_journal *journal)
+{
+    return !journal || (journal->turns == 0 && (journal->is_lost || !journal->first));
+}
+
+bool agt_journal_is_replaying(const struct agt_run *run)
+{
+    return run->journal && run->journal->replay.is_on;
+}
+
+/* ---- events ---- */
+
+/* The program does not go where the journal says it went: nothing of it can be trusted. */
+void agt_journal_diverge(struct agt_run *run)
+{
+    struct agt_journal *journal = run->journal;
+
+    cr_log_error("journal: the run cannot be repeated run=%s seq=%u", run->id, run->seq + 1);
+    run->seq = (uint32_t)journal->replay.event_count;
+    agt_replay_done(&journal->replay);
+    agt_run_fail(run, CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL,
+                 "The run could not be taken up after a restart: its journal does not fit this "
+                 "version of the program.");
+    run->stop = AGT_STOP_DEADLINE;
+}
+
+static bool append_pending(struct agt_journal *journal, struct agt_event *take_event)
+{
+    struct pending *pending = calloc(1, sizeof(*pending));
+
+    if (!pending)
+        return false;
+    pending->event = take_event;
+    if (take_event->is_state && journal->input.size > 0) {
+        pending->input_size = journal->input.size;
+        pending->input = journal->input.data;
+        journal->input.data = NULL;
+        cr_buf_done(&journal->input);
+    }
+    if (journal->last)
+        journal->last->next = pending;
+    else
+        journal->first = pending;
+    journal->last = pending;
+    if (!journal->unwritten)
+        journal->unwritten = pending;
+    return true;
+}
+
+static void emit_delta(struct agt_run *run, struct agt_event *take_event)
+{
+    struct agt_journal *journal = run->journal;
+    size_t size = take_event->size;
+
+    if (!journal->first) {
+        if (agt_event_log_add(run->log, take_event) < 0)
+            agt_event_log_skip(run->log, 1);
+        return;
+    }
+    if (journal->delta_bytes + size <= PENDING_DELTA_BYTES_MAX &&
+        append_pending(journal, take_event)) {
+        journal->delta_bytes += size;
+        return;
+    }
+    journal->dropped++;
+    (void)agt_event_unref(take_event);
+}
+
+bool agt_journal_emit(struct agt_run *run, struct agt_event *take_event)
+{
+    struct agt_journal *journal = run->journal;
+
+    if (!take_event->is_state) {
+        emit_delta(run, take_event);
+        return false;
+    }
+    if (journal->replay.is_on) {
+        if (agt_replay_check(run, &journal->replay, take_event)) {
+            (void)agt_event_unref(take_event);
+            return true;
+        }
+        (void)agt_event_unref(take_event);
+        agt_journal_diverge(run);
+        return false;
+    }
+    if (append_pending(journal, take_event))
+        return true;
+    (void)agt_event_unref(take_event);
+    return false;
+}
+
+/* Makes visible what is durable, and the deltas behind it. */
+static void publish(struct agt_run *run)
+{
+    struct agt_journal *journal = run->journal;
+
+    while (
+        journal->first && journal->first != journal->unwritten &&
+        (!journal->first->event->is_state || journal->first->event->seq <= journal->durable_seq)) {
+        struct pending *pending = journal->first;
+        bool is_last = pending->event->is_last;
+
+        journal->first = pending->next;
+        if (!journal->first)
+            journal->last = NULL;
+        if (!pending->event->is_state)
+            journal->delta_bytes -= pending->event->size;
+        if (agt_event_log_add(run->log, agt_event_ref(pending->event)) < 0 && is_last)
+            agt_event_log_end(run->log);
+        free_pending(pending);
+    }
+    if (!journal->first && journal->dropped > 0) {
+        agt_event_log_skip(run->log, journal->dropped);
+        journal->dropped = 0;
+    }
+}
+
+/* ---- writing ---- */
+
+static void free_turn(struct turn *turn)
+{
+    for (size_t i = 0; i < turn->batch.event_count; i++) {
+        (void)agt_event_unref(turn->held[i]);
+        free(cr_unconst(turn->events[i].input));
+    }
+    (void)agt_mail_free(turn->mail);
+    free(turn->held);
+    free(turn->spec);
+    free(turn);
+}
+
+/* The store's thread. */
+static void on_done(struct agt_store_batch *batch, int error)
+{
+    struct turn *turn = (struct turn *)(void *)batch;
+    struct agt_mail *mail = cr_take_ptr(&turn->mail);
+
+    mail->error = error;
+    agt_engine_post(turn->engine, mail);
+    free_turn(turn);
+}
+
+static uint8_t *pack_spec(const struct agt_run *run, size_t *ret_size)
+{
+    Crisol__Journal__V1__RunSpec spec = CRISOL__JOURNAL__V1__RUN_SPEC__INIT;
+    CR_AUTO_FREE uint8_t *limits = NULL;
+    uint8_t *packed;
+
+    spec.caller = run->caller;
+    spec.idempotency_key = run->key;
+    spec.task = run->task;
+    spec.max_iterations = run->iterations_asked;
+    spec.model = run->model;
+    spec.verify = run->verify_asked;
+    spec.model_requested = run->model_requested;
+    if (run->limits) {
+        spec.has_sandbox_limits = true;
+        spec.sandbox_limits.len = crisol__sandbox__v1__limits__get_packed_size(run->limits);
+        limits = malloc(spec.sandbox_limits.len + 1);
+        if (!limits)
+            return NULL;
+        (void)crisol__sandbox__v1__limits__pack(run->limits, limits);
+        spec.sandbox_limits.data = limits;
+    }
+    *ret_size = crisol__journal__v1__run_spec__get_packed_size(&spec);
+    packed = malloc(*ret_size + 1);
+    if (packed)
+        (void)crisol__journal__v1__run_spec__pack(&spec, packed);
+    return packed;
+}
+
+static size_t count_states(const struct agt_journal *journal)
+{
+    size_t count = 0;
+
+    for (const struct pending *pending = journal->unwritten; pending; pending = pending->next)
+        count += pending->event->is_state;
+    return count;
+}
+
+static void take_states(struct agt_journal *journal, struct turn *turn)
+{
+    for (struct pending *pending = journal->unwritten; pending; pending = pending->next) {
+        size_t i = turn->batch.event_count;
+
+        if (!pending->event->is_state)
+            continue;
+        turn->held[i] = agt_event_ref(pending->event);
+        turn->events[i] = (struct agt_store_event){
+            .seq = pending->event->seq,
+            .payload = pending->event->packed,
+            .size = pending->event->size,
+            .input = cr_take_ptr(&pending->input),
+            .input_size = pending->input_size,
+        };
+        turn->batch.is_end = pending->event->is_last;
+        turn->batch.event_count++;
+    }
+    journal->unwritten = NULL;
+}
+
+static struct turn *new_turn(struct agt_run *run, size_t count)
+{
+    struct turn *turn = calloc(1, sizeof(*turn) + count * sizeof(turn->events[0]));
+
+    if (!turn)
+        return NULL;
+    turn->engine = run->engine;
+    turn->held = calloc(count, sizeof(struct agt_event *));
+    turn->mail = agt_mail_new(AGT_MAIL_DURABLE, run, NULL, 0);
+    if (run->journal->is_new)
+        turn->spec = pack_spec(run, &turn->batch.spec_size);
+    if (turn->held && turn->mail && (turn->spec || !run->journal->is_new))
+        return turn;
+    free_turn(turn);
+    return NULL;
+}
+
+static void write_turn(struct agt_run *run)
+{
+    struct agt_journal *journal = run->journal;
+    size_t count = count_states(journal);
+    struct turn *turn;
+
+    if (count == 0) {
+        journal->unwritten = NULL; /* deltas follow the events that are on their way */
+        publish(run);
+        return;
+    }
+    turn = new_turn(run, count);
+    if (!turn)
+        return; /* with the next turn, or the next heartbeat */
+    memcpy(turn->batch.run_id, run->id, sizeof(turn->batch.run_id));
+    turn->batch.spec = turn->spec;
+    turn->batch.events = turn->events;
+    turn->batch.on_done = on_done;
+    take_states(journal, turn);
+    journal->is_new = false;
+    journal->turns++;
+    journal->written_seq = turn->events[count - 1].seq;
+    turn->mail->offset = journal->written_seq;
+    journal->store->ops->append(journal->store, &turn->batch);
+}
+
+void agt_journal_on_durable(struct agt_run *run, const struct agt_mail *mail)
+{
+    struct agt_journal *journal = run->journal;
+
+    journal->turns--;
+    if (mail->error == 0) {
+        journal->durable_seq = (uint32_t)mail->offset;
+        publish(run);
+        return;
+    }
+    if (!journal->is_lost)
+        cr_log_error("journal: the run cannot be written and is left run=%s errno=%d", run->id,
+                     -mail->error);
+    journal->is_lost = true; /* what waits is freed with the run */
+    agt_run_suspend(run);
+}
+
+/* ---- calls ---- */
+
+void agt_journal_record(struct agt_run *run, const struct agt_call *call)
+{
+    struct agt_journal *journal = run->journal;
+
+    if (agt_record_add(call, &journal->input) < 0)
+        cr_log_error("journal: no memory for the end of a call, which a restart would miss run=%s",
+                     run->id);
+}
+
+void agt_journal_draw(struct agt_run *run, char *digits, size_t size)
+{
+    static const char hex[] = "0123456789abcdef";
+    struct agt_journal *journal = run->journal;
+
+    if (journal && agt_replay_draw(&journal->replay, digits, size))
+        return;
+    (void)!getrandom(digits, size - 1, 0);
+    for (size_t i = 0; i < size - 1; i++)
+        digits[i] = hex[digits[i] & 15];
+    digits[size - 1] = '\0';
+    if (journal && agt_record_add_draw(digits, &journal->input) < 0)
+        cr_log_error("journal: no memory for what was drawn run=%s", run->id);
+}
+
+void agt_journal_hold(struct agt_run *run, struct agt_call *call)
+{
+    struct agt_call **link = &run->journal->held;
+
+    while (*link)
+        link = &(*link)->next_held;
+    call->next_held = NULL;
+    *link = call;
+}
+
+bool agt_journal_drop(struct agt_run *run, struct agt_call *call)
+{
+    struct agt_call **link = run->journal ? &run->journal->held : NULL;
+
+    while (link && *link && *link != call)
+        link = &(*link)->next_held;
+    if (!link || !*link)
+        return false;
+    *link = call->next_held;
+    call->next_held = NULL;
+    return true;
+}
+
+void agt_journal_drop_all(struct agt_run *run)
+{
+    while (run->journal && run->journal->held) {
+        struct agt_call *call = run->journal->held;
+
+        (void)agt_journal_drop(run, call);
+        if (run->call == call)
+            run->call = NULL;
+        run->calls_in_flight--;
+        (void)agt_call_free(call);
+    }
+}
+
+void agt_journal_settle(struct agt_run *run)
+{
+    struct agt_journal *journal = run->journal;
+
+    if (!journal || journal->is_lost)
+        return;
+    if (journal->replay.is_on)
+        agt_replay_step(run, &journal->replay, &journal->held);
+    if (journal->unwritten)
+        write_turn(run);
+    if (journal->replay.is_on || journal->durable_seq != run->seq || run->is_suspended)
+        return;
+    while (journal->held) {
+        struct agt_call *call = journal->held;
+
+        (void)agt_journal_drop(run, call);
+        agt_call_go(call); /* its end comes as a mail, even when it cannot be started */
+    }
+}

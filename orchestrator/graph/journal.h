@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "common/buf.h"
+#include "crisol/agent/v1/agent.pb-c.h"
+#include "orchestrator/store/store.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct agt_call;
+struct agt_event;
+struct agt_mail;
+struct agt_run;
+
+/*
+ * Internal to orchestrator/graph: what makes a run durable. Engine's thread,
+ * unless a function says something else.
+ *
+ * The events of one turn of the engine (one mail or timer) become durable
+ * together, and visible only then; calls that the turn has made start only
+ * then. So the journal always ends where the run waits: for a call, or for
+ * time to pass.
+ *
+ * After a restart the run goes through the graph again from its beginning,
+ * with the recorded ends in place of calls. What it emits must be what the
+ * journal holds; where the journal ends, it goes on.
+ */
+struct agt_journal;
+
+/* Makes the run durable, with a journal that holds `spec` already or, new, writes it first. */
+int agt_journal_new(struct agt_run *run, struct agt_store *store, bool is_new);
+struct agt_journal *agt_journal_free(struct agt_journal *journal); /* NULL is allowed */
+
+/* Before the run goes on: the next of its events. Its payload is in the run's log already. */
+int agt_journal_add_stored(struct agt_journal *journal, const struct agt_store_event *event);
+
+/* ---- run.c, while the run goes on ---- */
+
+/* Takes an event that the run has emitted. True when run->seq has to count it. */
+bool agt_journal_emit(struct agt_run *run, struct agt_event *take_event);
+
+/* A call has ended: its end becomes durable with the next state event. */
+void agt_journal_record(struct agt_run *run, const struct agt_call *call);
+
+/* A call that waits until everything before it is durable. */
+void agt_journal_hold(struct agt_run *run, struct agt_call *call);
+
+/* Takes it out again; false when it is not held. */
+bool agt_journal_drop(struct agt_run *run, struct agt_call *call);
+
+/* Random hexadecimal digits; when the run is repeated, the same as before. Any run. */
+void agt_journal_draw(struct agt_run *run, char *digits, size_t size);
+
+/* Frees the calls that are held: the run has ended, or is left. */
+void agt_journal_drop_all(struct agt_run *run);
+
+/* The run cannot be repeated: ends its current node with FAILED. */
+void agt_journal_diverge(struct agt_run *run);
+
+/* At the end of every turn: writes what it emitted, starts what may start, repeats what is stored.
+ */
+void agt_journal_settle(struct agt_run *run);
+
+/* What a turn emitted has become durable, or (error) never will. */
+void agt_journal_on_durable(struct agt_run *run, const struct agt_mail *mail);
+
+/* Nothing waits to become durable. */
+bool agt_journal_is_idle(const struct agt_journal *journal);
+
+/* The run goes through what is stored. */
+bool agt_journal_is_replaying(const struct agt_run *run);
+
+/* ---- replay.c ---- */
+
+/* One recorded end. */
+struct agt_recorded {
+    void *unpacked; /* crisol.journal.v1.CallRecords that it is in; owned by the first of them */
+    void *record;   /* crisol.journal.v1.CallRecord; borrowed */
+};
+
+/* What is stored of a run, and how far it has been repeated. */
+struct agt_replay {
+    Crisol__Agent__V1__RunEvent **events; /* owned */
+    size_t event_count;
+    struct agt_recorded *records; /* owned */
+    size_t record_count;
+    size_t next_record;
+    bool is_on;
+};
+
+int agt_replay_add(struct agt_replay *replay, const struct agt_store_event *event);
+void agt_replay_done(struct agt_replay *replay);
+
+/* The run has emitted this; false when the journal holds something else. */
+bool agt_replay_check(struct agt_run *run, struct agt_replay *replay,
+                      const struct agt_event *event);
+
+/* Feeds recorded ends for as long as they fit. Ends the replay when all is repeated. */
+void agt_replay_step(struct agt_run *run, struct agt_replay *replay, struct agt_call **held);
+
+/* What was drawn at this point; false when nothing is stored of it. */
+bool agt_replay_draw(struct agt_replay *replay, char *digits, size_t size);
+
+/* Appends a packed CallRecords with what was drawn. Returns as cr_buf_add(). */
+int agt_record_add_draw(const char *digits, struct cr_buf *buf);
+
+/* Appends a packed CallRecords with the end of this call. Returns as cr_buf_add(). */
+int agt_record_add(const struct agt_call *call, struct cr_buf *buf);
+
+#define AGT_RECORD_DRAW "draw" /* the key of what was drawn */
+
+/* Gives the call a recorded end. `record` is a crisol.journal.v1.CallRecord. */
+int agt_record_restore(struct agt_call *call, const void *record);

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/err.h"
+#include "common/log.h"
+#include "crisol/journal/v1/journal.pb-c.h"
+#include "orchestrator/graph/call.h"
+#include "orchestrator/graph/event_log.h"
+#include "orchestrator/graph/journal.h"
+#include "orchestrator/graph/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RESULT CRISOL__AGENT__V1__RUN_EVENT__EVENT_RESULT
+
+/* The ids come first: reading events is another query. */
+struct found {
+    struct found *next;
+    char run_id[AGT_STORE_ID_SIZE];
+    Crisol__Journal__V1__RunSpec *spec; /* owned */
+    bool has_ended;
+};
+
+struct loader {
+    struct agt_engine *engine;
+    struct agt_run *run; /* whose events are read */
+    struct found *first;
+    struct found **end;
+};
+
+static int on_found(void *user, const struct agt_store_run *row)
+{
+    struct loader *loader = user;
+    struct found *found = calloc(1, sizeof(*found));
+
+    if (!found)
+        return -ENOMEM;
+    found->spec = crisol__journal__v1__run_spec__unpack(NULL, row->spec_size, row->spec);
+    found->has_ended = row->has_ended;
+    (void)memccpy(found->run_id, row->run_id, '\0', sizeof(found->run_id) - 1);
+    *loader->end = found;
+    loader->end = &found->next;
+    return found->spec ? 0 : -EBADMSG;
+}
+
+/* Visible at once: it was before. */
+static int on_event(void *user, const struct agt_store_event *row)
+{
+    struct loader *loader = user;
+    struct agt_event *event = malloc(sizeof(*event) + row->size);
+    Crisol__Agent__V1__RunEvent *unpacked;
+
+    unpacked = crisol__agent__v1__run_event__unpack(NULL, row->size, row->payload);
+    if (!event || !unpacked) {
+        free(event);
+        crisol__agent__v1__run_event__free_unpacked(unpacked, NULL);
+        return event ? -EBADMSG : -ENOMEM;
+    }
+    *event = (struct agt_event){
+        .refs = 1,
+        .seq = row->seq,
+        .is_state = true,
+        .is_last = unpacked->event_case == RESULT,
+        .size = (uint32_t)row->size,
+    };
+    memcpy(event->packed, row->payload, row->size);
+    crisol__agent__v1__run_event__free_unpacked(unpacked, NULL);
+    if (agt_event_log_add(loader->run->log, event) < 0)
+        return -ENOMEM;
+    return loader->run->journal ? agt_journal_add_stored(loader->run->journal, row) : 0;
+}
+
+static void fill_spec(const struct found *found, struct agt_run_spec *spec)
+{
+    const Crisol__Journal__V1__RunSpec *stored = found->spec;
+
+    *spec = (struct agt_run_spec){
+        .task = stored->task,
+        .max_iterations = stored->max_iterations,
+        .model = stored->model,
+        .verify = stored->verify,
+        .caller = stored->caller,
+        .key = stored->idempotency_key,
+        .run_id = found->run_id,
+        .model_requested = stored->model_requested,
+    };
+    if (stored->has_sandbox_limits) {
+        spec->sandbox_limits =
+            stored->sandbox_limits.data ? stored->sandbox_limits.data : (const uint8_t *)"";
+        spec->sandbox_limits_size = stored->sandbox_limits.len;
+    }
+}
+
+/* Lets the engine's thread repeat it, and go on from there. */
+static int resume(struct agt_engine *engine, struct agt_run *run)
+{
+    struct agt_mail *mail = agt_mail_new(AGT_MAIL_START, run, NULL, 0);
+
+    if (!mail)
+        return -ENOMEM;
+    agt_engine_set_times(engine, run);
+    agt_engine_count_in(engine);
+    agt_engine_post(engine, mail);
+    return 0;
+}
+
+static int load_run(struct loader *loader, const struct found *found,
+                    const struct agt_run_spec *spec, struct cr_err *err)
+{
+    struct agt_store *store = agt_engine_store(loader->engine);
+    int r = agt_run_new(loader->engine, spec, &loader->run);
+
+    if (r < 0)
+        return r;
+    if (found->has_ended)
+        loader->run->engine = NULL; /* nothing to cancel */
+    else
+        r = agt_journal_new(loader->run, store, false);
+    if (r == 0)
+        r = store->ops->load_events(store, found->run_id, on_event, loader, err);
+    if (r == 0 && !found->has_ended)
+        r = resume(loader->engine, loader->run);
+    if (r < 0)
+        loader->run = agt_run_unref(loader->run);
+    return r;
+}
+
+static void free_found(struct found *first)
+{
+    struct found *next;
+
+    for (; first; first = next) {
+        next = first->next;
+        crisol__journal__v1__run_spec__free_unpacked(first->spec, NULL);
+        free(first);
+    }
+}
+
+int agt_engine_load(struct agt_engine *engine,
+                    int (*on_run)(void *user, struct agt_run *take_run,
+                                  const struct agt_run_spec *spec),
+                    void *user, struct cr_err *err)
+{
+    struct agt_store *store = agt_engine_store(engine);
+    struct loader loader = {.engine = engine, .end = &loader.first};
+    struct agt_run_spec spec;
+    uint32_t resumed = 0;
+    int r;
+
+    if (!store)
+        return 0;
+    r = store->ops->load_runs(store, on_found, &loader, err);
+    for (const struct found *found = loader.first; r == 0 && found; found = found->next) {
+        fill_spec(found, &spec);
+        r = load_run(&loader, found, &spec, err);
+        if (r == 0)
+            r = on_run(user, loader.run, &spec);
+        resumed += !found->has_ended;
+    }
+    free_found(loader.first);
+    if (r < 0 && err && err->code == 0)
+        return cr_err_set(err, -r, "read the journal: a run cannot be read");
+    if (r == 0 && resumed > 0)
+        cr_log_info("taking up runs that were going on runs=%u", resumed);
+    return r;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/err.h"
+#include "common/unconst.h"
+#include "crisol/journal/v1/journal.pb-c.h"
+#include "orchestrator/graph/call.h"
+#include "orchestrator/graph/journal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef Crisol__Journal__V1__CallRecord call_record;
+
+/* The record borrows from the call. */
+static void fill_model(const struct agt_call *call, call_record *record)
+{
+    record->model_end = (int32_t)call->model_end;
+    if (call->text)
+        record->text = call->text;
+    if (call->message)
+        record->message = call->message;
+    if (call->model_requested)
+        record->model_requested = call->model_requested;
+    if (call->model_served)
+        record->model_served = call->model_served;
+    if (call->finish_reason)
+        record->finish_reason = call->finish_reason;
+    record->prompt_tokens = call->usage.prompt_tokens;
+    record->answer_tokens = call->usage.answer_tokens;
+    record->thought_tokens = call->usage.thought_tokens;
+    record->total_tokens = call->usage.total_tokens;
+    record->calls = call->calls;
+    record->elapsed_ms = call->elapsed_ms;
+}
+
+static void fill_sandbox(const struct agt_call *call, call_record *record)
+{
+    record->stdout_data = (ProtobufCBinaryData){call->out.size, call->out.data};
+    record->stderr_data = (ProtobufCBinaryData){call->err.size, call->err.data};
+    record->stdout_omitted = call->out_omitted;
+    record->stderr_omitted = call->err_omitted;
+    record->status_code = (int32_t)call->status.code;
+    record->status_message = cr_unconst(call->status.message);
+    record->retry_after_ms = call->status.retry_after_ms;
+}
+
+/* Packed messages behind each other are one message. */
+static int add_record(call_record *record, struct cr_buf *buf)
+{
+    call_record *list[] = {record};
+    Crisol__Journal__V1__CallRecords records = CRISOL__JOURNAL__V1__CALL_RECORDS__INIT;
+    CR_AUTO_FREE uint8_t *packed = NULL;
+    size_t size;
+
+    records.records = list;
+    records.n_records = 1;
+    size = crisol__journal__v1__call_records__get_packed_size(&records);
+    packed = malloc(size + 1);
+    if (!packed)
+        return -ENOMEM;
+    (void)crisol__journal__v1__call_records__pack(&records, packed);
+    return cr_buf_add(buf, packed, size);
+}
+
+int agt_record_add_draw(const char *digits, struct cr_buf *buf)
+{
+    call_record record = CRISOL__JOURNAL__V1__CALL_RECORD__INIT;
+    char key[] = AGT_RECORD_DRAW;
+
+    record.key = key;
+    record.text = cr_unconst(digits);
+    return add_record(&record, buf);
+}
+
+int agt_record_add(const struct agt_call *call, struct cr_buf *buf)
+{
+    call_record record = CRISOL__JOURNAL__V1__CALL_RECORD__INIT;
+    CR_AUTO_FREE uint8_t *result = NULL;
+
+    record.key = cr_unconst(call->key);
+    if (call->model)
+        fill_model(call, &record);
+    else
+        fill_sandbox(call, &record);
+    if (call->result) {
+        record.result.len = crisol__sandbox__v1__execute_result__get_packed_size(call->result);
+        result = malloc(record.result.len + 1);
+        if (!result)
+            return -ENOMEM;
+        (void)crisol__sandbox__v1__execute_result__pack(call->result, result);
+        record.result.data = result;
+    }
+    return add_record(&record, buf);
+}
+
+static int restore_model(struct agt_call *call, const call_record *record)
+{
+    call->model_end = record->model_end >= 0 && record->model_end < AGT_MODEL_END_COUNT
+                          ? (enum agt_model_end)record->model_end
+                          : AGT_MODEL_BAD_ANSWER;
+    call->text = strdup(record->text);
+    call->message = strdup(record->message);
+    call->model_requested = strdup(record->model_requested);
+    call->model_served = strdup(record->model_served);
+    call->finish_reason = strdup(record->finish_reason);
+    call->usage = (struct agt_model_usage){
+        .prompt_tokens = record->prompt_tokens,
+        .answer_tokens = record->answer_tokens,
+        .thought_tokens = record->thought_tokens,
+        .total_tokens = record->total_tokens,
+    };
+    call->calls = record->calls;
+    call->elapsed_ms = record->elapsed_ms;
+    return call->text ? 0 : -ENOMEM;
+}
+
+static int restore_sandbox(struct agt_call *call, const call_record *record)
+{
+    int r = cr_buf_add(&call->out, record->stdout_data.data, record->stdout_data.len);
+
+    if (r == 0)
+        r = cr_buf_add(&call->err, record->stderr_data.data, record->stderr_data.len);
+    call->out_omitted = record->stdout_omitted;
+    call->err_omitted = record->stderr_omitted;
+    rpc_status_set(&call->status, (enum rpc_code)record->status_code, "%s", record->status_message);
+    call->status.retry_after_ms = record->retry_after_ms;
+    if (record->result.len > 0) {
+        call->result = crisol__sandbox__v1__execute_result__unpack(NULL, record->result.len,
+                                                                   record->result.data);
+        if (!call->result)
+            r = -EBADMSG;
+    }
+    return r;
+}
+
+int agt_record_restore(struct agt_call *call, const void *record)
+{
+    return call->model ? restore_model(call, record) : restore_sandbox(call, record);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "crisol/journal/v1/journal.pb-c.h"
+#include "orchestrator/graph/call.h"
+#include "orchestrator/graph/journal.h"
+#include "orchestrator/graph/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EVENT(name) CRISOL__AGENT__V1__RUN_EVENT__EVENT_##name
+
+static const char restart_reason[] =
+    "The service was restarted while the model answered; the call before may be charged, too.";
+
+static int add_records(struct agt_replay *replay, const void *packed, size_t size)
+{
+    Crisol__Journal__V1__CallRecords *unpacked =
+        crisol__journal__v1__call_records__unpack(NULL, size, packed);
+    struct agt_recorded *records;
+
+    if (!unpacked)
+        return -EBADMSG;
+    records = reallocarray(replay->records, replay->record_count + unpacked->n_records + 1,
+                           sizeof(*records));
+    if (!records) {
+        crisol__journal__v1__call_records__free_unpacked(unpacked, NULL);
+        return -ENOMEM;
+    }
+    replay->records = records;
+    for (size_t i = 0; i < unpacked->n_records; i++)
+        records[replay->record_count++] =
+            (struct agt_recorded){i == 0 ? unpacked : NULL, unpacked->records[i]};
+    if (unpacked->n_records == 0)
+        crisol__journal__v1__call_records__free_unpacked(unpacked, NULL);
+    return 0;
+}
+
+int agt_replay_add(struct agt_replay *replay, const struct agt_store_event *event)
+{
+    Crisol__Agent__V1__RunEvent **events =
+        reallocarray(replay->events, replay->event_count + 1, sizeof(*events));
+
+    if (!events)
+        return -ENOMEM;
+    replay->events = events;
+    events[replay->event_count] =
+        crisol__agent__v1__run_event__unpack(NULL, event->size, event->payload);
+    if (!events[replay->event_count])
+        return -EBADMSG;
+    replay->event_count++;
+    replay->is_on = true;
+    return event->input ? add_records(replay, event->input, event->input_size) : 0;
+}
+
+void agt_replay_done(struct agt_replay *replay)
+{
+    for (size_t i = 0; i < replay->event_count; i++)
+        crisol__agent__v1__run_event__free_unpacked(replay->events[i], NULL);
+    for (size_t i = 0; i < replay->record_count; i++)
+        crisol__journal__v1__call_records__free_unpacked(replay->records[i].unpacked, NULL);
+    free(replay->events);
+    free(replay->records);
+    *replay = (struct agt_replay){.events = NULL};
+}
+
+/* A call that was in flight when the process died is made again, once per restart. */
+static void book_restart(struct agt_run *run)
+{
+    agt_list_add(&run->warnings, "%s", restart_reason);
+    run->usage.calls++;
+    run->usage.retries++;
+}
+
+/* What calls tell while they go on: no recorded end brings it forth again. */
+static void skip_told(struct agt_run *run, const struct agt_replay *replay)
+{
+    while (run->seq < replay->event_count) {
+        const Crisol__Agent__V1__RunEvent *event = replay->events[run->seq];
+
+        if (event->event_case != EVENT(MODEL_RETRY) && event->event_case != EVENT(SANDBOX_STARTED))
+            return;
+        if (event->event_case == EVENT(MODEL_RETRY) &&
+            strcmp(event->model_retry->reason, restart_reason) == 0)
+            book_restart(run);
+        run->seq++;
+    }
+}
+
+bool agt_replay_check(struct agt_run *run, struct agt_replay *replay,
+                      const struct agt_event *packed)
+{
+    Crisol__Agent__V1__RunEvent *event;
+    const Crisol__Agent__V1__RunEvent *stored;
+    bool is_same;
+
+    skip_told(run, replay);
+    if (run->seq >= replay->event_count)
+        return false;
+    stored = replay->events[run->seq];
+    event = crisol__agent__v1__run_event__unpack(NULL, packed->size, packed->packed);
+    if (!event)
+        return false;
+    is_same = event->event_case == stored->event_case && event->node == stored->node &&
+              event->iteration == stored->iteration;
+    if (is_same && event->event_case == EVENT(EDGE_TAKEN))
+        is_same = strcmp(event->edge_taken->outcome, stored->edge_taken->outcome) == 0;
+    crisol__agent__v1__run_event__free_unpacked(event, NULL);
+    return is_same;
+}
+
+bool agt_replay_draw(struct agt_replay *replay, char *digits, size_t size)
+{
+    const Crisol__Journal__V1__CallRecord *record;
+
+    if (!replay->is_on || replay->next_record == replay->record_count)
+        return false;
+    record = replay->records[replay->next_record].record;
+    if (strcmp(record->key, AGT_RECORD_DRAW) != 0 || strlen(record->text) != size - 1)
+        return false;
+    memcpy(digits, record->text, size);
+    replay->next_record++;
+    return true;
+}
+
+static struct agt_call *find_held(struct agt_call *held, const char *key)
+{
+    while (held && strcmp(held->key, key) != 0)
+        held = held->next_held;
+    return held;
+}
+
+/* The end of the next recorded call. False when it does not fit yet. */
+static bool feed(struct agt_run *run, struct agt_replay *replay, struct agt_call *held)
+{
+    const Crisol__Journal__V1__CallRecord *record;
+    struct agt_call *call;
+
+    if (replay->next_record == replay->record_count)
+        return false;
+    record = replay->records[replay->next_record].record;
+    call = find_held(held, record->key);
+    if (!call)
+        return false;
+    replay->next_record++;
+    (void)agt_journal_drop(run, call);
+    if (agt_record_restore(call, record) < 0)
+        cr_log_error("journal: a recorded call cannot be read run=%s call=%s", run->id, call->key);
+    agt_run_on_call_end(run, call);
+    return true;
+}
+
+/* Nobody waits for a wait that is over. */
+static bool pass_wait(struct agt_run *run)
+{
+    if (run->retry_at_ns == 0)
+        return false;
+    run->retry_at_ns = cr_clock_mono_ns();
+    agt_run_on_time(run, run->retry_at_ns);
+    return true;
+}
+
+static void emit_restart(struct agt_run *run)
+{
+    Crisol__Agent__V1__ModelRetry retry = CRISOL__AGENT__V1__MODEL_RETRY__INIT;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+    char reason[sizeof(restart_reason)];
+
+    memcpy(reason, restart_reason, sizeof(reason));
+    retry.reason = reason;
+    retry.attempt = 2;
+    retry.is_restart = true;
+    event.event_case = EVENT(MODEL_RETRY);
+    event.model_retry = &retry;
+    agt_run_emit(run, &event);
+    book_restart(run);
+}
+
+/* All that is stored has been repeated: what waits now was in flight, or about to be. */
+static void go_on(struct agt_run *run, struct agt_replay *replay, const struct agt_call *held)
+{
+    uint32_t sandbox_calls = 0;
+    bool has_model_call = false;
+
+    replay->is_on = false;
+    agt_replay_done(replay);
+    for (; held; held = held->next_held) {
+        has_model_call |= held->model != NULL;
+        sandbox_calls += held->model == NULL;
+    }
+    if (has_model_call)
+        emit_restart(run);
+    if (sandbox_calls > 0)
+        agt_list_add(&run->warnings,
+                     "The service was restarted; attempt %d was run in the sandbox again "
+                     "(executions repeated: %u).",
+                     run->iteration, sandbox_calls);
+    if (run->wants_cancel)
+        agt_run_stop(run, AGT_STOP_CANCEL);
+    cr_log_info("run resumed run=%s seq=%u node=%s", run->id, run->seq, agt_node_name(run->node));
+}
+
+void agt_replay_step(struct agt_run *run, struct agt_replay *replay, struct agt_call **held)
+{
+    while (replay->is_on && !run->has_ended) {
+        skip_told(run, replay);
+        if (run->seq >= replay->event_count && replay->next_record == replay->record_count) {
+            go_on(run, replay, *held);
+            return;
+        }
+        if (!feed(run, replay, *held) && !pass_wait(run))
+            return; /* a timer of the node, or an end that does not fit: agt_run_on_time() */
+    }
+}
