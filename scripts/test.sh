@@ -87,7 +87,7 @@ run_group() {
 }
 
 configure_and_build build -DCRISOL_TESTS=ON
-for label in unit integration e2e escape conformance verify; do
+for label in unit integration e2e escape conformance verify durable; do
     jobs=2
     case $label in e2e | escape | verify | durable) jobs=1 ;; esac
     run_group "$label" build -L "^$label\$" -j "$jobs"
