@@ -23,13 +23,14 @@ fi
 launcher=""
 if command -v ccache >/dev/null; then launcher="-DCMAKE_C_COMPILER_LAUNCHER=ccache"; fi
 
+build_target=all
 # configure_and_build FOLDER OPTION…
 configure_and_build() {
     local folder=$1
     shift
     mkdir -p "$folder"
     # shellcheck disable=SC2086
-    if ! { cmake -S . -B "$folder" -G Ninja $launcher "$@" && cmake --build "$folder"; } \
+    if ! { cmake -S . -B "$folder" -G Ninja $launcher "$@" && cmake --build "$folder" --target "$build_target"; } \
         >"$folder/build.log" 2>&1; then
         grep -E 'error|Error' "$folder/build.log" | head -n 20 >&2 || true
         echo "crisol: building $folder failed; all of it is in $folder/build.log" >&2
@@ -65,13 +66,19 @@ run_group() {
     shift 2
     local log="$folder/group-$name.log" status=0 passed skipped
     # Tests that start sandboxes need root; they say so themselves and exit 77 otherwise.
-    $as_root ctest --test-dir "$folder" --verbose --no-tests=error "$@" >"$log" 2>&1 || status=$?
-    passed=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#[0-9]+: .* Passed ' "$log" || true)
+    # On a machine that others use too, a test with real clocks may fail once: it gets a second try,
+    # which is told. Unit tests have none.
+    local tries=2 repeated
+    [ "$name" != unit ] || tries=1
+    $as_root ctest --test-dir "$folder" --verbose --no-tests=error --repeat "until-pass:$tries" "$@" >"$log" 2>&1 || status=$?
+    passed=$(grep -cE '^ *([0-9]+/[0-9]+ )?Test +#[0-9]+: .* Passed ' "$log" || true)
     # A skipped test, and every case that a test which passed had to leave out.
     skipped=$(($(grep -cE '^ *[0-9]+/[0-9]+ Test +#[0-9]+: .*\*\*\*Skipped' "$log" || true) + $(count_skipped_cases "$log")))
     local line
     line=$(printf '%-14s %3s passed, %s skipped, ctest status %s, %s cases' "$name" "$passed" "$skipped" \
         "$status" "$(count_cases "$log")")
+    repeated=$(sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .*\*\*\*(Failed|Timeout|Exception).*/\1/p; s/^ *Test +#[0-9]+: ([^ ]+) .*\*\*\*(Failed|Timeout|Exception).*/\1/p' "$log" | sort -u | tr '\n' ' ')
+    [ "$status" -ne 0 ] || [ -z "$repeated" ] || line+=", passed only at the second try: $repeated"
     summary+="$line"$'\n'
     echo "$line"
     if [ "$skipped" -gt 0 ]; then
@@ -100,6 +107,7 @@ if [ "${1:-}" != --quick ]; then
     run_group asan build-asan -L '^(unit|integration)$' -LE '^(privileged|nosan)$' -j 2
     configure_and_build build-tsan -DCMAKE_BUILD_TYPE=Debug -DCRISOL_SANITIZE=thread
     run_group tsan build-tsan -L '^(unit|integration)$' -R '^(rpc|front|graph|orchestrator|model|agent)' -LE '^(privileged|nosan)$' -j 2
+    build_target=fuzz_targets
     configure_and_build build-fuzz -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DCRISOL_FUZZ=ON
     run_group fuzz build-fuzz -L '^fuzz$' -j 2
 fi
