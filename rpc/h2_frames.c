@@ -255,7 +255,7 @@ static enum rpc_h2_fault on_ping(struct rpc_h2 *h2, const struct frame *frame, i
 {
     if (frame->flags & FLAG_ACK)
         return take_credit(h2, &h2->ping_ack_credit, RPC_H2_KIND_PING, now_ns);
-    return take(h2, RPC_H2_KIND_PING, now_ns);
+    return take_credit(h2, &h2->ping_credit, RPC_H2_KIND_PING, now_ns);
 }
 
 static enum rpc_h2_fault on_client_frame(struct rpc_h2 *h2, const struct frame *frame,
@@ -303,8 +303,10 @@ static void on_server_frame(struct rpc_h2 *h2, const struct frame *frame)
     struct rpc_h2_stream *stream = find_stream(h2, frame->stream);
     bool is_answer = frame->type == FRAME_DATA || frame->type == FRAME_HEADERS;
 
-    if (is_answer)
+    if (is_answer) {
         add_credit(&h2->window_credit, 2);
+        add_credit(&h2->ping_credit, 1);
+    }
     if (frame->type == FRAME_PING && !(frame->flags & FLAG_ACK))
         add_credit(&h2->ping_ack_credit, 1);
     if (frame->type == FRAME_SETTINGS && !(frame->flags & FLAG_ACK))

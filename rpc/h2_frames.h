@@ -77,6 +77,7 @@ struct rpc_h2 {
     uint32_t ping_ack_credit; /* our own PING and SETTINGS, not yet acknowledged */
     uint32_t settings_ack_credit;
     uint32_t window_credit;
+    uint32_t ping_credit; /* grpc-go probes the bandwidth with one PING per answer frame */
     /* Open ones, by id. Last, and not cleared at init: pages that nobody touches cost nothing. */
     struct rpc_h2_stream streams[RPC_H2_STREAMS_MAX];
 };

@@ -13,6 +13,7 @@ import grpc
 
 import engine as docker
 import sandboxd_service as lab
+import services as crisol
 
 lab.need_root()
 pb, services = lab.load_stubs()
@@ -422,7 +423,7 @@ class Faults(unittest.TestCase):
         self.assertIn("the docker engine cannot pull it", gone)
 
     def test_check_says_what_a_start_lacks(self):
-        command = [os.path.join(os.environ["CRISOL_BIN"], "sandboxd"), "check", f"--socket={ENGINE.folder}/c/x.sock"]
+        command = [os.path.join(crisol.BIN, "sandboxd"), "check", f"--socket={ENGINE.folder}/c/x.sock"]
         done = subprocess.run(command + flags(), capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("PASS  image", done.stdout)
@@ -461,7 +462,7 @@ class Faults(unittest.TestCase):
 
     def test_gc_removes_what_is_ours_and_old(self):
         def collect(base):
-            command = [os.path.join(os.environ["CRISOL_BIN"], "sandboxd"), "gc", f"--docker-socket={ENGINE.socket}",
+            command = [os.path.join(crisol.BIN, "sandboxd"), "gc", f"--docker-socket={ENGINE.socket}",
                        f"--docker-base={base}"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)

@@ -69,6 +69,8 @@ class Process:
 class Services:
     """sandboxd, gemini-replay and the orchestrator in a folder of their own."""
 
+    orchestrator_flags = ()
+
     def __init__(self, script="lru_cache", with_agent=True, sandboxd_flags=(), replay_flags=(),
                  orchestrator_flags=()):
         self.orchestrator_flags = orchestrator_flags

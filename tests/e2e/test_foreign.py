@@ -80,8 +80,8 @@ def test_grpcurl_generate_stream(services):
 
 
 def test_grpcurl_reserved_rpc_names_itself(services):
-    out = grpcurl("-d", "{}", services.grpc, "crisol.agent.v1.AgentService/ListRuns", status=64 + 12)
-    assert "ListRuns" in out
+    out = grpcurl("-d", "{}", services.grpc, "crisol.agent.v1.AgentService/ListModels", status=64 + 12)
+    assert "ListModels" in out
 
 
 @pytest.mark.parametrize("reflection", ["grpc-v1", "grpc-v1alpha"])

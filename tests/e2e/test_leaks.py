@@ -71,6 +71,7 @@ def pss_kib(pid):
 
 def test_idle_memory_is_within_its_bars():
     with crisol.Services() as running:
+        crisol.settled(running)  # the first start asks each runtime for its version
         pids = running.sandboxd_pids()
         anon = {pid: rss_anon_kib(pid) for pid in [*pids, running.orchestrator.pid]}
         sandboxd = sum(pss_kib(pid) for pid in pids)

@@ -14,7 +14,7 @@ payload=$(mktemp -d)
 trap 'rm -rf "$payload"' EXIT
 mkdir -p "$payload/build/bin" "$payload/build/tests" "$payload/tests" "$payload/clients/gemini-replay"
 cp "$CRISOL_BUILD"/bin/* "$payload/build/bin/"
-cp "$CRISOL_BUILD"/tests/{sandboxd_native_*_test,escape_*_test,sbprobe} "$payload/build/tests/"
+cp "$CRISOL_BUILD"/tests/{sandboxd_native_*_test,escape_*_test} "$payload/build/tests/"
 mkdir "$payload/tests/vm" "$payload/tests/e2e"
 cp "$here/guest.sh" "$payload/tests/vm/"
 cp "$source"/tests/e2e/*.py "$payload/tests/e2e/"

@@ -344,6 +344,9 @@ static void h2_frames_give_credit_for_what_we_sent(void **state)
     assert_int_equal(from_client(h2, &(struct frames){SETTINGS, ACK, 0, 0, 1000, 0}, 1), RPC_H2_OK);
     from_server(h2, &(struct frames){DATA, NONE, 1, 1, 10000, 0});
     assert_int_equal(from_client(h2, &(struct frames){WINDOW, NONE, 0, 4, 20000, 0}, 1), RPC_H2_OK);
+    /* grpc-go probes the bandwidth as it reads: a stream of small messages brings many PINGs. */
+    assert_int_equal(from_client(h2, &(struct frames){PING, NONE, 0, 8, 10000, 0}, 1), RPC_H2_OK);
+    assert_int_equal(from_client(h2, &(struct frames){PING, NONE, 0, 8, 101, 0}, 1), FLOOD(PING));
 }
 
 static void h2_frames_refill_with_time(void **state)
