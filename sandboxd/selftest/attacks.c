@@ -86,7 +86,7 @@ static bool has_given_environment(const struct sbx_observed *observed)
 
 static bool names_no_mount_of_the_host(const struct sbx_observed *observed)
 {
-    static const char *const forbidden[] = {"/home", "/root/", "overlay", "/var/lib", "/work/"};
+    static const char *const forbidden[] = {"/home", "/root/", "overlay", "/var/lib"};
 
     for (size_t i = 0; i < CR_ARRAY_SIZE(forbidden); i++) {
         if (strstr(observed->out, forbidden[i]))
