@@ -100,6 +100,9 @@ static const struct {
      "sandboxd admits root and the users of its --socket-owner and --allow-uid"},
     {RPC_UNAVAILABLE, "Broken pipe",
      "closed at once: sandboxd admits root and the users of its --socket-owner and --allow-uid"},
+    /* The same close, seen a moment later. */
+    {RPC_UNAVAILABLE, ": Socket closed",
+     "closed at once: sandboxd admits root and the users of its --socket-owner and --allow-uid"},
     {RPC_UNAVAILABLE, "failed to connect", "nobody answers; 'make up' starts both services"},
     {RPC_UNAVAILABLE, "DNS resolution failed", "nobody answers; 'make up' starts both services"},
     {RPC_UNAVAILABLE, "Socket closed", "the service stopped during the call"},
