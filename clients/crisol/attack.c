@@ -9,6 +9,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <string.h>
 
 #define CODE(name) CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_##name
@@ -64,53 +65,91 @@ static const char help[] =
     "Runs ten hostile programs, each in a sandbox with the default limits, and prints what became\n"
     "of them. Exits 0 when every one was stopped as it should be.\n";
 
-/* True when it was stopped as expected. */
-static bool run_attack(struct rpc_channel *channel, const struct attack *attack,
-                       struct rpc_status *status)
+struct outcome {
+    struct rpc_channel *channel;
+    const struct attack *attack;
+    struct rpc_status status;
+    int verdict;
+    int64_t took_ns;
+};
+
+static void run_attack(struct outcome *outcome)
 {
+    const struct attack *attack = outcome->attack;
     Crisol__Sandbox__V1__ExecuteRequest request = CRISOL__SANDBOX__V1__EXECUTE_REQUEST__INIT;
     Crisol__Sandbox__V1__Limits limits = CRISOL__SANDBOX__V1__LIMITS__INIT;
     static char python[] = "python";
     ProtobufCMessage *base = NULL;
     const Crisol__Sandbox__V1__RunResponse *response;
     int64_t begin_ns = cr_clock_mono_ns();
-    int verdict = CODE(UNSPECIFIED);
-    bool is_held;
 
     request.runtime = python;
     request.code = cr_unconst(attack->code);
     limits.wall_time_ms = attack->wall_time_ms;
     request.limits = &limits;
-    if (rpc_call_blocking(channel, &cli_method_run, &request.base, 60000, &base, status) != RPC_OK)
-        return false;
+    if (rpc_call_blocking(outcome->channel, &cli_method_run, &request.base, 60000, &base,
+                          &outcome->status) != RPC_OK)
+        return;
+    outcome->took_ns = cr_clock_mono_ns() - begin_ns;
     response = (const void *)base;
     if (response->result && response->result->verdict)
-        verdict = (int)response->result->verdict->code;
-    is_held = verdict == attack->expected;
-    (void)printf("  %-22s %-19s %5" PRId64 " ms  %s%s\n", attack->name, cli_verdict_name(verdict),
-                 (cr_clock_mono_ns() - begin_ns) / CR_NS_PER_MS,
-                 is_held ? "" : "NOT HELD: ", attack->stopped_by);
+        outcome->verdict = (int)response->result->verdict->code;
     rpc_message_free(base);
+}
+
+static void *run_in_thread(void *argument)
+{
+    run_attack(argument);
+    return NULL;
+}
+
+/* An attack that only waits for its own wall limit runs beside the others. */
+static void run_each(struct outcome outcomes[], size_t count)
+{
+    pthread_t threads[CR_ARRAY_SIZE(attacks)];
+    bool has_thread[CR_ARRAY_SIZE(attacks)] = {false};
+
+    for (size_t i = 0; i < count; i++)
+        if (outcomes[i].attack->wall_time_ms > 0)
+            has_thread[i] = pthread_create(&threads[i], NULL, run_in_thread, &outcomes[i]) == 0;
+    for (size_t i = 0; i < count; i++)
+        if (!has_thread[i])
+            run_attack(&outcomes[i]);
+    for (size_t i = 0; i < count; i++)
+        if (has_thread[i])
+            (void)pthread_join(threads[i], NULL);
+}
+
+/* True when it was stopped as expected. */
+static bool print_outcome(const struct outcome *outcome)
+{
+    const struct attack *attack = outcome->attack;
+    bool is_held = outcome->verdict == attack->expected;
+
+    (void)printf("  %-22s %-19s %5" PRId64 " ms  %s%s\n", attack->name,
+                 cli_verdict_name(outcome->verdict), outcome->took_ns / CR_NS_PER_MS,
+                 is_held ? "" : "NOT HELD: ", attack->stopped_by);
     return is_held;
 }
 
 static int run_all(const char *address)
 {
+    struct outcome outcomes[CR_ARRAY_SIZE(attacks)];
     struct rpc_channel *channel = cli_connect(address);
     size_t held = 0;
 
     if (!channel)
         return CLI_EXIT_SERVICE;
-    for (size_t i = 0; i < CR_ARRAY_SIZE(attacks); i++) {
-        struct rpc_status status = RPC_STATUS_INIT;
-
-        held += run_attack(channel, &attacks[i], &status);
-        if (status.code != RPC_OK) {
-            (void)rpc_channel_free(channel);
-            return cli_report(address, &status);
-        }
-    }
+    for (size_t i = 0; i < CR_ARRAY_SIZE(attacks); i++)
+        outcomes[i] =
+            (struct outcome){.channel = channel, .attack = &attacks[i], .status = RPC_STATUS_INIT};
+    run_each(outcomes, CR_ARRAY_SIZE(attacks));
     (void)rpc_channel_free(channel);
+    for (size_t i = 0; i < CR_ARRAY_SIZE(attacks); i++) {
+        if (outcomes[i].status.code != RPC_OK)
+            return cli_report(address, &outcomes[i].status);
+        held += print_outcome(&outcomes[i]);
+    }
     (void)printf("  %zu of %zu held\n", held, CR_ARRAY_SIZE(attacks));
     return held == CR_ARRAY_SIZE(attacks) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }
