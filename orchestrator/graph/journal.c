@@ -174,7 +174,7 @@ bool agt_journal_emit(struct agt_run *run, struct agt_event *take_event)
         emit_delta(run, take_event);
         return false;
     }
-    if (journal->replay.is_on) {
+    if (journal->replay.is_on && !agt_replay_is_over(run, &journal->replay)) {
         if (agt_replay_check(run, &journal->replay, take_event)) {
             (void)agt_event_unref(take_event);
             return true;
@@ -246,6 +246,7 @@ static uint8_t *pack_spec(const struct agt_run *run, size_t *ret_size)
     CR_AUTO_FREE uint8_t *limits = NULL;
     uint8_t *packed;
 
+    spec.format = AGT_JOURNAL_FORMAT;
     spec.caller = run->caller;
     spec.idempotency_key = run->key;
     spec.task = run->task;
@@ -429,6 +430,8 @@ void agt_journal_settle(struct agt_run *run)
         return;
     if (journal->replay.is_on)
         agt_replay_step(run, &journal->replay, &journal->held);
+    if (run->wants_cancel && !journal->replay.is_on)
+        agt_run_stop(run, AGT_STOP_CANCEL);
     if (journal->unwritten)
         write_turn(run);
     if (journal->replay.is_on || journal->durable_seq != run->seq || run->is_suspended)

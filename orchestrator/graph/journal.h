@@ -29,6 +29,9 @@ struct agt_run;
  */
 struct agt_journal;
 
+/* Of what is stored, in RunSpec.format: a higher one is a newer program's and is left alone. */
+#define AGT_JOURNAL_FORMAT 1
+
 /* Makes the run durable, with a journal that holds `spec` already or, new, writes it first. */
 int agt_journal_new(struct agt_run *run, struct agt_store *store, bool is_new);
 struct agt_journal *agt_journal_free(struct agt_journal *journal); /* NULL is allowed */
@@ -92,6 +95,12 @@ struct agt_replay {
 
 int agt_replay_add(struct agt_replay *replay, const struct agt_store_event *event);
 void agt_replay_done(struct agt_replay *replay);
+
+/*
+ * The journal ends before the turn does that goes on: from here on the run is live. False when
+ * something is left to be repeated.
+ */
+bool agt_replay_is_over(const struct agt_run *run, struct agt_replay *replay);
 
 /* The run has emitted this; false when the journal holds something else. */
 bool agt_replay_check(struct agt_run *run, struct agt_replay *replay,

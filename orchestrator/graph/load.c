@@ -16,13 +16,15 @@
 struct found {
     struct found *next;
     char run_id[AGT_STORE_ID_SIZE];
-    Crisol__Journal__V1__RunSpec *spec; /* owned */
+    Crisol__Journal__V1__RunSpec *spec; /* owned; NULL: cannot be read */
     bool has_ended;
 };
 
 struct loader {
     struct agt_engine *engine;
     struct agt_run *run; /* whose events are read */
+    uint32_t seq;        /* of the last of them */
+    bool has_result;     /* it was the last of the run */
     struct found *first;
     struct found **end;
 };
@@ -39,16 +41,20 @@ static int on_found(void *user, const struct agt_store_run *row)
     (void)memccpy(found->run_id, row->run_id, '\0', sizeof(found->run_id) - 1);
     *loader->end = found;
     loader->end = &found->next;
-    return found->spec ? 0 : -EBADMSG;
+    return 0;
 }
 
 /* Visible at once: it was before. */
 static int on_event(void *user, const struct agt_store_event *row)
 {
     struct loader *loader = user;
-    struct agt_event *event = malloc(sizeof(*event) + row->size);
+    struct agt_event *event;
     Crisol__Agent__V1__RunEvent *unpacked;
 
+    if (row->seq != loader->seq + 1 || loader->has_result)
+        return -EBADMSG;
+    loader->seq++;
+    event = malloc(sizeof(*event) + row->size);
     unpacked = crisol__agent__v1__run_event__unpack(NULL, row->size, row->payload);
     if (!event || !unpacked) {
         free(event);
@@ -63,6 +69,7 @@ static int on_event(void *user, const struct agt_store_event *row)
         .size = (uint32_t)row->size,
     };
     memcpy(event->packed, row->payload, row->size);
+    loader->has_result = event->is_last;
     crisol__agent__v1__run_event__free_unpacked(unpacked, NULL);
     if (agt_event_log_add(loader->run->log, event) < 0)
         return -ENOMEM;
@@ -103,12 +110,21 @@ static int resume(struct agt_engine *engine, struct agt_run *run)
     return 0;
 }
 
-static int load_run(struct loader *loader, const struct found *found,
-                    const struct agt_run_spec *spec, struct cr_err *err)
+static int load_run(struct loader *loader, const struct found *found, struct agt_run_spec *spec,
+                    struct cr_err *err)
 {
     struct agt_store *store = agt_engine_store(loader->engine);
-    int r = agt_run_new(loader->engine, spec, &loader->run);
+    int r;
 
+    loader->run = NULL;
+    loader->seq = 0;
+    loader->has_result = false;
+    if (!found->spec)
+        return -EBADMSG;
+    if (found->spec->format > AGT_JOURNAL_FORMAT)
+        return -EPROTO;
+    fill_spec(found, spec);
+    r = agt_run_new(loader->engine, spec, &loader->run);
     if (r < 0)
         return r;
     if (found->has_ended)
@@ -117,11 +133,29 @@ static int load_run(struct loader *loader, const struct found *found,
         r = agt_journal_new(loader->run, store, false);
     if (r == 0)
         r = store->ops->load_events(store, found->run_id, on_event, loader, err);
+    if (r == 0 && loader->has_result != found->has_ended)
+        r = -EBADMSG;
     if (r == 0 && !found->has_ended)
         r = resume(loader->engine, loader->run);
     if (r < 0)
         loader->run = agt_run_unref(loader->run);
     return r;
+}
+
+/*
+ * One run that cannot be read keeps the others from nothing: it stays in the
+ * store, for a program that can. True when the error was of that kind.
+ */
+static bool leave_out(const struct loader *loader, const struct found *found, int error)
+{
+    if (error == -EPROTO)
+        cr_log_error("journal: a newer version of this program wrote the run (format %u, this one "
+                     "knows up to %d), leaving it out run=%s",
+                     found->spec->format, AGT_JOURNAL_FORMAT, found->run_id);
+    else if (error == -EBADMSG)
+        cr_log_error("journal: the run cannot be read behind event %u, leaving it out run=%s",
+                     loader->seq, found->run_id);
+    return error == -EPROTO || error == -EBADMSG;
 }
 
 static void free_found(struct found *first)
@@ -150,8 +184,11 @@ int agt_engine_load(struct agt_engine *engine,
         return 0;
     r = store->ops->load_runs(store, on_found, &loader, err);
     for (const struct found *found = loader.first; r == 0 && found; found = found->next) {
-        fill_spec(found, &spec);
         r = load_run(&loader, found, &spec, err);
+        if (r < 0 && leave_out(&loader, found, r)) {
+            r = 0;
+            continue;
+        }
         if (r == 0)
             r = on_run(user, loader.run, &spec);
         resumed += !found->has_ended;

@@ -89,6 +89,15 @@ static void skip_told(struct agt_run *run, const struct agt_replay *replay)
     }
 }
 
+bool agt_replay_is_over(const struct agt_run *run, struct agt_replay *replay)
+{
+    if (run->seq < replay->event_count || replay->next_record < replay->record_count)
+        return false;
+    replay->is_on = false;
+    agt_replay_done(replay);
+    return true;
+}
+
 bool agt_replay_check(struct agt_run *run, struct agt_replay *replay,
                       const struct agt_event *packed)
 {

@@ -30,6 +30,8 @@ struct sqlite_store {
     char *path;
     char *ballast_path;
     int lock_fd;
+    dev_t device; /* where the file is, to notice that it is gone */
+    ino_t inode;
     struct cr_mailbox *mailbox; /* of batches */
     pthread_t thread;
     bool has_thread;
@@ -45,11 +47,26 @@ struct sqlite_store {
 
 /* ---- the disk ---- */
 
+/* SQLite goes on with a file that was removed or replaced, and nothing of it is kept. */
+static bool is_gone(const struct sqlite_store *store)
+{
+    struct stat file;
+
+    return stat(store->path, &file) < 0 || file.st_dev != store->device ||
+           file.st_ino != store->inode;
+}
+
 static void look_at_room(struct sqlite_store *store)
 {
     struct statfs disk;
     bool is_roomy;
 
+    if (is_gone(store)) {
+        if (atomic_exchange(&store->is_roomy, false))
+            cr_log_error("store: its file was removed or replaced; what is written from now on is "
+                         "lost, new runs are refused until a restart");
+        return;
+    }
     if (statfs(store->path, &disk) < 0)
         return; /* the next write will tell */
     is_roomy = (uint64_t)disk.f_bavail * (uint64_t)disk.f_bsize >= store->options.min_free_bytes;
@@ -256,12 +273,17 @@ static int take_lock(struct sqlite_store *store, struct cr_err *err)
 }
 
 /* So that what SQLite makes beside it has the same mode: a journal holds tasks and code. */
-static int make_file(const struct sqlite_store *store, struct cr_err *err)
+static int make_file(struct sqlite_store *store, struct cr_err *err)
 {
     CR_AUTO_CLOSE int fd =
         open(store->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+    struct stat file;
 
-    return fd < 0 ? cr_err_sys(err, errno, "open it") : 0;
+    if (fd < 0 || fstat(fd, &file) < 0)
+        return cr_err_sys(err, errno, "open it");
+    store->device = file.st_dev;
+    store->inode = file.st_ino;
+    return 0;
 }
 
 static int open_parts(struct sqlite_store *store, struct cr_err *err)

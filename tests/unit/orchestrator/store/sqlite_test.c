@@ -339,6 +339,51 @@ static void a_torn_tail_loses_whole_transactions_only(void **state)
     assert_int_equal(append_event(fixture, ID_A, last + 1, "goes on"), 0);
 }
 
+/* ---- what can happen to it while it is used ---- */
+
+static void a_file_that_is_removed_stops_admission(void **state)
+{
+    struct fixture *fixture = *state;
+    int64_t due_ns = cr_clock_mono_ns() + 10 * CR_NS_PER_S;
+
+    cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
+    open_store(fixture);
+    assert_int_equal(begin_run(fixture, ID_A), 0);
+    assert_true(fixture->store->ops->is_accepting(fixture->store));
+    assert_int_equal(unlink(fixture->path), 0);
+    (void)append_event(fixture, ID_A, 1, "lost");
+    while (fixture->store->ops->is_accepting(fixture->store) && cr_clock_mono_ns() < due_ns)
+        (void)poll(NULL, 0, 1);
+    assert_false(fixture->store->ops->is_accepting(fixture->store));
+}
+
+static void a_database_that_somebody_locks_is_waited_for(void **state)
+{
+    struct fixture *fixture = *state;
+    struct agt_store_event event = {.seq = 1, .payload = "one", .size = 3};
+    struct wait wait = {.error = 1};
+    struct agt_store_batch batch = {
+        .run_id = ID_A, .events = &event, .event_count = 1, .on_done = on_done, .user = &wait};
+    struct timespec until;
+    sqlite3 *other = NULL;
+
+    (void)sem_init(&wait.done, 0, 0);
+    open_store(fixture);
+    assert_int_equal(begin_run(fixture, ID_A), 0);
+    assert_int_equal(sqlite3_open(fixture->path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    fixture->store->ops->append(fixture->store, &batch);
+    (void)poll(NULL, 0, 20);
+    assert_int_equal(sem_trywait(&wait.done), -1);
+
+    assert_int_equal(sqlite3_close(other), SQLITE_OK); /* rolls back, and with it the lock goes */
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 10;
+    assert_int_equal(sem_timedwait(&wait.done, &until), 0);
+    assert_int_equal(wait.error, 0);
+    (void)sem_destroy(&wait.done);
+}
+
 /* ---- a full disk ---- */
 
 static void fill_disk(const char *path)
@@ -399,6 +444,8 @@ int main(void)
         CASE(a_file_that_is_no_database_is_refused),
         CASE(a_damaged_database_is_refused),
         CASE(a_torn_tail_loses_whole_transactions_only),
+        CASE(a_file_that_is_removed_stops_admission),
+        CASE(a_database_that_somebody_locks_is_waited_for),
         CASE(a_full_disk_makes_batches_wait_and_stops_admission),
     };
 

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "orchestrator/graph/journal.h"
+#include "tests/harness/double_store.h"
+#include "tests/harness/engine_fixture.h"
+#include "tests/harness/run_reader.h"
+#include "tests/harness/test.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EVENT(name) CRISOL__AGENT__V1__RUN_EVENT__EVENT_##name
+#define STATUS(name) CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_##name
+#define WAIT_NS (10 * CR_NS_PER_S)
+
+struct house {
+    struct engine_fixture fixture;
+    struct agt_store *store;
+    struct agt_run *loaded; /* a reference; the last run that was loaded */
+    size_t loaded_count;
+};
+
+static void count_answers(void *user, const struct agt_model_request *request,
+                          struct double_answer *ret_answer)
+{
+    struct engine_fixture *fixture = user;
+
+    fixture->answers++;
+    double_solve(NULL, request, ret_answer);
+}
+
+static void open_house(struct house *house)
+{
+    const struct agt_engine_options options = {.retry_base_ms = 1, .store = house->store};
+
+    engine_fixture_start(&house->fixture, count_answers, NULL, &options);
+}
+
+static int set_up(void **state)
+{
+    struct house *house = calloc(1, sizeof(*house));
+
+    assert_non_null(house);
+    house->store = double_store_new();
+    open_house(house);
+    *state = house;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct house *house = *state;
+
+    engine_fixture_stop(&house->fixture);
+    house->store->ops->free(house->store);
+    free(house);
+    return 0;
+}
+
+static int on_run(void *user, struct agt_run *take_run, const struct agt_run_spec *spec)
+{
+    struct house *house = user;
+
+    (void)spec;
+    (void)agt_run_unref(house->loaded);
+    house->loaded = take_run;
+    house->loaded_count++;
+    return 0;
+}
+
+/* Another process takes up what is stored. */
+static int restart(struct house *house, struct cr_err *err)
+{
+    engine_fixture_stop(&house->fixture);
+    open_house(house);
+    house->loaded = NULL;
+    house->loaded_count = 0;
+    return agt_engine_load(house->fixture.engine, on_run, house, err);
+}
+
+static void run_to_its_end(struct house *house)
+{
+    struct run_reader reader;
+
+    run_reader_read(&reader, engine_fixture_run(&house->fixture, 0));
+    assert_int_equal(reader.result->status, STATUS(SUCCESS));
+    run_reader_done(&reader);
+}
+
+static void an_ended_run_is_there_after_a_restart(void **state)
+{
+    struct house *house = *state;
+    struct run_reader before;
+    struct run_reader after;
+
+    run_reader_read(&before, engine_fixture_run(&house->fixture, 0));
+    assert_int_equal(restart(house, NULL), 0);
+    assert_int_equal(house->loaded_count, 1);
+    run_reader_read(&after, house->loaded);
+
+    assert_string_equal(after.result->run_id, before.result->run_id);
+    assert_string_equal(after.result->final_response, before.result->final_response);
+    assert_int_equal(house->fixture.answers, 0);
+    run_reader_done(&before);
+    run_reader_done(&after);
+}
+
+static void wait_for_waiting(struct house *house)
+{
+    int64_t until_ns = cr_clock_mono_ns() + WAIT_NS;
+
+    while (double_store_waiting(house->store) == 0 && cr_clock_mono_ns() < until_ns)
+        (void)poll(NULL, 0, 1);
+    assert_int_equal(double_store_waiting(house->store), 1);
+}
+
+static void on_notify(void *user)
+{
+    (void)user;
+}
+
+static void nothing_is_seen_or_bought_before_it_is_durable(void **state)
+{
+    struct house *house = *state;
+    struct agt_watch *watch = NULL;
+    struct agt_event *event = NULL;
+    struct run_reader reader;
+    struct agt_run *run;
+
+    double_store_hold(house->store, true);
+    run = engine_fixture_run(&house->fixture, 0);
+    wait_for_waiting(house);
+    assert_int_equal(agt_watch_new(run, 0, on_notify, NULL, &watch), 0);
+
+    assert_int_equal(agt_watch_next(watch, &event), 0);
+    assert_int_equal(double_model_live_calls(house->fixture.model), 0);
+    assert_int_equal(house->fixture.answers, 0);
+    assert_null(agt_watch_free(watch));
+    double_store_hold(house->store, false);
+    run_reader_read(&reader, run);
+    assert_int_equal(reader.result->status, STATUS(SUCCESS));
+    assert_int_equal(house->fixture.answers, 2);
+    run_reader_done(&reader);
+}
+
+static void a_turn_is_one_batch(void **state)
+{
+    struct house *house = *state;
+
+    run_to_its_end(house);
+
+    /* Start; plan; code; sandbox started; its result, the verdict and the end. */
+    assert_int_equal(double_store_batches(house->store), 5);
+    assert_int_equal(double_store_count(house->store), 18);
+}
+
+static void a_run_that_cannot_be_written_is_left_and_others_go_on(void **state)
+{
+    struct house *house = *state;
+    int64_t until_ns = cr_clock_mono_ns() + WAIT_NS;
+    struct agt_run *run;
+
+    double_store_fail(house->store, -ESTALE);
+    run = engine_fixture_run(&house->fixture, 0);
+    while (!agt_run_has_ended(run) && cr_clock_mono_ns() < until_ns)
+        (void)poll(NULL, 0, 1);
+
+    assert_true(agt_run_has_ended(run));
+    assert_null(agt_run_last_event(run));
+    assert_int_equal(house->fixture.answers, 0);
+    (void)agt_run_unref(run);
+    double_store_fail(house->store, 0);
+    run_to_its_end(house);
+}
+
+static void a_store_without_room_refuses_new_runs(void **state)
+{
+    struct house *house = *state;
+    struct agt_run_spec spec = {.task = "x"};
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct agt_run *run = NULL;
+
+    double_store_set_accepting(house->store, false);
+    assert_int_equal(agt_engine_start(house->fixture.engine, &spec, &run, &status), -ENOSPC);
+    assert_int_equal(status.code, RPC_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(status.message, "disk of the journal"));
+    assert_true(status.retry_after_ms > 0);
+    double_store_set_accepting(house->store, true);
+    run_to_its_end(house);
+}
+
+/* ---- what can be wrong with a journal ---- */
+
+static void read_stored(struct house *house, size_t index, uint8_t *bytes, size_t *ret_size)
+{
+    const void *data = double_store_part(house->store, DOUBLE_PART_PAYLOAD, index, ret_size);
+
+    assert_in_range(*ret_size, 1, 8192);
+    memcpy(bytes, data, *ret_size);
+}
+
+static void spoil_by_cut(struct agt_store *store, enum double_part part, size_t index)
+{
+    size_t size = 0;
+    const void *data = double_store_part(store, part, index, &size);
+    uint8_t kept[65536];
+
+    assert_in_range(size, 2, sizeof(kept));
+    memcpy(kept, data, size);
+    double_store_spoil(store, part, index, kept, size - 1);
+}
+
+static const struct {
+    enum double_part part;
+    size_t index;
+    bool has_ended;
+} torn[] = {
+    {DOUBLE_PART_SPEC, 0, true},     {DOUBLE_PART_SPEC, 0, false},
+    {DOUBLE_PART_PAYLOAD, 0, true},  {DOUBLE_PART_PAYLOAD, 0, false},
+    {DOUBLE_PART_PAYLOAD, 9, false}, {DOUBLE_PART_PAYLOAD, 17, true},
+    {DOUBLE_PART_INPUT, 2, false},
+};
+
+static void a_torn_run_is_left_out_and_the_service_goes_on(void **state)
+{
+    struct house *house = *state;
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(torn); i++) {
+        engine_fixture_stop(&house->fixture);
+        house->store->ops->free(house->store);
+        house->store = double_store_new();
+        open_house(house);
+        run_to_its_end(house);
+        if (!torn[i].has_ended)
+            double_store_cut(house->store, 10);
+        spoil_by_cut(house->store, torn[i].part, torn[i].index);
+
+        assert_int_equal(restart(house, NULL), 0);
+        assert_int_equal(house->loaded_count, 0);
+        run_to_its_end(house);
+    }
+}
+
+static void an_ended_run_whose_end_was_cut_off_is_left_out(void **state)
+{
+    struct house *house = *state;
+    size_t size = 0;
+    uint8_t event[8192];
+
+    run_to_its_end(house);
+    read_stored(house, 16, event, &size);
+    double_store_spoil(house->store, DOUBLE_PART_PAYLOAD, 17, event, size);
+
+    assert_int_equal(restart(house, NULL), 0);
+    assert_int_equal(house->loaded_count, 0);
+    run_to_its_end(house);
+}
+
+static void a_run_of_a_newer_program_is_left_out(void **state)
+{
+    static const uint8_t newer[] = {10 << 3, AGT_JOURNAL_FORMAT + 1}; /* the last field counts */
+    struct house *house = *state;
+    uint8_t spec[1024];
+    size_t size = 0;
+    const void *stored;
+
+    run_to_its_end(house);
+    stored = double_store_part(house->store, DOUBLE_PART_SPEC, 0, &size);
+    assert_in_range(size, 1, sizeof(spec) - sizeof(newer));
+    memcpy(spec, stored, size);
+    memcpy(spec + size, newer, sizeof(newer));
+    double_store_spoil(house->store, DOUBLE_PART_SPEC, 0, spec, size + sizeof(newer));
+
+    assert_int_equal(restart(house, NULL), 0);
+    assert_int_equal(house->loaded_count, 0);
+    run_to_its_end(house);
+}
+
+/* ---- taking a run up ---- */
+
+static void a_journal_that_is_cut_anywhere_goes_on_to_the_same_end(void **state)
+{
+    struct house *house = *state;
+    static uint8_t first[32][8192];
+    size_t sizes[32];
+    size_t whole;
+
+    run_to_its_end(house);
+    whole = double_store_count(house->store);
+    assert_int_equal(whole, 18);
+    for (size_t i = 0; i < whole; i++)
+        read_stored(house, i, first[i], &sizes[i]);
+    for (size_t cut = whole - 1; cut > 0; cut--) {
+        bool has_asked = cut > 2; /* an answer that is in the journal is not bought again */
+        bool has_code = cut > 6;
+        struct run_reader reader;
+
+        double_store_cut(house->store, cut);
+        assert_int_equal(restart(house, NULL), 0);
+        assert_int_equal(house->loaded_count, 1);
+        run_reader_read(&reader, house->loaded);
+
+        assert_int_equal(reader.result->status, STATUS(SUCCESS));
+        assert_int_equal(house->fixture.answers, 2 - has_asked - has_code);
+        for (size_t i = 0; i < cut; i++) {
+            size_t size = 0;
+            const void *stored = double_store_part(house->store, DOUBLE_PART_PAYLOAD, i, &size);
+
+            assert_int_equal(size, sizes[i]);
+            assert_memory_equal(stored, first[i], size);
+        }
+        run_reader_done(&reader);
+    }
+}
+
+static void a_journal_that_tells_another_way_ends_the_run_with_a_cause(void **state)
+{
+    struct house *house = *state;
+    Crisol__Agent__V1__RunEvent *event;
+    struct run_reader reader;
+    uint8_t bytes[8192];
+    size_t size = 0;
+    char outcome[] = "ask_again";
+    char *before;
+
+    run_to_its_end(house);
+    double_store_cut(house->store, 10);
+    read_stored(house, 4, bytes, &size);
+    event = crisol__agent__v1__run_event__unpack(NULL, size, bytes);
+    assert_non_null(event);
+    assert_int_equal(event->event_case, EVENT(EDGE_TAKEN));
+    before = event->edge_taken->outcome;
+    event->edge_taken->outcome = outcome;
+    size = crisol__agent__v1__run_event__pack(event, bytes);
+    event->edge_taken->outcome = before;
+    crisol__agent__v1__run_event__free_unpacked(event, NULL);
+    double_store_spoil(house->store, DOUBLE_PART_PAYLOAD, 4, bytes, size);
+    assert_int_equal(restart(house, NULL), 0);
+    run_reader_read(&reader, house->loaded);
+
+    assert_int_equal(reader.result->status, STATUS(FAILED));
+    assert_int_equal(reader.result->cause,
+                     CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL);
+    assert_non_null(strstr(reader.result->final_response, "journal does not fit"));
+    assert_int_equal(house->fixture.answers, 0);
+    run_reader_done(&reader);
+}
+
+static void a_cancel_that_comes_while_a_run_is_repeated_ends_it_once(void **state)
+{
+    struct house *house = *state;
+    struct run_reader reader;
+
+    run_to_its_end(house);
+    double_store_cut(house->store, 10);
+    assert_int_equal(restart(house, NULL), 0);
+    agt_run_cancel(house->loaded);
+    run_reader_read(&reader, house->loaded);
+
+    assert_int_equal(run_reader_count(&reader, EVENT(RESULT)), 1);
+    run_reader_done(&reader);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        CASE(an_ended_run_is_there_after_a_restart),
+        CASE(nothing_is_seen_or_bought_before_it_is_durable),
+        CASE(a_turn_is_one_batch),
+        CASE(a_run_that_cannot_be_written_is_left_and_others_go_on),
+        CASE(a_store_without_room_refuses_new_runs),
+        CASE(a_torn_run_is_left_out_and_the_service_goes_on),
+        CASE(an_ended_run_whose_end_was_cut_off_is_left_out),
+        CASE(a_run_of_a_newer_program_is_left_out),
+        CASE(a_journal_that_is_cut_anywhere_goes_on_to_the_same_end),
+        CASE(a_journal_that_tells_another_way_ends_the_run_with_a_cause),
+        CASE(a_cancel_that_comes_while_a_run_is_repeated_ends_it_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
