@@ -13,6 +13,7 @@
  */
 #include "common/auto.h"
 #include "common/privilege.h"
+#include "sandboxd/init/adopt.h"
 #include "sandboxd/init/leader.h"
 #include "sandboxd/init/payload_map.h"
 #include "sandboxd/init/program.h"
@@ -38,6 +39,13 @@
 /* Exit codes of an unpacking child: 0, an errno, or this. */
 #define UNPACK_HAS_READ_ONLY 255
 
+/* How the box was started, see boxctl.h. */
+enum mode {
+    MODE_RUN,   /* everything is there */
+    MODE_WAIT,  /* made ahead: the payload comes with LOAD */
+    MODE_ADOPT, /* made ahead, and so is the program */
+};
+
 static int send_event(struct sbx_init_msg msg)
 {
     ssize_t sent;
@@ -56,15 +64,33 @@ _Noreturn static void fail(enum sbx_stage stage, int error)
 }
 
 /* The control fds have to survive the exec of this program; they shall not survive the next. */
-static int secure_self(void)
+static int secure_self(enum mode mode)
 {
+    const int last = mode == MODE_ADOPT ? SBX_INIT_FD_ADOPTED : SBX_INIT_FD_SECCOMP;
+
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return -errno;
-    for (int fd = SBX_INIT_FD_CONTROL; fd <= SBX_INIT_FD_SECCOMP; fd++) {
+    for (int fd = SBX_INIT_FD_CONTROL; fd <= last; fd++) {
         if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
             return -errno;
     }
-    return close_range(SBX_INIT_FD_SECCOMP + 1, ~0U, 0) < 0 ? -errno : 0;
+    return close_range((unsigned int)last + 1, ~0U, 0) < 0 ? -errno : 0;
+}
+
+/* Says that the box is made, and waits for what it is to run. */
+static void await_load(enum mode mode)
+{
+    int r = mode == MODE_ADOPT ? sbx_adopt_await() : 0;
+
+    if (r < 0)
+        fail(SBX_STAGE_CLONE, r);
+    if (send_event((struct sbx_init_msg){.event = SBX_INIT_WAITING}) < 0)
+        _exit(1);
+    r = sbx_adopt_load();
+    if (r == -EPIPE)
+        _exit(1); /* nobody is left who could want it */
+    if (r < 0)
+        fail(SBX_STAGE_INIT, r);
 }
 
 enum unpack_role {
@@ -149,7 +175,7 @@ static int wait_for_go(void)
     return size == (ssize_t)sizeof(msg) && msg.event == SBX_INIT_GO ? 0 : -EPIPE;
 }
 
-static pid_t start_program(void)
+static pid_t start_program(enum mode mode)
 {
     const struct sbx_leader_plan plan = {
         .stdio = {0, 1, 2},
@@ -162,7 +188,10 @@ static pid_t start_program(void)
 
     if (chdir(WORKSPACE) < 0)
         fail(SBX_STAGE_MOUNT, -errno);
-    pid = sbx_leader_start(&plan, &failure);
+    if (mode == MODE_ADOPT)
+        pid = sbx_adopt_start(&failure) < 0 ? -1 : SBX_INIT_ADOPTED_PID;
+    else
+        pid = sbx_leader_start(&plan, &failure);
     /* So that a pipe ends when the program closes it, not when pid 1 does. */
     for (int fd = 0; fd < SBX_INIT_FD_CONTROL; fd++)
         (void)close(fd);
@@ -186,22 +215,32 @@ static int reap_until(pid_t leader)
     }
 }
 
+static enum mode parse_mode(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], SBX_INIT_ADOPT_ARGUMENT) == 0)
+        return MODE_ADOPT;
+    return argc == 2 && strcmp(argv[1], SBX_INIT_WAIT_ARGUMENT) == 0 ? MODE_WAIT : MODE_RUN;
+}
+
 int main(int argc, char **argv)
 {
     struct sbx_init_msg exited = {.event = SBX_INIT_EXITED};
+    const enum mode mode = parse_mode(argc, argv);
     int r;
 
     if (argc == 2 && strcmp(argv[1], SBX_STREAM_ARGUMENT) == 0)
         return sbx_stream_main();
-    r = secure_self();
+    r = secure_self(mode);
     if (r < 0)
         fail(SBX_STAGE_INIT, r);
+    if (mode != MODE_RUN)
+        await_load(mode);
     r = place_files();
     if (r < 0)
         fail(SBX_STAGE_PAYLOAD, r);
     if (send_event((struct sbx_init_msg){.event = SBX_INIT_READY}) < 0 || wait_for_go() < 0)
         return 1;
-    exited.wait_status = reap_until(start_program());
+    exited.wait_status = reap_until(start_program(mode));
     exited.leftovers = sbx_leader_kill_rest();
     return send_event(exited) < 0 ? 1 : 0;
 }

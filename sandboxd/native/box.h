@@ -3,6 +3,7 @@
 
 #include "sandboxd/wire/msg.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <sys/types.h>
@@ -38,6 +39,7 @@ struct sbx_box_plan {
     int payload_fd;
     int stdio_fds[3];
     uint32_t weakened; /* see weaken.h */
+    bool is_ahead;     /* made before its run: payload and stdio are /dev/null, see boxctl.h */
 };
 
 /*
@@ -52,7 +54,8 @@ int sbx_workspace_make(uint64_t bytes, uint64_t inodes, uid_t owner, int *ret_fd
 int sbx_workspace_usage(int fd, uint64_t *ret_bytes, uint64_t *ret_inodes, bool *ret_is_full);
 
 /*
- * Starts a box and returns at once; READY or FAILED comes on control_fd.
+ * Starts a box and returns at once; READY (WAITING when it is made ahead) or
+ * FAILED comes on control_fd.
  * On failure no process is left. Returns 0 or -errno.
  */
 int sbx_box_start(const struct sbx_box_plan *plan, struct sbx_box *ret_box, struct cr_err *err);

@@ -3,8 +3,8 @@
 #include "common/config.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "sandboxd/backend/userns.h"
 #include "sandboxd/native/native.h"
-#include "sandboxd/native/userns.h"
 #include "sandboxd/wire/maxima.h"
 
 #include <stdlib.h>

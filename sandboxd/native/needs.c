@@ -5,13 +5,13 @@
 #include "common/err.h"
 #include "sandboxd/backend/gaps.h"
 #include "sandboxd/backend/seccomp.h"
+#include "sandboxd/backend/userns.h"
 #include "sandboxd/native/host.h"
 #include "sandboxd/native/init_image.h"
 #include "sandboxd/native/native.h"
 #include "sandboxd/native/probe.h"
 #include "sandboxd/native/rootfs.h"
 #include "sandboxd/native/sweep.h"
-#include "sandboxd/native/userns.h"
 #include "sandboxd/native/weaken.h"
 
 #include <errno.h>

@@ -5,9 +5,9 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "sandboxd/backend/userns.h"
 #include "sandboxd/native/native.h"
 #include "sandboxd/native/run_end.h"
-#include "sandboxd/native/userns.h"
 #include "sandboxd/native/weaken.h"
 
 #include <assert.h>

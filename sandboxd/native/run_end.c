@@ -6,9 +6,9 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "sandboxd/backend/collector.h"
+#include "sandboxd/backend/userns.h"
 #include "sandboxd/native/native.h"
 #include "sandboxd/native/run.h"
-#include "sandboxd/native/userns.h"
 #include "sandboxd/native/weaken.h"
 
 #include <fcntl.h>

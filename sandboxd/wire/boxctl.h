@@ -17,12 +17,36 @@
 #define SBX_INIT_FD_PAYLOAD 4
 #define SBX_INIT_FD_SECCOMP 5
 
+/*
+ * A box that is made ahead of its run: with this argument sandbox-init has
+ * /dev/null at 0 to 2 and 4, says WAITING, and takes what belongs there from
+ * LOAD. Then all goes on as without: READY, GO, EXITED. Its resource limits at
+ * GO are those of the program.
+ */
+#define SBX_INIT_WAIT_ARGUMENT "--wait"
+
+/*
+ * Waiting, and the program exists already: a child with this pid, forked from
+ * a template before init was executed. 6 is a SOCK_SEQPACKET pair between the
+ * two: the program sends struct sbx_adopt_hello when it is ready; init sends
+ * struct sbx_adopt_go with the fds of LOAD; the program closes its end, or
+ * sends a struct sbx_adopt_failure before that.
+ */
+#define SBX_INIT_ADOPT_ARGUMENT "--adopt"
+#define SBX_INIT_FD_ADOPTED 6
+#define SBX_INIT_ADOPTED_PID 3
+
 enum sbx_init_event {
-    SBX_INIT_READY = 1,  /* init ▶ backend: files are in place */
-    SBX_INIT_GO = 2,     /* backend ▶ init: start the program */
-    SBX_INIT_FAILED = 3, /* init ▶ backend: stage, error */
-    SBX_INIT_EXITED = 4, /* init ▶ backend: status of the leader, then init exits */
+    SBX_INIT_READY = 1,   /* init ▶ backend: files are in place */
+    SBX_INIT_GO = 2,      /* backend ▶ init: start the program */
+    SBX_INIT_FAILED = 3,  /* init ▶ backend: stage, error */
+    SBX_INIT_EXITED = 4,  /* init ▶ backend: status of the leader, then init exits */
+    SBX_INIT_WAITING = 5, /* init ▶ backend: the box is made, waiting for LOAD */
+    SBX_INIT_LOAD = 6,    /* backend ▶ init, with SBX_INIT_LOAD_FDS fds */
 };
+
+/* The fds of LOAD, in this order: payload, stdin, stdout, stderr. */
+#define SBX_INIT_LOAD_FDS 4
 
 struct sbx_init_msg {
     uint32_t event;      /* enum sbx_init_event */
@@ -31,4 +55,19 @@ struct sbx_init_msg {
     int32_t wait_status; /* as from wait4(2), with EXITED */
     uint32_t leftovers;  /* processes that were still alive, with EXITED */
     uint32_t reserved;
+};
+
+struct sbx_adopt_hello {
+    uint32_t version; /* SBX_ADOPT_VERSION: both come from one build */
+};
+
+struct sbx_adopt_go {
+    uint32_t version;
+};
+
+#define SBX_ADOPT_VERSION UINT32_C(1)
+
+struct sbx_adopt_failure {
+    uint32_t stage; /* enum sbx_stage */
+    int32_t error;  /* errno */
 };

@@ -6,8 +6,10 @@
  */
 #include "common/auto.h"
 #include "common/buf.h"
+#include "common/unconst.h"
 #include "sandboxd/backend/seccomp.h"
 #include "sandboxd/wire/boxctl.h"
+#include "sandboxd/wire/fds.h"
 #include "sandboxd/wire/msg.h"
 #include "sandboxd/wire/payload.h"
 #include "tests/harness/test.h"
@@ -33,16 +35,22 @@
 struct box {
     struct cr_buf payload;
     const char *workspace_options; /* of its tmpfs */
+    const char *argument;          /* of sandbox-init; NULL: none */
+    void (*before_exec)(void);     /* in pid 1, with its fds in place; NULL: nothing */
     pid_t pid;
     int control_fd;
-    int output_fd; /* read end of the program's stdout and stderr */
+    int output_fd;  /* read end of the program's stdout and stderr */
+    int payload_fd; /* not handed over yet; -1: none */
+    int write_fd;   /* likewise, for stdout and stderr */
+    int null_fd;    /* likewise, for stdin */
 };
 
 static int make_box(void **state)
 {
     static struct box box;
 
-    box = (struct box){.control_fd = -1, .output_fd = -1};
+    box = (struct box){
+        .control_fd = -1, .output_fd = -1, .payload_fd = -1, .write_fd = -1, .null_fd = -1};
     box.workspace_options = "size=1m,mode=0755,uid=201000,gid=201000";
     cr_buf_init(&box.payload, SBX_PAYLOAD_MAX);
     *state = &box;
@@ -56,6 +64,9 @@ static int remove_box(void **state)
     cr_buf_done(&box->payload);
     cr_close_fd(&box->control_fd);
     cr_close_fd(&box->output_fd);
+    cr_close_fd(&box->payload_fd);
+    cr_close_fd(&box->write_fd);
+    cr_close_fd(&box->null_fd);
     if (box->pid > 0) {
         (void)kill(box->pid, SIGKILL);
         (void)waitpid(box->pid, NULL, 0);
@@ -128,9 +139,10 @@ static int become_root_of_box(int ready_fd, int mapped_fd)
     return setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0 ? __LINE__ : 0;
 }
 
-_Noreturn static void run_init(int init_fd, const int fds[SBX_INIT_FD_SECCOMP + 1])
+_Noreturn static void run_init(const struct box *box, int init_fd,
+                               const int fds[SBX_INIT_FD_SECCOMP + 1])
 {
-    char *const argv[] = {(char[]){"sandbox-init"}, NULL};
+    char *const argv[] = {(char[]){"sandbox-init"}, cr_unconst(box->argument), NULL};
     char *const envp[] = {NULL};
     int spare[SBX_INIT_FD_SECCOMP + 1];
 
@@ -139,6 +151,8 @@ _Noreturn static void run_init(int init_fd, const int fds[SBX_INIT_FD_SECCOMP + 
         spare[i] = fcntl(fds[i], F_DUPFD, 64); /* one that sandbox-init has to close */
     for (int i = 0; i <= SBX_INIT_FD_SECCOMP; i++)
         (void)dup2(spare[i], i);
+    if (box->before_exec)
+        box->before_exec();
     (void)syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
     _exit(90);
 }
@@ -158,9 +172,7 @@ static void write_map(pid_t pid, const char *name)
 static void start(struct box *box)
 {
     CR_AUTO_CLOSE int init_fd = open(SANDBOX_INIT, O_RDONLY | O_CLOEXEC);
-    CR_AUTO_CLOSE int payload_fd = -1;
     CR_AUTO_CLOSE int seccomp_fd = -1;
-    CR_AUTO_CLOSE int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int control[2];
     int output[2];
     int ready[2];
@@ -168,7 +180,8 @@ static void start(struct box *box)
     char byte;
 
     sbx_payload_end(&box->payload);
-    payload_fd = sbx_payload_seal(&box->payload, NULL);
+    box->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    box->payload_fd = sbx_payload_seal(&box->payload, NULL);
     assert_int_equal(sbx_seccomp_build(&seccomp_fd, NULL), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control), 0);
     assert_int_equal(pipe2(output, O_CLOEXEC), 0);
@@ -178,14 +191,18 @@ static void start(struct box *box)
         SYS_clone, CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET | SIGCHLD, 0, 0, 0, 0);
     assert_true(box->pid >= 0);
     if (box->pid == 0) {
-        const int fds[] = {null_fd, output[1], output[1], control[1], payload_fd, seccomp_fd};
+        const int late = box->argument ? box->null_fd : -1; /* what it gets comes with LOAD */
+        const int output_fd = late >= 0 ? late : output[1];
+        const int fds[] = {
+            box->null_fd, output_fd, output_fd, control[1], late >= 0 ? late : box->payload_fd,
+            seccomp_fd};
         int line = build_root(box);
 
         if (line == 0)
             line = become_root_of_box(ready[1], mapped[0]);
         if (line != 0)
             _exit(91);
-        run_init(init_fd, fds);
+        run_init(box, init_fd, fds);
     }
     assert_int_equal(close(ready[1]), 0);
     assert_int_equal(read(ready[0], &byte, 1), 1);
@@ -193,9 +210,12 @@ static void start(struct box *box)
     write_map(box->pid, "gid_map");
     assert_int_equal(write(mapped[1], "m", 1), 1);
     assert_int_equal(close(ready[0]) | close(mapped[0]) | close(mapped[1]), 0);
-    assert_int_equal(close(control[1]) | close(output[1]), 0);
+    assert_int_equal(close(control[1]), 0);
     box->control_fd = control[0];
     box->output_fd = output[0];
+    box->write_fd = output[1];
+    if (!box->argument)
+        cr_close_fd(&box->write_fd);
 }
 
 static void receive(const struct box *box, struct sbx_init_msg *ret_msg)
@@ -213,6 +233,16 @@ static void go(const struct box *box)
     assert_int_equal(send(box->control_fd, &msg, sizeof(msg), MSG_NOSIGNAL), sizeof(msg));
 }
 
+static void load(struct box *box)
+{
+    const struct sbx_init_msg msg = {.event = SBX_INIT_LOAD};
+    const int fds[SBX_INIT_LOAD_FDS] = {box->payload_fd, box->null_fd, box->write_fd,
+                                        box->write_fd};
+
+    assert_int_equal(sbx_fds_send(box->control_fd, &msg, sizeof(msg), fds, SBX_INIT_LOAD_FDS), 0);
+    cr_close_fd(&box->write_fd);
+}
+
 /* Runs the payload to its end. */
 static struct sbx_init_msg run(struct box *box)
 {
@@ -220,6 +250,11 @@ static struct sbx_init_msg run(struct box *box)
 
     start(box);
     receive(box, &msg);
+    if (box->argument) {
+        assert_int_equal(msg.event, SBX_INIT_WAITING);
+        load(box);
+        receive(box, &msg);
+    }
     if (msg.event != SBX_INIT_READY)
         return msg;
     go(box);
@@ -494,6 +529,121 @@ static void ignore_signals_of_the_libc(void)
     assert_int_equal(syscall(SYS_rt_sigaction, 33, action, NULL, 8), 0);
 }
 
+/* Made ahead: everything that the run is about comes later. */
+
+static void waiting_init_runs_what_comes_with_load(void **state)
+{
+    struct box *box = *state;
+
+    box->argument = SBX_INIT_WAIT_ARGUMENT;
+    add(box, SBX_PAYLOAD_FILE, "hello", "hello\n");
+    add_shell(box, "cat hello; ls /proc/self/fd; exit 3");
+
+    assert_exited(run(box), 3 << 8);
+
+    assert_string_equal(output_of(box), "hello\n0\n1\n2\n3\n");
+}
+
+static void waiting_init_ends_with_its_backend(void **state)
+{
+    struct box *box = *state;
+    struct sbx_init_msg msg;
+
+    box->argument = SBX_INIT_WAIT_ARGUMENT;
+    add_shell(box, "exit 0");
+    start(box);
+    receive(box, &msg);
+    cr_close_fd(&box->control_fd);
+
+    assert_int_equal(waitpid(box->pid, NULL, 0), box->pid);
+    box->pid = 0;
+}
+
+static void waiting_init_refuses_go_before_load(void **state)
+{
+    struct box *box = *state;
+    struct sbx_init_msg msg;
+
+    box->argument = SBX_INIT_WAIT_ARGUMENT;
+    add_shell(box, "exit 0");
+    start(box);
+    receive(box, &msg);
+    go(box);
+    receive(box, &msg);
+
+    assert_failed(msg, SBX_STAGE_INIT, EPROTO);
+}
+
+/* What the program of a template does, in short. */
+_Noreturn static void be_adopted(int channel_fd, bool is_willing)
+{
+    const struct sbx_adopt_hello hello = {.version = SBX_ADOPT_VERSION};
+    const struct sbx_adopt_failure failure = {.stage = SBX_STAGE_EXEC, .error = ENOEXEC};
+    struct sbx_adopt_go go;
+    int fds[SBX_INIT_LOAD_FDS];
+
+    if (sbx_fds_send(channel_fd, &hello, sizeof(hello), NULL, 0) < 0 ||
+        sbx_fds_receive(channel_fd, &go, sizeof(go), fds, SBX_INIT_LOAD_FDS, 0) !=
+            SBX_INIT_LOAD_FDS)
+        _exit(92);
+    if (!is_willing)
+        (void)sbx_fds_send(channel_fd, &failure, sizeof(failure), NULL, 0);
+    (void)close(channel_fd);
+    (void)dprintf(fds[2], "%d %d\n", getpid() == SBX_INIT_ADOPTED_PID, getppid());
+    _exit(4);
+}
+
+static void fork_adopted(bool is_willing)
+{
+    int pair[2];
+    pid_t first = fork(); /* as where files are unpacked: the program is the second */
+
+    if (first == 0)
+        _exit(0);
+    (void)waitpid(first, NULL, 0);
+    (void)socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair);
+    if (fork() == 0) {
+        (void)close(pair[0]);
+        be_adopted(pair[1], is_willing);
+    }
+    (void)dup2(pair[0], SBX_INIT_FD_ADOPTED);
+    (void)close(pair[1]);
+}
+
+static void fork_willing(void)
+{
+    fork_adopted(true);
+}
+
+static void fork_unwilling(void)
+{
+    fork_adopted(false);
+}
+
+static void init_adopts_a_program_that_exists(void **state)
+{
+    struct box *box = *state;
+
+    box->argument = SBX_INIT_ADOPT_ARGUMENT;
+    box->before_exec = fork_willing;
+    add_shell(box, "exit 0");
+
+    assert_exited(run(box), 4 << 8);
+
+    assert_string_equal(output_of(box), "1 1\n");
+}
+
+static void init_reports_a_program_that_cannot_be_adopted(void **state)
+{
+    struct box *box = *state;
+
+    box->argument = SBX_INIT_ADOPT_ARGUMENT;
+    box->before_exec = fork_unwilling;
+    add_shell(box, "exit 0");
+
+    assert_failed(run(box), SBX_STAGE_EXEC, ENOEXEC);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -513,6 +663,11 @@ int main(void)
         BOX_TEST(init_adopts_and_reaps_orphans),
         BOX_TEST(init_cannot_be_reached_by_the_program),
         BOX_TEST(init_does_not_start_anything_without_the_backend),
+        BOX_TEST(waiting_init_runs_what_comes_with_load),
+        BOX_TEST(waiting_init_ends_with_its_backend),
+        BOX_TEST(waiting_init_refuses_go_before_load),
+        BOX_TEST(init_adopts_a_program_that_exists),
+        BOX_TEST(init_reports_a_program_that_cannot_be_adopted),
     };
 
     if (geteuid() != 0) {

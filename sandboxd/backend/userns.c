@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandboxd/native/userns.h"
+#include "sandboxd/backend/userns.h"
 
 #include "common/auto.h"
 #include "common/err.h"

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/backend/box_steps.h"
+
+#include "common/auto.h"
+#include "sandboxd/wire/boxctl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#define HOSTNAME "sandbox"
+#define OOM_SCORE "500" /* of 1000: among the first victims when the whole machine is short */
+#define NICE 5
+
+/* Bytes that a program may lock; the kernel's own default is of this order. */
+#define MEMLOCK_BYTES (64UL << 10)
+
+int sbx_box_reset_signals(void)
+{
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    sigset_t none;
+
+    for (int i = 1; i < NSIG; i++)
+        (void)sigaction(i, &standard, NULL); /* SIGKILL and SIGSTOP refuse */
+    (void)sigemptyset(&none);
+    return -pthread_sigmask(SIG_SETMASK, &none, NULL); /* it returns the number */
+}
+
+/* Dies with the backend; a backend that is gone already shows as EOF on the control socket. */
+int sbx_box_die_with_parent(void)
+{
+    return prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
+}
+
+/* A new network namespace has its loopback down. */
+int sbx_box_make_namespaces(uint32_t weakened)
+{
+    CR_AUTO_CLOSE int fd = -1;
+    struct ifreq request = {.ifr_name = "lo"};
+
+    if (sethostname(HOSTNAME, strlen(HOSTNAME)) < 0)
+        return -errno;
+    if (weakened == SBX_CONTROL_NETWORK)
+        return 0;
+    if (unshare(CLONE_NEWNET) < 0)
+        return -errno;
+    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) < 0)
+        return -errno;
+    request.ifr_flags = (short)(request.ifr_flags | IFF_UP);
+    return ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
+}
+
+/* The folder `name` of the workspace as a mount of its own, which hangs nowhere yet. */
+static int clone_folder(int workspace_fd, const char *name, bool allow_exec, int *ret_fd)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                                          (allow_exec ? 0U : MOUNT_ATTR_NOEXEC)};
+    CR_AUTO_CLOSE int tree = open_tree(workspace_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+        return -errno;
+    *ret_fd = cr_take_fd(&tree);
+    return 0;
+}
+
+static int attach(int tree_fd, const char *point)
+{
+    return move_mount(tree_fd, "", AT_FDCWD, point, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+/*
+ * Before Linux 6.15 only a mount that hangs in the caller's own namespace can
+ * be cloned, so the whole workspace hangs in one place while its folders are.
+ * The backend's fd of it stays good after the detach.
+ */
+static int attach_workspace(int workspace_fd)
+{
+    static const struct {
+        const char *name;
+        const char *point;
+        bool allow_exec;
+    } folders[] = {{"w", "/workspace", true}, {"t", "/tmp", false}, {"s", "/dev/shm", false}};
+
+    int trees[CR_ARRAY_SIZE(folders)] = {-1, -1, -1};
+    int r = attach(workspace_fd, "/workspace");
+
+    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(folders); i++)
+        r = clone_folder(workspace_fd, folders[i].name, folders[i].allow_exec, &trees[i]);
+    if (r == 0 && umount2("/workspace", MNT_DETACH) < 0)
+        r = -errno;
+    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(folders); i++)
+        r = attach(trees[i], folders[i].point);
+    for (size_t i = 0; i < CR_ARRAY_SIZE(folders); i++)
+        cr_close_fd(&trees[i]);
+    return r;
+}
+
+int sbx_box_make_mounts(int workspace_fd, uint32_t weakened)
+{
+    const char *options = weakened == SBX_CONTROL_PROC ? NULL : "subset=pid,hidepid=invisible";
+    int r;
+
+    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, options) < 0)
+        return -errno;
+    r = attach_workspace(workspace_fd);
+    if (r == 0 && chdir("/workspace") < 0)
+        r = -errno;
+    return r;
+}
+
+/*
+ * Lowers one limit. Hosts without CAP_SYS_RESOURCE refuse to raise a hard
+ * limit: what is in force then is lower than asked for, which is safe, and
+ * HELLO's maximum of open files says so beforehand.
+ */
+static int limit_one(int resource, uint64_t value)
+{
+    struct rlimit now;
+    struct rlimit wanted = {.rlim_cur = value, .rlim_max = value};
+
+    if (setrlimit((__rlimit_resource_t)resource, &wanted) == 0)
+        return 0;
+    if (errno != EPERM || getrlimit((__rlimit_resource_t)resource, &now) < 0)
+        return -errno;
+    now.rlim_cur = now.rlim_max;
+    return setrlimit((__rlimit_resource_t)resource, &now) < 0 ? -errno : 0;
+}
+
+/* The backend put itself in front; programs go behind everything else. Best effort, as there. */
+void sbx_box_lose_priority(void)
+{
+    CR_AUTO_CLOSE int fd = openat(AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+    if (fd >= 0)
+        (void)!write(fd, OOM_SCORE, strlen(OOM_SCORE));
+    (void)setpriority(PRIO_PROCESS, 0, NICE);
+}
+
+int sbx_box_make_limits(const struct sbx_limits *limits, uint32_t weakened)
+{
+    const struct {
+        int resource;
+        uint64_t value;
+    } rows[] = {
+        {RLIMIT_CORE, 0},
+        {RLIMIT_MEMLOCK, MEMLOCK_BYTES},
+        {RLIMIT_MSGQUEUE, 0},
+        {RLIMIT_NICE, 0},
+        {RLIMIT_RTPRIO, 0},
+        {RLIMIT_STACK, limits->value[SBX_LIMIT_STACK]},
+        {RLIMIT_FSIZE, limits->value[SBX_LIMIT_FILE_SIZE]},
+        {RLIMIT_NOFILE, limits->value[SBX_LIMIT_OPEN_FILES]},
+    };
+
+    if (weakened == SBX_CONTROL_RLIMITS)
+        return 0;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(rows); i++) {
+        int r = limit_one(rows[i].resource, rows[i].value);
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/*
+ * The user namespace comes last: mounts, network and process namespace stay
+ * owned by the host's, so that even full capabilities in here reach none of
+ * them. Raw calls: glibc's would signal threads that do not exist.
+ */
+int sbx_box_enter_identity(int userns_fd)
+{
+    if (setns(userns_fd, CLONE_NEWUSER) < 0 || syscall(SYS_setgroups, 0, NULL) < 0 ||
+        syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
+        return -errno;
+    return sbx_box_die_with_parent(); /* a change of ids clears it */
+}
+
+_Noreturn void sbx_box_fail(int control_fd, enum sbx_stage stage, int error)
+{
+    struct sbx_init_msg msg = {.event = SBX_INIT_FAILED, .stage = stage, .error = -error};
+
+    (void)send(control_fd, &msg, sizeof(msg), MSG_NOSIGNAL);
+    _exit(1);
+}
+
+void sbx_box_check(int control_fd, enum sbx_stage stage, int r)
+{
+    if (r < 0)
+        sbx_box_fail(control_fd, stage, r);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "sandboxd/wire/msg.h"
+
+#include <stdint.h>
+
+/*
+ * The steps by which a process that was just cloned becomes pid 1 of a box,
+ * shared by every way to start one. Async-signal-safe, in the order of this
+ * file. Each returns 0 or -errno. `weakened` is the control that the self-test
+ * leaves out; SBX_CONTROL_COUNT or more: none.
+ */
+
+/* Standard actions and nothing blocked: what the caller had is not the box's. */
+int sbx_box_reset_signals(void);
+
+/* SIGKILL when the parent ends. A change of ids clears it: call it again behind one. */
+int sbx_box_die_with_parent(void);
+
+/* Name of the machine, and a network of its own whose loopback is up. */
+int sbx_box_make_namespaces(uint32_t weakened);
+
+/*
+ * /proc, and the folders of a workspace (sbx_workspace_make(), borrowed) on
+ * /workspace, /tmp and /dev/shm; the working folder becomes /workspace.
+ */
+int sbx_box_make_mounts(int workspace_fd, uint32_t weakened);
+
+/* Behind everything else when CPU or memory is short. Best effort. */
+void sbx_box_lose_priority(void);
+
+/* The resource limits of a program. */
+int sbx_box_make_limits(const struct sbx_limits *limits, uint32_t weakened);
+
+/* Enters the user namespace of the slot, as its user 0. */
+int sbx_box_enter_identity(int userns_fd);
+
+/* Reports on the control socket that the step of `stage` failed, and ends. */
+_Noreturn void sbx_box_fail(int control_fd, enum sbx_stage stage, int error);
+
+/* `r` is what the step of `stage` returned: fails when it is negative. */
+void sbx_box_check(int control_fd, enum sbx_stage stage, int r);

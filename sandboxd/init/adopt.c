@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/init/adopt.h"
+
+#include "common/auto.h"
+#include "sandboxd/wire/boxctl.h"
+#include "sandboxd/wire/fds.h"
+#include "sandboxd/wire/msg.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <sys/resource.h>
+
+/* Where the fds of LOAD belong, in its order. */
+static const int places[SBX_INIT_LOAD_FDS] = {SBX_INIT_FD_PAYLOAD, 0, 1, 2};
+
+/* Those that the backend sets for a box; the others are the same for everybody. */
+static const int limits[] = {
+    RLIMIT_CORE,   RLIMIT_MEMLOCK, RLIMIT_MSGQUEUE, RLIMIT_NICE,
+    RLIMIT_RTPRIO, RLIMIT_STACK,   RLIMIT_FSIZE,    RLIMIT_NOFILE,
+};
+
+int sbx_adopt_load(void)
+{
+    struct sbx_init_msg msg;
+    int fds[SBX_INIT_LOAD_FDS] = {-1, -1, -1, -1};
+    int r = sbx_fds_receive(SBX_INIT_FD_CONTROL, &msg, sizeof(msg), fds, SBX_INIT_LOAD_FDS, 0);
+
+    if (r >= 0 && (r != SBX_INIT_LOAD_FDS || msg.event != SBX_INIT_LOAD))
+        r = -EPROTO;
+    /* All places are taken while the fds come, so none of them is a place itself. */
+    for (int i = 0; i < SBX_INIT_LOAD_FDS; i++) {
+        int flags = places[i] == SBX_INIT_FD_PAYLOAD ? O_CLOEXEC : 0;
+
+        if (r >= 0 && dup3(fds[i], places[i], flags) < 0)
+            r = -errno;
+        cr_close_fd(&fds[i]);
+    }
+    return r < 0 ? r : 0;
+}
+
+int sbx_adopt_await(void)
+{
+    struct sbx_adopt_hello hello;
+    int r = sbx_fds_receive(SBX_INIT_FD_ADOPTED, &hello, sizeof(hello), NULL, 0, 0);
+
+    if (r < 0)
+        return r;
+    return hello.version == SBX_ADOPT_VERSION ? 0 : -EPROTO;
+}
+
+static int fail(struct sbx_program_failure *failure, enum sbx_stage stage, int error)
+{
+    *failure = (struct sbx_program_failure){.stage = (uint32_t)stage, .error = error};
+    return -1;
+}
+
+/* Ours came with LOAD at the latest; until now the program had those of its template. */
+static int copy_limits(void)
+{
+    for (size_t i = 0; i < CR_ARRAY_SIZE(limits); i++) {
+        __rlimit_resource_t resource = (__rlimit_resource_t)limits[i];
+        struct rlimit own;
+
+        if (getrlimit(resource, &own) < 0 ||
+            prlimit(SBX_INIT_ADOPTED_PID, resource, &own, NULL) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+/* The program closes its end when it has what it needs. */
+static int await_taken(struct sbx_program_failure *failure)
+{
+    struct sbx_adopt_failure answer;
+    int r = sbx_fds_receive(SBX_INIT_FD_ADOPTED, &answer, sizeof(answer), NULL, 0, 0);
+
+    if (r == -EPIPE)
+        return 0;
+    if (r < 0)
+        return fail(failure, SBX_STAGE_INIT, -r);
+    return fail(failure, (enum sbx_stage)answer.stage, answer.error);
+}
+
+int sbx_adopt_start(struct sbx_program_failure *ret_failure)
+{
+    const struct sbx_adopt_go go = {.version = SBX_ADOPT_VERSION};
+    int r = copy_limits();
+
+    if (r < 0)
+        return fail(ret_failure, SBX_STAGE_LIMITS, -r);
+    r = sbx_fds_send(SBX_INIT_FD_ADOPTED, &go, sizeof(go), places, SBX_INIT_LOAD_FDS);
+    if (r < 0)
+        return fail(ret_failure, SBX_STAGE_INIT, -r);
+    r = await_taken(ret_failure);
+    (void)close(SBX_INIT_FD_ADOPTED);
+    return r;
+}
