@@ -234,6 +234,22 @@ class Service(lab.unittest.TestCase):
         finally:
             lab.host.shutil.rmtree(folder)
 
+    def test_sandbox_64_control_groups_that_are_read_only_are_named_before_the_start(self):
+        if lab.BACKEND != "native":
+            return  # the engine makes the groups: test_each_fault_of_an_engine_has_a_line_of_its_own
+        script = ("for m in $(awk '/ - cgroup2? /{print $5}' /proc/self/mountinfo); do mount -o remount,bind,ro $m || exit 99; done\n"
+                  'exec "$@"')
+        read_only = ["unshare", "-m", "sh", "-c", script, "sh", lab.SANDBOXD]
+        with lab.host.tempfile.TemporaryDirectory(prefix="crisol-cgroups-") as folder:
+            flags = [f"--socket={folder}/s/sandboxd.sock", "--backend=native"]
+            done = subprocess.run([*read_only, "check", *flags], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            self.assertRegex(done.stdout, r"FAIL +control groups: a folder of our own: .*[Rr]ead-only")
+            done = subprocess.run([*read_only, *flags], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                                  check=False)
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            self.assertNotIn("sandboxd ready", done.stdout + done.stderr)
+
     def test_security_47_a_backend_that_was_asked_for_is_never_replaced(self):
         text = self.start_fails("--backend=docker", "--docker-socket=/nonexistent/docker.sock", "--socket=/tmp/crisol-none/s")
         self.assertIn("docker", text)
