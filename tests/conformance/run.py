@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+BACKENDS = ["native", "docker"]
 
 
 @contextlib.contextmanager
@@ -41,7 +42,7 @@ def run_files(names, backend, flags):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--backend", choices=["native", "docker"], default="native")
+    parser.add_argument("--backend", choices=BACKENDS, default=BACKENDS[0])
     parser.add_argument("--build", default=os.path.join(os.path.dirname(os.path.dirname(HERE)), "build"))
     parser.add_argument("files", nargs="*", help="names such as output_test; default: all")
     options = parser.parse_args()

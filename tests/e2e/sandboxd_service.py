@@ -31,8 +31,8 @@ def load_stubs():
     atexit.register(shutil.rmtree, folder, True)
     proto = os.path.join(SOURCE, "proto")
     plugin = shutil.which("grpc_python_plugin")
-    files = ["crisol/sandbox/v1/sandbox.proto", "grpc/health/v1/health.proto", "google/rpc/status.proto",
-             "google/rpc/error_details.proto"]
+    files = ["crisol/sandbox/v1/sandbox.proto", "grpc/health/v1/health.proto", "grpc/reflection/v1/reflection.proto",
+             "google/rpc/status.proto", "google/rpc/error_details.proto"]
     subprocess.run(["protoc", f"-I{proto}", f"--python_out={folder}", f"--grpc_python_out={folder}",
                     f"--plugin=protoc-gen-grpc_python={plugin}"] + files, check=True)
     # Our folders grpc/ and google/ would hide the installed packages of these names.
