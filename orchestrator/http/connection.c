@@ -17,6 +17,10 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+/* Until a peer that has left is given up. What it sent is here already, so this is for us to read
+ * it: libmicrohttpd does not always see that nothing follows. */
+#define LEFT_MS 2000
+
 static void link_connection(struct agt_http *http, struct agt_connection *connection)
 {
     connection->next = http->head;
@@ -68,7 +72,7 @@ static struct agt_connection *open_connection(struct agt_http *http, struct MHD_
         atomic_fetch_add(&http->connection_count, 1) >= http->options.max_connections;
     if (epoll_ctl(http->epoll_fd, EPOLL_CTL_ADD, connection->fd, &event) < 0)
         cr_log_warn("cannot watch an http connection, ignoring errno=%d", errno);
-    agt_connection_set_deadline(connection, http->options.header_timeout_ms);
+    agt_connection_await_request(connection, http->options.header_timeout_ms);
     link_connection(http, connection);
     return connection;
 }
@@ -108,6 +112,13 @@ void agt_connection_set_deadline(struct agt_connection *connection, int64_t time
     connection->deadline_ns = cr_clock_mono_ns() + timeout_ms * CR_NS_PER_MS;
 }
 
+void agt_connection_await_request(struct agt_connection *connection, int64_t timeout_ms)
+{
+    bool must_hurry = connection->has_left && timeout_ms > LEFT_MS;
+
+    agt_connection_set_deadline(connection, must_hurry ? LEFT_MS : timeout_ms);
+}
+
 void agt_connection_clear_deadline(struct agt_connection *connection)
 {
     connection->deadline_ns = AGT_NEVER_NS;
@@ -135,9 +146,14 @@ void agt_connection_caller(const struct agt_connection *connection, char caller[
 
 void agt_connection_hang_up(struct agt_connection *connection)
 {
+    int64_t left_ns = cr_clock_mono_ns() + LEFT_MS * CR_NS_PER_MS;
+
     connection->has_left = true;
     if (connection->exchange)
         agt_exchange_hang_up(connection->exchange);
+    if ((!connection->exchange || agt_exchange_is_reading(connection->exchange)) &&
+        connection->deadline_ns > left_ns)
+        connection->deadline_ns = left_ns;
 }
 
 void agt_connection_shut(struct agt_connection *connection)

@@ -33,13 +33,16 @@ void agt_connection_notify(void *cls, struct MHD_Connection *mhd, void **socket_
 struct agt_connection *agt_connection_of(struct MHD_Connection *mhd);
 
 void agt_connection_set_deadline(struct agt_connection *connection, int64_t timeout_ms);
+/* As set_deadline, for bytes of a request: shorter when the peer has left already. */
+void agt_connection_await_request(struct agt_connection *connection, int64_t timeout_ms);
 void agt_connection_clear_deadline(struct agt_connection *connection);
 
 #define AGT_CALLER_SIZE 64
 /* Who owns what this connection starts: "ip:127.0.0.1", as the gRPC server names its callers. */
 void agt_connection_caller(const struct agt_connection *connection, char caller[AGT_CALLER_SIZE]);
 
-/* EPOLLRDHUP: nobody will read an answer that costs something. */
+/* EPOLLRDHUP: nobody will read an answer that costs something, and what is not here of a request
+ * never comes. */
 void agt_connection_hang_up(struct agt_connection *connection);
 
 /* Makes libmicrohttpd close it on its next turn. */

@@ -123,7 +123,7 @@ void agt_exchange_on_completed(void *cls, struct MHD_Connection *mhd, void **req
     if (!connection)
         return;
     agt_exchange_end(connection);
-    agt_connection_set_deadline(connection, http->options.header_timeout_ms);
+    agt_connection_await_request(connection, http->options.header_timeout_ms);
 }
 
 /* ---- reading ---- */
@@ -181,7 +181,7 @@ static enum MHD_Result begin(struct agt_exchange *exchange, const char *method)
         return agt_answer_queue(exchange);
     }
     exchange->phase = AGT_EXCHANGE_READING;
-    agt_connection_set_deadline(exchange->connection, exchange->http->options.body_timeout_ms);
+    agt_connection_await_request(exchange->connection, exchange->http->options.body_timeout_ms);
     return MHD_YES;
 }
 

@@ -21,21 +21,33 @@
 
 static struct http_fixture fixture;
 
-static int start(void **state)
+static int start_with_limit(uint32_t limit_ms)
 {
     const struct agt_http_options options = {
-        .header_timeout_ms = LIMIT_MS,
-        .body_timeout_ms = LIMIT_MS,
-        .write_timeout_ms = LIMIT_MS,
+        .header_timeout_ms = limit_ms,
+        .body_timeout_ms = limit_ms,
+        .write_timeout_ms = limit_ms,
         .max_connections = 8,
         .max_body_memory = BODY_MEMORY,
         .token = "t0ken",
         .allowed_hosts = "crisol.example",
     };
 
-    (void)state;
     http_fixture_start(&fixture, &options);
     return 0;
+}
+
+/* With the usual deadlines: a client that a busy machine holds up is not taken for a slow one. */
+static int start(void **state)
+{
+    (void)state;
+    return start_with_limit(0);
+}
+
+static int start_hasty(void **state)
+{
+    (void)state;
+    return start_with_limit(LIMIT_MS);
 }
 
 static int stop(void **state)
@@ -48,13 +60,21 @@ static int stop(void **state)
 #define AUTHORIZATION "Authorization: Bearer t0ken\r\n"
 #define GET_LIVEZ "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
-/* After every abuse the server must still serve. */
-static void assert_serves(void)
+static bool is_served(void *user)
 {
     CR_AUTO_BUF struct cr_buf answer;
 
+    (void)user;
     cr_buf_init(&answer, 65536);
-    assert_int_equal(client_request(fixture.port, GET_LIVEZ, &answer), 200);
+    return client_request(fixture.port, GET_LIVEZ, &answer) == 200;
+}
+
+/* After every abuse the server must still serve. Not always at once: connections that were closed
+ * while they waited to be accepted are counted, and fill the cap, until they are seen to be gone.
+ */
+static void assert_serves(void)
+{
+    assert_true(eventually(is_served, NULL));
 }
 
 static void malformed_requests_are_refused_and_closed(void **state)
@@ -133,10 +153,9 @@ static void oversized_headers_are_refused(void **state)
     assert_serves();
 }
 
-/* One byte every 50 ms; how long the server bore it, in ms. */
-static int64_t drip(int fd, const char *text)
+/* One byte every 50 ms; how long the server bore it, in ms since `began_ns`. */
+static int64_t drip(int fd, int64_t began_ns, const char *text)
 {
-    int64_t began_ns = cr_clock_mono_ns();
     struct pollfd closed = {.fd = fd, .events = POLLIN};
 
     for (size_t i = 0; cr_clock_mono_ns() - began_ns < (LIMIT_MS + SLACK_MS) * CR_NS_PER_MS; i++) {
@@ -147,10 +166,12 @@ static int64_t drip(int fd, const char *text)
     return (cr_clock_mono_ns() - began_ns) / CR_NS_PER_MS;
 }
 
+/* The clocks of these two begin before the server's: however late we run, it seems no earlier. */
 static void slow_headers_are_closed_at_their_deadline(void **state)
 {
+    int64_t began_ns = cr_clock_mono_ns();
     CR_AUTO_CLOSE int fd = client_connect(fixture.port);
-    int64_t took_ms = drip(fd, "GET /livez HTTP/1.1\r\nHost: localhost\r\nX-A: ");
+    int64_t took_ms = drip(fd, began_ns, "GET /livez HTTP/1.1\r\nHost: localhost\r\nX-A: ");
 
     (void)state;
     assert_true(took_ms >= LIMIT_MS - 50 && took_ms < LIMIT_MS + SLACK_MS);
@@ -159,6 +180,7 @@ static void slow_headers_are_closed_at_their_deadline(void **state)
 
 static void slow_bodies_are_closed_at_their_deadline(void **state)
 {
+    int64_t began_ns = cr_clock_mono_ns();
     CR_AUTO_CLOSE int fd = client_connect(fixture.port);
     CR_AUTO_BUF struct cr_buf answer = {0};
     int64_t took_ms;
@@ -167,7 +189,7 @@ static void slow_bodies_are_closed_at_their_deadline(void **state)
     cr_buf_init(&answer, 65536);
     client_send_str(fd, "POST /api/v1/generate HTTP/1.1\r\nHost: localhost\r\n" AUTHORIZATION
                         "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n");
-    took_ms = drip(fd, "{\"task\":\"");
+    took_ms = drip(fd, began_ns, "{\"task\":\"");
     assert_true(took_ms >= LIMIT_MS - 50 && took_ms < LIMIT_MS + SLACK_MS);
     client_read_until(fd, &answer, "HTTP/1.1 408 ");
     client_read_until(fd, &answer, "took too long");
@@ -176,13 +198,14 @@ static void slow_bodies_are_closed_at_their_deadline(void **state)
 
 static void silent_and_idle_connections_are_closed(void **state)
 {
-    CR_AUTO_CLOSE int silent = client_connect(fixture.port);
     CR_AUTO_CLOSE int idle = client_connect(fixture.port);
-    CR_AUTO_BUF struct cr_buf answer;
+    CR_AUTO_CLOSE int silent = -1;
+    CR_AUTO_BUF struct cr_buf answer = {0};
 
     (void)state;
-    cr_buf_init(&answer, 65536);
     client_send_str(idle, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    silent = client_connect(fixture.port);
+    cr_buf_init(&answer, 65536);
     client_read_until(idle, &answer, "{\"status\":\"ok\"}");
     assert_true(client_read_to_end(silent, &answer, LIMIT_MS + SLACK_MS));
     assert_true(client_read_to_end(idle, &answer, LIMIT_MS + SLACK_MS));
@@ -429,10 +452,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(malformed_requests_are_refused_and_closed, start, stop),
         cmocka_unit_test_setup_teardown(oversized_headers_are_refused, start, stop),
-        cmocka_unit_test_setup_teardown(slow_headers_are_closed_at_their_deadline, start, stop),
-        cmocka_unit_test_setup_teardown(slow_bodies_are_closed_at_their_deadline, start, stop),
-        cmocka_unit_test_setup_teardown(silent_and_idle_connections_are_closed, start, stop),
-        cmocka_unit_test_setup_teardown(readers_that_take_nothing_are_closed, start, stop),
+        cmocka_unit_test_setup_teardown(slow_headers_are_closed_at_their_deadline, start_hasty,
+                                        stop),
+        cmocka_unit_test_setup_teardown(slow_bodies_are_closed_at_their_deadline, start_hasty,
+                                        stop),
+        cmocka_unit_test_setup_teardown(silent_and_idle_connections_are_closed, start_hasty, stop),
+        cmocka_unit_test_setup_teardown(readers_that_take_nothing_are_closed, start_hasty, stop),
         cmocka_unit_test_setup_teardown(cut_bodies_leave_nothing_behind, start, stop),
         cmocka_unit_test_setup_teardown(chunked_bodies_beyond_the_cap_are_refused, start, stop),
         cmocka_unit_test_setup_teardown(endless_bodies_are_cut_off, start, stop),
