@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a goal needs; does nothing when they are there.
-# Usage: scripts/deps.sh run|test|lint|vm|image|engine
+# Usage: scripts/deps.sh run|test|bench|lint|vm|image|engine
 set -eu
 
-case "${1:-}" in run | test | lint | vm | image | engine) goal=$1 ;; *)
-    echo "usage: scripts/deps.sh run|test|lint|vm|image|engine" >&2
+case "${1:-}" in run | test | bench | lint | vm | image | engine) goal=$1 ;; *)
+    echo "usage: scripts/deps.sh run|test|bench|lint|vm|image|engine" >&2
     exit 2
     ;;
 esac
@@ -27,6 +27,8 @@ case $goal in
     # A base image without a registry; and Debian's engine, which the tests of the docker backend start
     # on paths of their own.
     image) packages="mmdebstrap curl" ;;
+    # What the benchmarks compare with.
+    bench) packages="bubblewrap crun runc" ;;
     engine) packages="docker.io docker-registry mmdebstrap curl" ;;
 esac
 if [ "$goal" = lint ]; then

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "crisol/sandbox/v1/sandbox.pb-c.h"
+#include "rpc/client.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rpc_status;
+struct bench_question;
+
+#define BENCH_OUTPUT_MAX 4096
+#define BENCH_CALL_MS 60000
+
+extern const struct rpc_client_method bench_method_execute;
+extern const struct rpc_client_method bench_method_capabilities;
+
+/* What came back over one Execute call. */
+struct bench_answer {
+    int64_t sent_ns;
+    int64_t started_ns;      /* `started` came; 0: not */
+    int64_t first_output_ns; /* 0: none */
+    int64_t result_ns;       /* `result` came; 0: not */
+    uint32_t verdict;        /* enum VerdictCode */
+    int32_t exit_code;
+    bool is_pool_hit;
+    uint64_t wall_us;
+    uint64_t cpu_us;
+    uint64_t output_bytes;         /* of standard output */
+    char output[BENCH_OUTPUT_MAX]; /* its beginning */
+};
+
+/* Takes one message of the stream. */
+void bench_answer_take(struct bench_answer *answer, const ProtobufCMessage *message);
+
+/* True for verdict OK and the right output. */
+bool bench_answer_is_right(const struct bench_answer *answer,
+                           const struct bench_question *question);
+
+/* One call from request to result. Returns 0, or -EIO after a line on stderr. */
+int bench_execute(struct rpc_channel *channel, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                  struct bench_answer *ret_answer);
+
+/* As bench_execute(), and -EPROTO after a line on stderr when the answer is not right. */
+int bench_ask(struct rpc_channel *channel, const struct bench_question *question,
+              const Crisol__Sandbox__V1__ExecuteRequest *request, struct bench_answer *ret_answer);
+
+/* A channel that is connected. Returns 0 or -errno, with a line on stderr. */
+int bench_connect(const char *address, struct rpc_channel **ret_channel);
