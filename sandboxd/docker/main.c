@@ -32,7 +32,7 @@
 #define MAXIMUM(name, limit, most) NUMBER(name, maximum[limit], 0, most, SBX_MAXIMUM_HELP),
 
 static const struct cr_setting settings_table[] = {
-    NUMBER("slots", slots, 0, SBX_DOCKER_SLOTS_MAX, "Runs at one time; 0: by cores and memory."),
+    NUMBER("slots", slots, 0, SBX_SLOTS_MAX, "Runs at one time; 0: by cores and memory."),
     TEXT("docker-socket", socket, "/var/run/docker.sock", false, "Unix socket of the engine."),
     TEXT("docker-image", image, NULL, false,
          "A finished image of Dockerfile.sandbox; empty: built on first use."),
@@ -87,7 +87,7 @@ static int serve(const struct sbx_docker_settings *settings, struct cr_err *err)
     int r = sbx_docker_start(settings, &docker, err);
 
     if (r == 0)
-        r = sbx_docker_loop(&docker, err);
+        r = sbx_backend_loop(&docker.base, err);
     sbx_docker_stop(&docker);
     return r;
 }

@@ -60,10 +60,10 @@ int sbx_place_open(const struct sbx_cgroup_host *cgroups, pid_t pid, struct sbx_
                           "the docker engine's processes are not on this host (or in another pid "
                           "namespace): counters cannot be read from outside");
     /* Its control group bears its id: that is what makes the number the container's. */
-    r = sbx_cgroup_open_of(cgroups, pid, run->container, &run->group, err);
+    r = sbx_cgroup_open_of(cgroups, pid, run->container, &run->job.group, err);
     if (r < 0)
         return r;
-    run->has_group = true;
+    run->job.has_group = true;
     r = open_folders(pid, run, err);
     if (r < 0)
         return r;

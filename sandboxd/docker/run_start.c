@@ -8,9 +8,10 @@
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/engine.h"
 #include "sandboxd/docker/place.h"
-#include "sandboxd/docker/run_parts.h"
+#include "sandboxd/docker/run.h"
 #include "sandboxd/init/program.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,20 +23,19 @@
 #define START_MS 30000
 #define INSPECT_MS 10000
 #define ATTACH_DEADLINE_NS (10 * CR_NS_PER_S)
-#define READY_DEADLINE_NS (15 * CR_NS_PER_S)
 #define BODY_MAX (256U << 10)
 
 /* Nobody was told STARTED, and the program never ran. */
 static void give_up(struct sbx_docker *docker, struct sbx_docker_run *run, enum sbx_stage stage,
                     int error, const char *text)
 {
-    if (run->facts.event_count == 0) { /* else it was cancelled meanwhile */
-        cr_log_error("cannot start a box run=%" PRIu64 " step=%s error=\"%s\"", run->id,
+    if (run->job.facts.event_count == 0) { /* else it was cancelled meanwhile */
+        cr_log_error("cannot start a box run=%" PRIu64 " step=%s error=\"%s\"", run->job.id,
                      sbx_stage_name(stage), text);
-        run->facts.stage = stage;
-        run->facts.error = error;
+        run->job.facts.stage = stage;
+        run->job.facts.error = error;
     }
-    sbx_docker_run_finish(docker, run);
+    sbx_job_finish(&docker->base, &run->job);
 }
 
 /*
@@ -47,29 +47,44 @@ static bool is_good(struct sbx_docker *docker, struct sbx_docker_run *run,
 {
     if (answer->error != 0 && answer->is_gone) {
         sbx_docker_lose_engine(docker, answer->text); /* ends this run with the others */
-        if (run->state != SBX_DOCKER_FREE)
-            sbx_docker_run_finish(docker, run);
+        if (run->job.state != SBX_JOB_FREE)
+            sbx_job_finish(&docker->base, &run->job);
         return false;
     }
-    if (answer->error != 0 || answer->status != status || run->facts.event_count > 0) {
+    if (answer->error != 0 || answer->status != status || run->job.facts.event_count > 0) {
         give_up(docker, run, stage, answer->error ? answer->error : EIO, answer->text);
         return false;
     }
     return true;
 }
 
+static bool is_at(const struct sbx_docker_run *run, enum sbx_docker_step step)
+{
+    return run->job.state == SBX_JOB_STARTING && run->step == step;
+}
+
+/* Steps have no turnings: one after the other, or the end. */
+static void go_on(struct sbx_docker_run *run, enum sbx_docker_step step, int64_t deadline_ns)
+{
+    assert(is_at(run, step - 1));
+    cr_log_debug("run starts run=%" PRIu64 " step=%u container=%.12s", run->job.id, step,
+                 run->container);
+    run->step = step;
+    run->job.deadline_ns = deadline_ns;
+}
+
 /* The run that a call was for, unless it is over. */
 static struct sbx_docker_run *find(struct sbx_docker *docker, uint64_t tag,
-                                   enum sbx_docker_state state)
+                                   enum sbx_docker_step step)
 {
     struct sbx_docker_run *run = &docker->runs[tag & 0xff];
 
-    return run->generation == (uint32_t)(tag >> 32) && run->state == state ? run : NULL;
+    return run->job.generation == (uint32_t)(tag >> 32) && is_at(run, step) ? run : NULL;
 }
 
 static uint64_t tag_of(const struct sbx_docker_run *run)
 {
-    return (uint64_t)run->generation << 32 | run->slot;
+    return (uint64_t)run->job.generation << 32 | run->job.slot;
 }
 
 static void call(struct sbx_docker *docker, struct sbx_docker_run *run,
@@ -87,22 +102,22 @@ static int open_box(struct sbx_docker *docker, struct sbx_docker_run *run, const
                     struct cr_err *err)
 {
     pid_t pid = 0;
-    int r = sbx_container_check(&docker->plan, &run->limits, inspected, &pid, err);
+    int r = sbx_container_check(&docker->plan, &run->job.limits, inspected, &pid, err);
 
     if (r == 0)
-        r = sbx_place_open(&docker->cgroups, pid, run, err);
-    return r < 0 ? r : sbx_cgroup_arm(&run->group, err);
+        r = sbx_place_open(&docker->base.cgroups, pid, run, err);
+    return r < 0 ? r : sbx_cgroup_arm(&run->job.group, err);
 }
 
 static int start_relay(struct sbx_docker *docker, struct sbx_docker_run *run, struct cr_err *err)
 {
     const struct sbx_relay_plan plan = {
-        .stdio_fds = {run->fds[1], run->fds[2], run->fds[3]},
+        .stdio_fds = {run->job.fds[1], run->job.fds[2], run->job.fds[3]},
         .socket_fd = run->attach_fd,
-        .payload_fd = run->fds[0],
+        .payload_fd = run->job.fds[0],
         .filter_fd = docker->filter_fd,
         .folder_fd = run->folder_fds[SBX_DOCKER_WORKSPACE],
-        .file_size_bytes = run->limits.value[SBX_LIMIT_FILE_SIZE],
+        .file_size_bytes = run->job.limits.value[SBX_LIMIT_FILE_SIZE],
         .uid = (uid_t)docker->settings->relay_user,
         .gid = SBX_PROGRAM_GID,
     };
@@ -110,25 +125,23 @@ static int start_relay(struct sbx_docker *docker, struct sbx_docker_run *run, st
 
     if (r < 0)
         return r;
+    run->job.control_fd = cr_take_fd(&run->relay.control_fd);
     /* Only the relay holds these from now on: their end is its end. */
     for (int i = 1; i <= 3; i++)
-        cr_close_fd(&run->fds[i]);
+        cr_close_fd(&run->job.fds[i]);
     cr_close_fd(&run->attach_fd);
     return 0;
 }
 
 static int watch_box(struct sbx_docker *docker, struct sbx_docker_run *run, struct cr_err *err)
 {
-    bool is_v2 = docker->cgroups.ops->version == 2;
-    int r = sbx_docker_watch(docker, run->relay.control_fd, EPOLLIN, SBX_DOCKER_WATCH_CONTROL, run);
+    struct sbx_backend *base = &docker->base;
+    int r = sbx_job_watch(base, &run->job);
 
     if (r == 0)
-        r = sbx_docker_watch(docker, run->relay.pidfd, EPOLLIN, SBX_DOCKER_WATCH_RELAY, run);
+        r = sbx_backend_watch(base, run->relay.pidfd, EPOLLIN, SBX_DOCKER_WATCH_RELAY, &run->job);
     if (r == 0)
-        r = sbx_docker_watch(docker, run->box_pidfd, EPOLLIN, SBX_DOCKER_WATCH_BOX, run);
-    if (r == 0 && run->group.event_fd >= 0)
-        r = sbx_docker_watch(docker, run->group.event_fd, is_v2 ? EPOLLPRI : EPOLLIN,
-                             SBX_DOCKER_WATCH_OOM, run);
+        r = sbx_backend_watch(base, run->box_pidfd, EPOLLIN, SBX_DOCKER_WATCH_BOX, &run->job);
     return r < 0 ? cr_err_sys(err, -r, "watch a box") : 0;
 }
 
@@ -154,7 +167,7 @@ static void on_inspected(void *user, uint64_t tag, const struct sbx_engine_answe
         give_up(docker, run, SBX_STAGE_CLONE, -r, err.text);
         return;
     }
-    sbx_docker_run_move(run, SBX_DOCKER_PREPARING, cr_clock_mono_ns() + READY_DEADLINE_NS);
+    sbx_job_prepare(&run->job);
 }
 
 static void on_started(void *user, uint64_t tag, const struct sbx_engine_answer *answer)
@@ -168,7 +181,7 @@ static void on_started(void *user, uint64_t tag, const struct sbx_engine_answer 
     if (!run || !is_good(docker, run, answer, 204, SBX_STAGE_INIT))
         return;
     (void)snprintf(path, sizeof(path), "/containers/%s/json", run->container);
-    sbx_docker_run_move(run, SBX_DOCKER_INSPECTING, INT64_MAX);
+    go_on(run, SBX_DOCKER_INSPECTING, INT64_MAX);
     call(docker, run, &request, on_inspected);
 }
 
@@ -182,18 +195,18 @@ void sbx_docker_run_on_attach(struct sbx_docker *docker, struct sbx_docker_run *
         .method = "POST", .path = path, .deadline_ms = START_MS};
     int r;
 
-    if (run->state != SBX_DOCKER_ATTACHING)
+    if (!is_at(run, SBX_DOCKER_ATTACHING))
         return;
     r = sbx_attach_end(run->attach_fd, &err);
     if (r == -EAGAIN)
         return;
-    (void)epoll_ctl(docker->epoll_fd, EPOLL_CTL_DEL, run->attach_fd, NULL);
-    if (r < 0 || run->facts.event_count > 0) {
+    (void)epoll_ctl(docker->base.epoll_fd, EPOLL_CTL_DEL, run->attach_fd, NULL);
+    if (r < 0 || run->job.facts.event_count > 0) {
         give_up(docker, run, SBX_STAGE_CLONE, -r, err.text);
         return;
     }
     (void)snprintf(path, sizeof(path), "/containers/%s/start", run->container);
-    sbx_docker_run_move(run, SBX_DOCKER_STARTING, INT64_MAX);
+    go_on(run, SBX_DOCKER_STARTING, INT64_MAX);
     call(docker, run, &request, on_started);
 }
 
@@ -205,14 +218,14 @@ static void attach(struct sbx_docker *docker, struct sbx_docker_run *run)
 
     run->attach_fd = sbx_attach_begin(sbx_engine_socket(docker->engine),
                                       sbx_engine_version(docker->engine), run->container, &err);
-    r = run->attach_fd < 0
-            ? run->attach_fd
-            : sbx_docker_watch(docker, run->attach_fd, EPOLLIN, SBX_DOCKER_WATCH_ATTACH, run);
+    r = run->attach_fd < 0 ? run->attach_fd
+                           : sbx_backend_watch(&docker->base, run->attach_fd, EPOLLIN,
+                                               SBX_DOCKER_WATCH_ATTACH, &run->job);
     if (r < 0) {
         give_up(docker, run, SBX_STAGE_CLONE, -r, err.text);
         return;
     }
-    sbx_docker_run_move(run, SBX_DOCKER_ATTACHING, cr_clock_mono_ns() + ATTACH_DEADLINE_NS);
+    go_on(run, SBX_DOCKER_ATTACHING, cr_clock_mono_ns() + ATTACH_DEADLINE_NS);
 }
 
 /* The run ended before its container was made. */
@@ -232,7 +245,7 @@ static void on_created(void *user, uint64_t tag, const struct sbx_engine_answer 
     if (answer->error == 0 && answer->status == 404) {
         cr_log_error("the image of the sandboxes was removed, starting anew to make it image=%s",
                      docker->image);
-        sbx_docker_begin_stop(docker, "the image is gone");
+        sbx_backend_begin_stop(&docker->base, "the image is gone");
     }
     if (!run) {
         drop_container(docker, answer);
@@ -247,7 +260,7 @@ static void on_created(void *user, uint64_t tag, const struct sbx_engine_answer 
         attach(docker, run);
 }
 
-void sbx_docker_run_create(struct sbx_docker *docker, struct sbx_docker_run *run)
+static void create(struct sbx_docker *docker, struct sbx_docker_run *run)
 {
     CR_AUTO_BUF struct cr_buf body;
     struct cr_err err = CR_ERR_INIT;
@@ -256,7 +269,7 @@ void sbx_docker_run_create(struct sbx_docker *docker, struct sbx_docker_run *run
     int r;
 
     cr_buf_init(&body, BODY_MAX);
-    r = sbx_container_body(&docker->plan, &run->limits, &body, &err);
+    r = sbx_container_body(&docker->plan, &run->job.limits, &body, &err);
     if (r < 0) {
         give_up(docker, run, SBX_STAGE_CLONE, -r, err.text);
         return;
@@ -264,4 +277,44 @@ void sbx_docker_run_create(struct sbx_docker *docker, struct sbx_docker_run *run
     request.body = cr_buf_str(&body);
     request.body_size = body.size;
     call(docker, run, &request, on_created);
+}
+
+/* ---- the steps of the backend ---- */
+
+static void reset(struct sbx_docker_run *run)
+{
+    run->step = SBX_DOCKER_CREATING;
+    run->container[0] = '\0';
+    run->attach_fd = -1;
+    run->box_pidfd = -1;
+    for (int i = 0; i < SBX_DOCKER_FOLDERS; i++)
+        run->folder_fds[i] = -1;
+    run->relay = (struct sbx_relay)SBX_RELAY_INIT;
+}
+
+void sbx_docker_run_init(struct sbx_docker_run *run, uint32_t slot)
+{
+    sbx_job_init(&run->job, slot);
+    reset(run);
+}
+
+/* Each call has a deadline of its own. */
+void sbx_docker_run_start(struct sbx_backend *backend, struct sbx_job *job)
+{
+    reset(sbx_docker_run_of(job));
+    create(sbx_docker_of(backend), sbx_docker_run_of(job));
+}
+
+/* What has no call is the hijack. */
+void sbx_docker_run_on_start_time(struct sbx_backend *backend, struct sbx_job *job)
+{
+    cr_log_error("the docker engine does not attach in time run=%" PRIu64, job->id);
+    sbx_job_fail_start(backend, job, SBX_STAGE_CLONE, ETIMEDOUT);
+}
+
+/* A call is in flight, and its answer ends the run; unless none comes any more. */
+void sbx_docker_run_on_start_cancelled(struct sbx_backend *backend, struct sbx_job *job)
+{
+    if (sbx_docker_of(backend)->is_engine_lost)
+        sbx_job_finish(backend, job);
 }

@@ -4,13 +4,11 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "sandboxd/backend/gaps.h"
-#include "sandboxd/backend/process.h"
 #include "sandboxd/backend/seccomp.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/engine.h"
 #include "sandboxd/docker/json.h"
 #include "sandboxd/docker/seccomp_json.h"
-#include "sandboxd/runtimes/table.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -25,21 +23,12 @@
 #define PROFILE_MAX (64U << 10)
 #define WAIT_MS 250
 
-static void set_maxima(const struct sbx_docker_settings *settings, struct sbx_limits *maximum)
-{
-    *maximum = sbx_maximum_limits;
-    for (int i = 0; i < SBX_LIMIT_COUNT; i++) {
-        if (settings->maximum[i] > 0)
-            maximum->value[i] = settings->maximum[i];
-    }
-}
-
 /* ---- the engine ---- */
 
 /* Returns 1 when the supervisor went away meanwhile. */
 static int wait_for_engine(struct sbx_docker *docker, struct cr_err *err)
 {
-    struct pollfd lifeline = {.fd = docker->lifeline_fd, .events = POLLIN};
+    struct pollfd lifeline = {.fd = docker->base.lifeline_fd, .events = POLLIN};
     int said = 0;
 
     for (;;) {
@@ -107,8 +96,8 @@ int sbx_docker_ask_info(struct sbx_docker *docker, struct cr_err *err)
     info = cJSON_Parse(cr_buf_str(&answer));
     if (status != 200 || !info)
         return cr_err_set(err, EPROTO, "the docker engine does not tell about its host");
-    judge(info, docker->controls);
-    return sbx_gaps_check_all(docker->controls, docker->settings->accept_gaps, err);
+    judge(info, docker->base.controls);
+    return sbx_gaps_check_all(docker->base.controls, docker->settings->accept_gaps, err);
 }
 
 static int ensure_image(struct sbx_docker *docker, struct cr_err *err)
@@ -149,11 +138,11 @@ static int make_plan(struct sbx_docker *docker, struct cr_err *err)
 
 static int prepare(struct sbx_docker *docker, struct cr_err *err)
 {
-    int r = sbx_cgroup_host_find(&docker->cgroups, err);
+    int r = sbx_cgroup_host_find(&docker->base.cgroups, err);
 
     if (r < 0)
         return r;
-    sbx_cgroup_host_observe(&docker->cgroups);
+    sbx_cgroup_host_observe(&docker->base.cgroups);
     r = sbx_engine_new(docker->settings->socket, &docker->engine, err);
     if (r == 0)
         r = wait_for_engine(docker, err);
@@ -172,46 +161,26 @@ static void make_slots(struct sbx_docker *docker)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     uint64_t slots = docker->settings->slots;
+    uint32_t count;
 
     if (slots == 0)
         slots = cores > 2 ? (uint64_t)cores : 2;
-    docker->slot_count = slots > SBX_DOCKER_SLOTS_MAX ? SBX_DOCKER_SLOTS_MAX : (uint32_t)slots;
-    for (uint32_t i = 0; i < docker->slot_count; i++)
+    count = slots > SBX_SLOTS_MAX ? SBX_SLOTS_MAX : (uint32_t)slots;
+    for (uint32_t i = 0; i < count; i++) {
         sbx_docker_run_init(&docker->runs[i], i);
+        sbx_backend_add_slot(&docker->base, &docker->runs[i].job);
+    }
 }
 
 static int open_loop(struct sbx_docker *docker, struct cr_err *err)
 {
-    int r;
+    int r = sbx_backend_open_loop(&docker->base, err);
 
-    docker->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (docker->epoll_fd < 0)
-        return cr_err_sys(err, errno, "open epoll");
-    r = sbx_docker_watch(docker, docker->link.fd, EPOLLIN, SBX_DOCKER_WATCH_FRONT, NULL);
-    if (r == 0)
-        r = sbx_docker_watch(docker, docker->lifeline_fd, EPOLLIN, SBX_DOCKER_WATCH_LIFELINE, NULL);
-    if (r == 0)
-        r = sbx_docker_watch(docker, sbx_engine_fd(docker->engine), EPOLLIN,
-                             SBX_DOCKER_WATCH_ENGINE, NULL);
-    return r < 0 ? cr_err_sys(err, -r, "watch the sockets") : 0;
-}
-
-static void send_hello(struct sbx_docker *docker)
-{
-    size_t runtime_count;
-    union sbx_msg msg;
-
-    (void)sbx_runtimes(&runtime_count);
-    sbx_msg_init(&msg, SBX_MSG_HELLO, 0);
-    msg.hello.backend = BACKEND_DOCKER;
-    msg.hello.slots = docker->slot_count;
-    msg.hello.runtime_count = (uint32_t)runtime_count;
-    docker->link.cgroup_version = docker->cgroups.ops->version;
-    msg.hello.cgroup_version = docker->link.cgroup_version;
-    msg.hello.runtime_digest = sbx_runtimes_digest();
-    msg.hello.maximum = docker->link.maximum;
-    memcpy(msg.hello.controls, docker->controls, sizeof(msg.hello.controls));
-    sbx_docker_send(docker, &msg);
+    if (r < 0)
+        return r;
+    r = sbx_backend_watch(&docker->base, sbx_engine_fd(docker->engine), EPOLLIN,
+                          SBX_DOCKER_WATCH_ENGINE, NULL);
+    return r < 0 ? cr_err_sys(err, -r, "watch the docker engine") : 0;
 }
 
 int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_docker *docker,
@@ -219,23 +188,12 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
 {
     int r;
 
-    *docker = (struct sbx_docker){
-        .settings = settings,
-        .epoll_fd = -1,
-        .link = {.fd = -1, .ops = &sbx_docker_link_ops, .user = docker},
-        .lifeline_fd = -1,
-        .filter_fd = -1,
-    };
-    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++) {
-        docker->cgroups.own_fds[i] = -1;
-        docker->cgroups.base_fds[i] = -1;
-    }
-    r = sbx_process_take_fds("sandboxd-docker", &docker->link.fd, &docker->lifeline_fd, err);
-    if (r == 0)
-        r = sbx_process_block_signals(err);
+    *docker = (struct sbx_docker){.settings = settings, .filter_fd = -1};
+    sbx_backend_init(&docker->base, &sbx_docker_ops);
+    r = sbx_backend_take_fds(&docker->base, "sandboxd-docker", err);
     if (r < 0)
         return r;
-    set_maxima(settings, &docker->link.maximum);
+    sbx_backend_set_maxima(&docker->base, settings->maximum);
     r = prepare(docker, err);
     if (r == 0) {
         make_slots(docker);
@@ -243,8 +201,8 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
     }
     if (r != 0)
         return r;
-    send_hello(docker);
-    cr_log_info("ready slots=%" PRIu32 " image=%s api=%s runtime=%s", docker->slot_count,
+    sbx_backend_say_hello(&docker->base, BACKEND_DOCKER);
+    cr_log_info("ready slots=%" PRIu32 " image=%s api=%s runtime=%s", docker->base.slot_count,
                 docker->image, sbx_engine_version(docker->engine) + 1,
                 docker->plan.runtime ? docker->plan.runtime : "default");
     return 0;
@@ -253,11 +211,8 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
 void sbx_docker_stop(struct sbx_docker *docker)
 {
     docker->engine = sbx_engine_free(docker->engine);
-    sbx_cgroup_host_close(&docker->cgroups);
     free(docker->profile);
     docker->profile = NULL;
     cr_close_fd(&docker->filter_fd);
-    cr_close_fd(&docker->epoll_fd);
-    cr_close_fd(&docker->link.fd);
-    cr_close_fd(&docker->lifeline_fd);
+    sbx_backend_close(&docker->base);
 }

@@ -38,7 +38,7 @@ struct sbx_box_plan {
     int workspace_fd; /* from sbx_workspace_make() */
     int payload_fd;
     int stdio_fds[3];
-    uint32_t weakened; /* see weaken.h */
+    uint32_t weakened; /* see backend/weaken.h */
     bool is_ahead;     /* made before its run: payload and stdio are /dev/null, see boxctl.h */
 };
 

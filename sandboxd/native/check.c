@@ -26,7 +26,7 @@ static const char *name_of(const struct sbx_need *need)
 
 static bool is_gap(const struct sbx_native *native, const struct sbx_need *need)
 {
-    return need->control != SBX_NEED_NO_CONTROL && native->controls[need->control] == SBX_GAP;
+    return need->control != SBX_NEED_NO_CONTROL && native->base.controls[need->control] == SBX_GAP;
 }
 
 /* Returns how many needs are not met. */

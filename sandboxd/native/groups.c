@@ -26,7 +26,7 @@ static int ask(struct sbx_native *native)
 
 int sbx_groups_start(struct sbx_native *native, struct cr_err *err)
 {
-    for (uint32_t i = 0; i < native->slot_count + SBX_GROUPS_SPARE; i++) {
+    for (uint32_t i = 0; i < native->base.slot_count + SBX_GROUPS_SPARE; i++) {
         int r = ask(native);
 
         if (r < 0)
@@ -51,7 +51,7 @@ void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, i
     int r;
 
     sbx_cgroup_close(group); /* before the removal: a reader's eventfd is told about it */
-    if (!native->is_stopping) {
+    if (!native->base.is_stopping) {
         r = ask(native);
         if (r < 0)
             cr_log_error("cannot ask the keeper for a control group error=%s", strerrordesc_np(-r));
@@ -71,7 +71,7 @@ static void on_made(struct sbx_native *native, const struct sbx_keeper_msg *msg)
     int r = -msg->error;
 
     if (r == 0 && groups->ready_count < SBX_GROUPS_MAX)
-        r = sbx_cgroup_open(&native->cgroups, msg->number, &groups->ready[groups->ready_count],
+        r = sbx_cgroup_open(&native->base.cgroups, msg->number, &groups->ready[groups->ready_count],
                             &err);
     if (r < 0) {
         cr_log_error("a control group is missing number=%" PRIu32 " error=%s", msg->number,
@@ -91,8 +91,8 @@ int sbx_groups_on_keeper(struct sbx_native *native)
         if (msg.op == SBX_KEEPER_MAKE)
             on_made(native, &msg);
     }
-    for (uint32_t i = 0; i < native->slot_count; i++) {
-        if (native->runs[i].state == SBX_RUN_WAITING)
+    for (uint32_t i = 0; i < native->base.slot_count; i++) {
+        if (native->runs[i].job.state == SBX_JOB_STARTING)
             sbx_run_on_group(native, &native->runs[i]);
     }
     return r == -EAGAIN || r == -EINTR ? 0 : -EPIPE;

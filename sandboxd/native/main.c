@@ -45,11 +45,12 @@ static const struct cr_setting settings_table[] = {
         .offset = offsetof(struct sbx_native_settings, is_check),
         .help = "Print what this host has and lacks, and end.",
     },
-    TEXT("weaken", weaken, NULL, false, "A control to leave out; only together with --selftest."),
+    TEXT("weaken", weaken.control, NULL, false,
+         "A control to leave out; only together with --selftest."),
     {
         .flag = "selftest",
         .type = CR_SETTING_BOOL,
-        .offset = offsetof(struct sbx_native_settings, is_selftest),
+        .offset = offsetof(struct sbx_native_settings, weaken.is_selftest),
         .help = "Started by sandboxd-selftest, which attacks this.",
     },
     TEXT("log-level", log_level, "info", false, "error, warn, info or debug."),
@@ -65,7 +66,7 @@ static int serve(const struct sbx_native_settings *settings, struct cr_err *err)
         return sbx_native_check(settings, &native);
     r = sbx_native_start(settings, &native, err);
     if (r == 0)
-        r = sbx_native_loop(&native, err);
+        r = sbx_backend_loop(&native.base, err);
     sbx_native_stop(&native);
     return r;
 }

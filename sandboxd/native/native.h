@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "sandboxd/backend/backend.h"
 #include "sandboxd/backend/cgroup.h"
-#include "sandboxd/backend/link.h"
+#include "sandboxd/backend/weaken.h"
 #include "sandboxd/native/keeper.h"
 #include "sandboxd/native/run.h"
 #include "sandboxd/wire/msg.h"
@@ -12,7 +13,6 @@
 
 struct cr_err;
 
-#define SBX_SLOTS_MAX 64U
 #define SBX_GROUPS_SPARE 2U
 #define SBX_GROUPS_MAX (SBX_SLOTS_MAX + SBX_GROUPS_SPARE)
 
@@ -23,8 +23,7 @@ struct sbx_native_settings {
     char *init_path;   /* NULL: beside our own binary */
     char *accept_gaps; /* comma-separated names of controls; NULL: none */
     bool is_check;     /* sbx_native_check() instead of serving */
-    bool is_selftest;  /* allows `weaken` */
-    char *weaken;      /* name of a control to leave out, see weaken.h; NULL: none */
+    struct sbx_weaken_settings weaken;
     char *log_level;
     char *log_format;
     uint64_t maximum[SBX_LIMIT_COUNT]; /* 0: the built-in one */
@@ -40,22 +39,19 @@ struct sbx_groups {
 
 /* Everything of the one process; one thread. */
 struct sbx_native {
-    int epoll_fd;
-    struct sbx_link link; /* to the front */
-    int lifeline_fd;
+    struct sbx_backend base; /* first, so that one is found from the other */
     int init_fd;
     int seccomp_fd;
     uint32_t uid_base;
-    uint32_t slot_count;
-    bool is_stopping;
-    int64_t stop_deadline_ns;
-    struct sbx_cgroup_host cgroups;
     struct sbx_keeper keeper;
     struct sbx_groups groups;
-    uint8_t controls[SBX_CONTROL_COUNT];
-    uint32_t weakened; /* enum sbx_control, or SBX_WEAKEN_NOTHING */
     struct sbx_run runs[SBX_SLOTS_MAX];
 };
+
+static inline struct sbx_native *sbx_native_of(struct sbx_backend *backend)
+{
+    return (struct sbx_native *)backend;
+}
 
 /* start.c */
 
@@ -67,7 +63,7 @@ void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_nati
 int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_native *native,
                      struct cr_err *err);
 
-/* Cleans up after sbx_native_loop() or a failed start. */
+/* Cleans up after sbx_backend_loop() or a failed start. */
 void sbx_native_stop(struct sbx_native *native);
 
 /* check.c */
@@ -79,33 +75,15 @@ void sbx_native_stop(struct sbx_native *native);
  */
 int sbx_native_check(const struct sbx_native_settings *settings, struct sbx_native *native);
 
-/* loop.c */
+/* events.c */
 
-/* Serves until the front or the supervisor is gone and every run has ended. */
-int sbx_native_loop(struct sbx_native *native, struct cr_err *err);
-
-enum sbx_watch_kind {
-    SBX_WATCH_FRONT,
-    SBX_WATCH_LIFELINE,
-    SBX_WATCH_KEEPER,
-    SBX_WATCH_CONTROL,
-    SBX_WATCH_DEAD,
-    SBX_WATCH_OOM,
-    SBX_WATCH_COLLECTOR,
+/* The kinds of events that are its own; the first has no job. */
+enum sbx_native_watch_kind {
+    SBX_NATIVE_WATCH_KEEPER = SBX_WATCH_OWN,
+    SBX_NATIVE_WATCH_DEAD,
 };
 
-/* Watches `fd` for `events`; `run` is NULL for the first three kinds. Closing the fd ends it. */
-int sbx_native_watch(struct sbx_native *native, int fd, uint32_t events, enum sbx_watch_kind kind,
-                     const struct sbx_run *run);
-
-/* What link.c calls for the front\'s messages; their user is the struct sbx_native. */
-extern const struct sbx_link_ops sbx_native_link_ops;
-
-/* Sends to the front; a front that does not take it is dropped. */
-void sbx_native_send(struct sbx_native *native, const union sbx_msg *msg);
-
-/* Kills every run and ends the loop when all are gone. Safe to repeat. */
-void sbx_native_begin_stop(struct sbx_native *native, const char *why);
+extern const struct sbx_backend_ops sbx_native_ops;
 
 /* groups.c */
 

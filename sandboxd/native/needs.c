@@ -121,24 +121,24 @@ static int meet_cgroups(const struct sbx_native_settings *settings, struct sbx_n
 
     (void)argument;
     if (r == 0)
-        r = sbx_cgroup_host_find(&native->cgroups, err);
+        r = sbx_cgroup_host_find(&native->base.cgroups, err);
     if (r == 0)
-        r = sbx_sweep_predecessors(&native->cgroups, &swept, err);
+        r = sbx_sweep_predecessors(&native->base.cgroups, &swept, err);
     if (r == 0)
-        r = sbx_cgroup_host_open(&native->cgroups, err);
+        r = sbx_cgroup_host_open(&native->base.cgroups, err);
     if (r < 0)
         return r;
-    sbx_host_judge(&native->cgroups, native->controls);
-    sbx_weaken_host(native);
+    sbx_host_judge(&native->base.cgroups, native->base.controls);
+    sbx_native_weaken(native);
     return 0;
 }
 
 static int meet_control(const struct sbx_native_settings *settings, struct sbx_native *native,
                         uint32_t argument, struct cr_err *err)
 {
-    if (native->weakened == argument)
+    if (native->base.weakened == argument)
         return 0;
-    return sbx_gaps_check(native->controls, argument, settings->accept_gaps, err);
+    return sbx_gaps_check(native->base.controls, argument, settings->accept_gaps, err);
 }
 
 static int meet_limits(const struct sbx_native_settings *settings, struct sbx_native *native,
@@ -156,7 +156,7 @@ static int meet_filter(const struct sbx_native_settings *settings, struct sbx_na
 
     (void)settings;
     (void)argument;
-    return r == 0 ? sbx_weaken_filter(native, err) : r;
+    return r == 0 ? sbx_weaken_filter(&native->base, &native->seccomp_fd, err) : r;
 }
 
 static int meet_slots(const struct sbx_native_settings *settings, struct sbx_native *native,
@@ -176,7 +176,7 @@ static int meet_slots(const struct sbx_native_settings *settings, struct sbx_nat
         if (r < 0)
             return r;
         sbx_run_init(&native->runs[i], i, fd);
-        native->slot_count = i + 1;
+        sbx_backend_add_slot(&native->base, &native->runs[i].job);
     }
     return 0;
 }
@@ -193,7 +193,7 @@ static int meet_rootfs(const struct sbx_native_settings *settings, struct sbx_na
 {
     (void)settings;
     (void)argument;
-    return sbx_rootfs_enter(native->weakened, err);
+    return sbx_rootfs_enter(native->base.weakened, err);
 }
 
 static int meet_box(const struct sbx_native_settings *settings, struct sbx_native *native,

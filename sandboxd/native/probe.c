@@ -131,7 +131,7 @@ static int run_box(const struct sbx_native *native, const struct sbx_cgroup *gro
                                                  .workspace_fd = workspace_fd,
                                                  .payload_fd = payload_fd,
                                                  .stdio_fds = {null_fd, null_fd, null_fd},
-                                                 .weakened = native->weakened},
+                                                 .weakened = native->base.weakened},
                           &box, err);
     if (r < 0)
         return r;
@@ -146,16 +146,16 @@ static void remove_group(const struct sbx_native *native)
     int64_t deadline_ns = cr_clock_mono_ns() + DEADLINE_NS;
 
     /* Busy for a moment after the reap; what stays is removed with our folder at the end. */
-    while (sbx_cgroup_remove(&native->cgroups, PROBE_GROUP) == -EBUSY &&
+    while (sbx_cgroup_remove(&native->base.cgroups, PROBE_GROUP) == -EBUSY &&
            cr_clock_mono_ns() < deadline_ns)
         (void)poll(NULL, 0, PAUSE_MS);
 }
 
 static int open_group(struct sbx_native *native, struct sbx_cgroup *ret_group, struct cr_err *err)
 {
-    int r = sbx_cgroup_make(&native->cgroups, PROBE_GROUP, err);
+    int r = sbx_cgroup_make(&native->base.cgroups, PROBE_GROUP, err);
 
-    return r == 0 ? sbx_cgroup_open(&native->cgroups, PROBE_GROUP, ret_group, err) : r;
+    return r == 0 ? sbx_cgroup_open(&native->base.cgroups, PROBE_GROUP, ret_group, err) : r;
 }
 
 int sbx_probe(struct sbx_native *native, const char *const *argv, struct cr_err *err)

@@ -13,6 +13,6 @@ struct cr_err;
  *
  * Afterwards the caller sees no file of the host any more but through fds
  * that it holds. There is no /proc: boxes mount their own.
- * `weakened`: see weaken.h.
+ * `weakened`: see backend/weaken.h.
  */
 int sbx_rootfs_enter(uint32_t weakened, struct cr_err *err);

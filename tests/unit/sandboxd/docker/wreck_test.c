@@ -17,7 +17,8 @@ static struct sbx_docker docker; /* large */
 static void start(struct fake_engine *fake, const char *answer)
 {
     fake_engine_start(fake, answer);
-    docker = (struct sbx_docker){.link = {.fd = -1}, .epoll_fd = -1};
+    docker = (struct sbx_docker){.filter_fd = -1};
+    sbx_backend_init(&docker.base, &sbx_docker_ops);
     assert_int_equal(sbx_engine_new(fake->path, &docker.engine, NULL), 0);
 }
 
@@ -98,7 +99,7 @@ static void a_wedged_container_goes_into_quarantine_and_out_again(void **state)
         sbx_wreckage_on_time(&docker, INT64_MAX);
     }
     settle();
-    assert_false(docker.is_stopping);
+    assert_false(docker.base.is_stopping);
     fake.answer = FAKE_ANSWER("404 Not Found", "{}");
     sbx_wreckage_on_time(&docker, INT64_MAX);
     settle();
@@ -116,7 +117,7 @@ static void an_engine_that_is_gone_stops_the_backend(void **state)
     sbx_wreckage_add(&docker, ID);
     settle();
     assert_true(docker.is_engine_lost);
-    assert_true(docker.is_stopping);
+    assert_true(docker.base.is_stopping);
     stop(&fake);
 }
 

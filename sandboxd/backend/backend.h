@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "sandboxd/backend/cgroup.h"
+#include "sandboxd/backend/link.h"
+#include "sandboxd/wire/boxctl.h"
+#include "sandboxd/wire/msg.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sys/types.h>
+
+struct cr_err;
+struct sbx_backend;
+struct sbx_job;
+
+#define SBX_SLOTS_MAX 64U
+
+/*
+ * What a backend is besides the machine of job.h: how it makes a box, ends it
+ * and takes it away. Everything runs on the one thread of sbx_backend_loop().
+ */
+struct sbx_backend_ops {
+    const char *stuck; /* what we say when a stop takes too long */
+
+    /* Returns 0, or the errno that refuses a run before anything was made. NULL: 0. */
+    int (*admit)(struct sbx_backend *backend);
+
+    /*
+     * The job is STARTING and has no deadline: makes the box, now or over
+     * several events, and ends with sbx_job_prepare() or sbx_job_fail_start().
+     */
+    void (*start)(struct sbx_backend *backend, struct sbx_job *job);
+    /* The deadline that `start` set has passed. */
+    void (*on_start_time)(struct sbx_backend *backend, struct sbx_job *job);
+    /* Nobody wants it any more (the facts say so): may end it at once, or when a step is over. */
+    void (*on_start_cancelled)(struct sbx_backend *backend, struct sbx_job *job);
+
+    /* A message that boxctl.h does not have: true when it was one of the backend's. NULL: none. */
+    bool (*on_own_message)(struct sbx_backend *backend, struct sbx_job *job,
+                           const struct sbx_init_msg *msg);
+
+    /* SIGKILL to everything in the box. */
+    void (*kill)(struct sbx_backend *backend, struct sbx_job *job);
+    /* It is not dead in time. */
+    void (*on_kill_time)(struct sbx_backend *backend, struct sbx_job *job);
+
+    /* It is dead: what the facts do not have yet of counters and workspace. */
+    void (*measure)(struct sbx_backend *backend, struct sbx_job *job);
+    /* Returns /workspace for the collector, which is the caller's, or -errno. */
+    int (*open_folder)(struct sbx_backend *backend, struct sbx_job *job, uid_t *ret_owner);
+    /* The slot becomes free: gives back what is the backend's own. */
+    void (*release)(struct sbx_backend *backend, struct sbx_job *job);
+
+    /* An event of the kinds from SBX_WATCH_OWN on; `job` as it was watched, and not FREE. */
+    void (*on_event)(struct sbx_backend *backend, struct sbx_job *job, uint32_t kind);
+
+    /* Clocks of its own, and whether it may end when all slots are free. NULL: none, yes. */
+    int64_t (*next_ns)(struct sbx_backend *backend);
+    void (*on_time)(struct sbx_backend *backend, int64_t now_ns);
+    bool (*is_idle)(struct sbx_backend *backend);
+};
+
+/* What every backend has; the first member of its own struct. One thread. */
+struct sbx_backend {
+    const struct sbx_backend_ops *ops;
+    int epoll_fd;
+    struct sbx_link link; /* to the front */
+    int lifeline_fd;      /* to the supervisor */
+    struct sbx_cgroup_host cgroups;
+    uint8_t controls[SBX_CONTROL_COUNT];
+    uint32_t weakened; /* enum sbx_control, or SBX_WEAKEN_NOTHING: see weaken.h */
+    uint32_t slot_count;
+    struct sbx_job *jobs[SBX_SLOTS_MAX]; /* borrowed: parts of the backend's own slots */
+    bool is_stopping;
+    int64_t stop_deadline_ns;
+};
+
+/* backend.c: the frame of a start */
+
+/* Nothing open yet; sbx_backend_close() is right from here on. */
+void sbx_backend_init(struct sbx_backend *backend, const struct sbx_backend_ops *ops);
+
+/* Takes the sockets that the supervisor handed to `program`, and blocks the signals. */
+int sbx_backend_take_fds(struct sbx_backend *backend, const char *program, struct cr_err *err);
+
+/* The operator's maxima, 0 being the built-in one. */
+void sbx_backend_set_maxima(struct sbx_backend *backend, const uint64_t maximum[SBX_LIMIT_COUNT]);
+
+/* Another slot, whose job sbx_job_init() has made. */
+void sbx_backend_add_slot(struct sbx_backend *backend, struct sbx_job *job);
+
+/* Opens the epoll set, with front and supervisor in it. */
+int sbx_backend_open_loop(struct sbx_backend *backend, struct cr_err *err);
+
+/* Tells the front that we are ready. `number` is crisol.sandbox.v1.Backend. */
+void sbx_backend_say_hello(struct sbx_backend *backend, uint32_t number);
+
+void sbx_backend_close(struct sbx_backend *backend);
+
+/* loop.c */
+
+/* What an event is about. */
+enum sbx_watch_kind {
+    SBX_WATCH_FRONT,
+    SBX_WATCH_LIFELINE,
+    SBX_WATCH_CONTROL,
+    SBX_WATCH_OOM,
+    SBX_WATCH_COLLECTOR,
+    SBX_WATCH_OWN, /* the first of the backend's own kinds */
+};
+
+/* Watches `fd` for `events`; `job` may be NULL. Closing the fd ends it. Returns 0 or -errno. */
+int sbx_backend_watch(struct sbx_backend *backend, int fd, uint32_t events, uint32_t kind,
+                      const struct sbx_job *job);
+
+/* Serves until the front or the supervisor is gone and every run has ended. */
+int sbx_backend_loop(struct sbx_backend *backend, struct cr_err *err);
+
+/* Sends to the front; a front that does not take it is dropped. */
+void sbx_backend_send(struct sbx_backend *backend, const union sbx_msg *msg);
+
+/* Kills every run and ends the loop when all are gone. Safe to repeat. */
+void sbx_backend_begin_stop(struct sbx_backend *backend, const char *why);
+
+/* Ends every run without an answer. */
+void sbx_backend_abandon_all(struct sbx_backend *backend);

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/backend/job.h"
+
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "sandboxd/backend/backend.h"
+#include "sandboxd/backend/job_parts.h"
+#include "sandboxd/backend/weaken.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define READY_DEADLINE_NS (15 * CR_NS_PER_S)
+#define KILL_DEADLINE_NS (10 * CR_NS_PER_S) /* then we say that it hangs, and go on waiting */
+#define POLL_MIN_NS (5 * CR_NS_PER_MS)
+#define OOM_POLL_NS (2 * CR_NS_PER_MS)
+#define OOM_WATCH_NS (500 * CR_NS_PER_MS)
+
+#define BIT(state) (1U << (state))
+
+static const struct {
+    const char *name;
+    uint32_t next; /* bit set of the states that may follow */
+} states[] = {
+    [SBX_JOB_FREE] = {"free", BIT(SBX_JOB_STARTING)},
+    [SBX_JOB_STARTING] = {"starting", BIT(SBX_JOB_PREPARING) | BIT(SBX_JOB_FREE)},
+    [SBX_JOB_PREPARING] = {"preparing", BIT(SBX_JOB_RUNNING) | BIT(SBX_JOB_KILLING)},
+    [SBX_JOB_RUNNING] = {"running", BIT(SBX_JOB_KILLING)},
+    [SBX_JOB_KILLING] = {"killing", BIT(SBX_JOB_DRAINING) | BIT(SBX_JOB_FREE)},
+    [SBX_JOB_DRAINING] = {"draining", BIT(SBX_JOB_FREE)},
+};
+
+_Static_assert(CR_ARRAY_SIZE(states) == SBX_JOB_STATE_COUNT, "one row per state");
+
+bool sbx_job_can_move(enum sbx_job_state from, enum sbx_job_state to)
+{
+    return from < SBX_JOB_STATE_COUNT && to < SBX_JOB_STATE_COUNT &&
+           (states[from].next & BIT(to)) != 0;
+}
+
+const char *sbx_job_state_name(enum sbx_job_state state)
+{
+    return state < SBX_JOB_STATE_COUNT ? states[state].name : "unknown";
+}
+
+void sbx_job_move(struct sbx_job *job, enum sbx_job_state to, int64_t deadline_ns)
+{
+    assert(sbx_job_can_move(job->state, to));
+    cr_log_debug("run moves run=%" PRIu64 " slot=%" PRIu32 " from=%s to=%s", job->id, job->slot,
+                 states[job->state].name, states[to].name);
+    job->state = to;
+    job->deadline_ns = deadline_ns;
+    job->poll_ns = INT64_MAX;
+    job->oom_until_ns = 0;
+}
+
+void sbx_job_init(struct sbx_job *job, uint32_t slot)
+{
+    *job = (struct sbx_job){
+        .slot = slot,
+        .control_fd = -1,
+        .collector_pid = -1,
+        .collector_pidfd = -1,
+        .deadline_ns = INT64_MAX,
+        .poll_ns = INT64_MAX,
+    };
+    for (int i = 0; i < SBX_RUN_FDS; i++)
+        job->fds[i] = -1;
+}
+
+void sbx_job_begin(struct sbx_backend *backend, struct sbx_job *job, const struct sbx_msg_run *msg,
+                   const int fds[SBX_RUN_FDS])
+{
+    uint32_t generation = job->generation + 1;
+
+    sbx_job_init(job, job->slot);
+    job->generation = generation;
+    job->id = msg->header.run;
+    job->limits = msg->limits;
+    job->received_ns = cr_clock_mono_ns();
+    job->facts.limits = &job->limits;
+    memcpy(job->fds, fds, sizeof(job->fds));
+    sbx_job_move(job, SBX_JOB_STARTING, INT64_MAX);
+    backend->ops->start(backend, job);
+}
+
+void sbx_job_prepare(struct sbx_job *job)
+{
+    sbx_job_move(job, SBX_JOB_PREPARING, cr_clock_mono_ns() + READY_DEADLINE_NS);
+}
+
+int sbx_job_watch(struct sbx_backend *backend, const struct sbx_job *job)
+{
+    bool is_v2 = backend->cgroups.ops->version == 2;
+    int r = sbx_backend_watch(backend, job->control_fd, EPOLLIN, SBX_WATCH_CONTROL, job);
+
+    if (r == 0 && job->group.event_fd >= 0)
+        r = sbx_backend_watch(backend, job->group.event_fd, is_v2 ? EPOLLPRI : EPOLLIN,
+                              SBX_WATCH_OOM, job);
+    return r;
+}
+
+void sbx_job_kill(struct sbx_backend *backend, struct sbx_job *job, int64_t now_ns)
+{
+    if (job->state == SBX_JOB_KILLING)
+        return;
+    job->kill_ns = now_ns;
+    if (job->end_ns == 0)
+        job->end_ns = now_ns;
+    job->facts.is_killed = !job->facts.has_leader && !job->is_lost;
+    backend->ops->kill(backend, job);
+    sbx_job_move(job, SBX_JOB_KILLING, now_ns + KILL_DEADLINE_NS);
+}
+
+void sbx_job_fail(struct sbx_backend *backend, struct sbx_job *job, enum sbx_stage stage, int error)
+{
+    job->facts.stage = stage;
+    job->facts.error = error;
+    sbx_job_kill(backend, job, cr_clock_mono_ns());
+}
+
+void sbx_job_fail_start(struct sbx_backend *backend, struct sbx_job *job, enum sbx_stage stage,
+                        int error)
+{
+    job->facts.stage = stage;
+    job->facts.error = error;
+    sbx_job_finish(backend, job);
+}
+
+/* ---- limits ---- */
+
+/*
+ * When to look at the counters next: not before the program can have used up
+ * its CPU time, and then often.
+ */
+static int64_t next_poll_ns(const struct sbx_job *job, int64_t now_ns, uint64_t used_us)
+{
+    uint64_t limit_us = job->limits.value[SBX_LIMIT_CPU_TIME] * 1000;
+    uint64_t left_us = limit_us > used_us ? limit_us - used_us : 0;
+    int64_t wait_ns =
+        (int64_t)(left_us * 1000 / job->limits.value[SBX_LIMIT_CPU_MILLICORES]) * CR_NS_PER_US;
+
+    return now_ns + (wait_ns > POLL_MIN_NS ? wait_ns : POLL_MIN_NS);
+}
+
+void sbx_job_check_memory(struct sbx_job *job)
+{
+    uint64_t oom_kills = 0;
+
+    if (sbx_cgroup_oom_kills(&job->group, &oom_kills) == 0 && oom_kills > 0)
+        sbx_facts_add(&job->facts, SBX_VERDICT_MEMORY_LIMIT, 0);
+}
+
+/*
+ * Looks at the three limits that end a running program, in the order that
+ * decides ties. The event is stored before the kill is sent.
+ */
+static void check_limits(struct sbx_backend *backend, struct sbx_job *job, int64_t now_ns)
+{
+    uint64_t cpu_us = 0;
+
+    sbx_job_check_memory(job);
+    if (now_ns >= job->poll_ns && sbx_cgroup_cpu_us(&job->group, &cpu_us) == 0) {
+        cpu_us -= job->baseline.cpu_total_us;
+        if (cpu_us >= job->limits.value[SBX_LIMIT_CPU_TIME] * 1000)
+            sbx_facts_add(&job->facts, SBX_VERDICT_CPU_TIME_LIMIT, cpu_us / 1000);
+        job->poll_ns = next_poll_ns(job, now_ns, cpu_us);
+    }
+    if (now_ns >= job->deadline_ns)
+        sbx_facts_add(&job->facts, SBX_VERDICT_WALL_TIME_LIMIT,
+                      (uint64_t)((now_ns - job->go_ns) / CR_NS_PER_MS));
+    if (job->facts.event_count > 0)
+        sbx_job_kill(backend, job, now_ns);
+}
+
+/* ---- sandbox-init ---- */
+
+static void send_started(struct sbx_backend *backend, const struct sbx_job *job)
+{
+    union sbx_msg msg;
+
+    sbx_msg_init(&msg, SBX_MSG_STARTED, job->id);
+    msg.started.prepare_us = (uint64_t)((job->go_ns - job->received_ns) / CR_NS_PER_US);
+    sbx_backend_send(backend, &msg);
+}
+
+static void on_ready(struct sbx_backend *backend, struct sbx_job *job)
+{
+    struct sbx_init_msg go = {.event = SBX_INIT_GO};
+    struct cr_err err = CR_ERR_INIT;
+    int64_t now_ns;
+
+    if (sbx_cgroup_usage(&job->group, &job->baseline, &err) < 0) {
+        cr_log_error("cannot read counters run=%" PRIu64 " error=\"%s\"", job->id, err.text);
+        sbx_job_fail(backend, job, SBX_STAGE_MEASURE, -err.code);
+        return;
+    }
+    now_ns = cr_clock_mono_ns();
+    if (send(job->control_fd, &go, sizeof(go), MSG_NOSIGNAL) != sizeof(go)) {
+        sbx_job_fail(backend, job, SBX_STAGE_INIT, errno);
+        return;
+    }
+    job->go_ns = now_ns;
+    sbx_job_move(job, SBX_JOB_RUNNING,
+                 now_ns + (int64_t)job->limits.value[SBX_LIMIT_WALL_TIME] * CR_NS_PER_MS);
+    job->poll_ns = next_poll_ns(job, now_ns, 0);
+    if (sbx_is_weakened(backend, SBX_CONTROL_WALL_TIME))
+        job->deadline_ns = INT64_MAX;
+    if (sbx_is_weakened(backend, SBX_CONTROL_CPU_TIME))
+        job->poll_ns = INT64_MAX;
+    send_started(backend, job);
+}
+
+/* True when the numbers are what a sandbox-init of ours can say. */
+static bool is_plausible(const struct sbx_init_msg *msg)
+{
+    return msg->stage < SBX_STAGE_COUNT && msg->error >= 0 && msg->error < 4096 &&
+           msg->wait_status >= 0 && msg->wait_status <= 0xffff &&
+           (WIFEXITED(msg->wait_status) || WIFSIGNALED(msg->wait_status));
+}
+
+static void on_init_message(struct sbx_backend *backend, struct sbx_job *job,
+                            const struct sbx_init_msg *msg)
+{
+    bool is_alive = job->state == SBX_JOB_PREPARING || job->state == SBX_JOB_RUNNING;
+
+    if (msg->event == SBX_INIT_READY && job->state == SBX_JOB_PREPARING) {
+        on_ready(backend, job);
+    } else if (msg->event == SBX_INIT_FAILED && is_alive) {
+        sbx_job_fail(backend, job, msg->stage == SBX_STAGE_NONE ? SBX_STAGE_INIT : msg->stage,
+                     msg->error);
+    } else if (msg->event == SBX_INIT_EXITED && job->state == SBX_JOB_RUNNING) {
+        job->facts.has_leader = true;
+        job->facts.wait_status = msg->wait_status;
+        job->leftovers = msg->leftovers;
+        job->end_ns = cr_clock_mono_ns();
+        sbx_job_kill(backend, job, job->end_ns);
+    } else if (is_alive &&
+               !(backend->ops->on_own_message && backend->ops->on_own_message(backend, job, msg))) {
+        sbx_job_fail(backend, job, SBX_STAGE_INIT, EPROTO);
+    }
+}
+
+void sbx_job_on_control(struct sbx_backend *backend, struct sbx_job *job)
+{
+    struct sbx_init_msg msg;
+    ssize_t n;
+
+    if (job->control_fd < 0)
+        return; /* closed earlier in this round of events */
+    n = recv(job->control_fd, &msg, sizeof(msg), MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n == sizeof(msg) && is_plausible(&msg)) {
+        on_init_message(backend, job, &msg);
+        return;
+    }
+    /* Its end: the pidfd tells the rest. Anything else is not our sandbox-init any more. */
+    (void)epoll_ctl(backend->epoll_fd, EPOLL_CTL_DEL, job->control_fd, NULL);
+    if (n != 0 && job->state != SBX_JOB_KILLING)
+        sbx_job_fail(backend, job, SBX_STAGE_INIT, EPROTO);
+}
+
+void sbx_job_read_last_words(struct sbx_backend *backend, struct sbx_job *job)
+{
+    for (enum sbx_job_state before = SBX_JOB_FREE; before != job->state;) {
+        before = job->state;
+        if (job->state == SBX_JOB_PREPARING || job->state == SBX_JOB_RUNNING)
+            sbx_job_on_control(backend, job);
+    }
+}
+
+void sbx_job_on_oom(struct sbx_backend *backend, struct sbx_job *job)
+{
+    uint64_t count = 0;
+    int64_t now_ns = cr_clock_mono_ns();
+
+    /* v1: resets the eventfd. v2: reading the counter through the same fd arms it again. A group
+     * that somebody else removes with its box reads no more. */
+    if (read(job->group.event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+        cr_log_debug("cannot read an OOM event run=%" PRIu64 " error=%s", job->id,
+                     strerrordesc_np(errno));
+    if (job->state != SBX_JOB_RUNNING)
+        return; /* the counters at the end tell */
+    check_limits(backend, job, now_ns);
+    /* v1 tells before the victim is chosen. */
+    if (job->state == SBX_JOB_RUNNING) {
+        job->oom_until_ns = now_ns + OOM_WATCH_NS;
+        job->oom_poll_ns = now_ns + OOM_POLL_NS;
+    }
+}
+
+/* ---- time ---- */
+
+void sbx_job_on_time(struct sbx_backend *backend, struct sbx_job *job, int64_t now_ns)
+{
+    switch (job->state) {
+    case SBX_JOB_STARTING:
+        backend->ops->on_start_time(backend, job);
+        break;
+    case SBX_JOB_PREPARING:
+        cr_log_error("sandbox-init is not ready in time run=%" PRIu64, job->id);
+        sbx_job_fail(backend, job, SBX_STAGE_INIT, ETIMEDOUT);
+        break;
+    case SBX_JOB_RUNNING:
+        check_limits(backend, job, now_ns);
+        job->oom_poll_ns = now_ns + OOM_POLL_NS;
+        if (job->oom_until_ns <= now_ns)
+            job->oom_until_ns = 0;
+        break;
+    case SBX_JOB_KILLING:
+        job->deadline_ns = now_ns + KILL_DEADLINE_NS;
+        backend->ops->on_kill_time(backend, job);
+        break;
+    case SBX_JOB_DRAINING:
+        sbx_job_on_drain_time(backend, job, now_ns);
+        break;
+    case SBX_JOB_FREE:
+    case SBX_JOB_STATE_COUNT:
+        break;
+    }
+}
+
+int64_t sbx_job_next_ns(const struct sbx_job *job)
+{
+    int64_t next = job->deadline_ns;
+
+    if (job->state == SBX_JOB_FREE)
+        return INT64_MAX;
+    if (job->poll_ns < next)
+        next = job->poll_ns;
+    if (job->oom_until_ns > 0 && job->oom_poll_ns < next)
+        next = job->oom_poll_ns;
+    return next;
+}
+
+/* ---- the front ---- */
+
+static void end_early(struct sbx_backend *backend, struct sbx_job *job)
+{
+    sbx_facts_add(&job->facts, SBX_VERDICT_CANCELLED, 0);
+    if (job->state == SBX_JOB_STARTING)
+        backend->ops->on_start_cancelled(backend, job);
+    else
+        sbx_job_kill(backend, job, cr_clock_mono_ns());
+}
+
+void sbx_job_on_cancel(struct sbx_backend *backend, struct sbx_job *job)
+{
+    if (job->state == SBX_JOB_RUNNING)
+        check_limits(backend, job, cr_clock_mono_ns());
+    if (job->state <= SBX_JOB_RUNNING)
+        end_early(backend, job); /* else it is over: whatever ended it came first */
+}
+
+void sbx_job_on_output_limit(struct sbx_backend *backend, struct sbx_job *job,
+                             const struct sbx_msg_output_limit *msg)
+{
+    if (job->state != SBX_JOB_RUNNING || sbx_is_weakened(backend, SBX_CONTROL_OUTPUT))
+        return;
+    sbx_job_check_memory(job); /* it wins a tie, the clocks do not */
+    sbx_facts_add(&job->facts, SBX_VERDICT_OUTPUT_LIMIT, msg->observed);
+    sbx_job_kill(backend, job, cr_clock_mono_ns());
+}
+
+void sbx_job_abandon(struct sbx_backend *backend, struct sbx_job *job)
+{
+    if (job->state == SBX_JOB_DRAINING)
+        sbx_job_abandon_drain(backend, job);
+    else if (job->state <= SBX_JOB_RUNNING)
+        end_early(backend, job);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "sandboxd/backend/cgroup.h"
+#include "sandboxd/backend/verdict.h"
+#include "sandboxd/wire/msg.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sys/types.h>
+
+struct sbx_backend;
+
+/*
+ * One run, from RUN to RESULT, as a state machine: the only arbiter of what
+ * happens to a program, and the same for every backend. How a box is made,
+ * killed and taken away is the backend's own: struct sbx_backend_ops.
+ */
+enum sbx_job_state {
+    SBX_JOB_FREE,
+    SBX_JOB_STARTING,  /* the backend makes the box: nobody to talk to yet */
+    SBX_JOB_PREPARING, /* the files go in: waits for READY of sandbox-init */
+    SBX_JOB_RUNNING,   /* GO was sent: the clock runs */
+    SBX_JOB_KILLING,   /* SIGKILL was sent: waits for the box to be dead */
+    SBX_JOB_DRAINING,  /* EXITED was sent: waits for DRAINED and the collector */
+    SBX_JOB_STATE_COUNT,
+};
+
+/*
+ * Lives in a slot, as the first member of what the backend keeps for it;
+ * everything it owns is released when it becomes FREE again.
+ */
+struct sbx_job {
+    enum sbx_job_state state;
+    uint32_t slot;       /* index */
+    uint32_t generation; /* counts uses, so that a late event of an earlier run is known as such */
+    uint64_t id;         /* the front's number */
+    struct sbx_limits limits;
+    int fds[SBX_RUN_FDS]; /* as in RUN; -1 once handed on or closed */
+    int control_fd;       /* messages of boxctl.h; -1: none */
+    struct sbx_cgroup group;
+    bool has_group;
+    pid_t collector_pid;
+    int collector_pidfd;
+    bool is_drained;
+    bool is_lost; /* the box ended, and neither we, nor a limit, nor the program was it */
+    int64_t received_ns;
+    int64_t go_ns; /* 0: GO was not sent */
+    int64_t kill_ns;
+    int64_t end_ns;  /* of the program: its exit or the kill */
+    int64_t dead_ns; /* everything in the box is gone */
+    int64_t collected_ns;
+    int64_t deadline_ns;  /* of the state */
+    int64_t poll_ns;      /* next look at the counters; INT64_MAX: none */
+    int64_t oom_until_ns; /* the kernel announced an OOM kill: look often until then */
+    int64_t oom_poll_ns;
+    struct sbx_cgroup_usage baseline; /* at GO */
+    uint32_t leftovers;
+    struct sbx_facts facts;
+};
+
+/* True when the table of the machine has that edge. Pure. */
+bool sbx_job_can_move(enum sbx_job_state from, enum sbx_job_state to);
+const char *sbx_job_state_name(enum sbx_job_state state);
+
+/* Sets the fds to -1; once per slot. */
+void sbx_job_init(struct sbx_job *job, uint32_t slot);
+
+/* Takes the fds of a RUN that was admitted to this free slot, and starts its box. */
+void sbx_job_begin(struct sbx_backend *backend, struct sbx_job *job, const struct sbx_msg_run *msg,
+                   const int fds[SBX_RUN_FDS]);
+
+/* ---- for the backend: what its box is doing ---- */
+
+/* STARTING ▶ PREPARING: sandbox-init is there and will say READY on control_fd. */
+void sbx_job_prepare(struct sbx_job *job);
+
+/* Watches control_fd and the group's OOM events. Returns 0 or -errno. */
+int sbx_job_watch(struct sbx_backend *backend, const struct sbx_job *job);
+
+/* SIGKILL for all of the box. What made us do it is already in the facts. */
+void sbx_job_kill(struct sbx_backend *backend, struct sbx_job *job, int64_t now_ns);
+
+/* The same, because of a fault in building or running the box. */
+void sbx_job_fail(struct sbx_backend *backend, struct sbx_job *job, enum sbx_stage stage,
+                  int error);
+
+/* A start that failed, with no box to kill: ends the run. Nobody was told STARTED. */
+void sbx_job_fail_start(struct sbx_backend *backend, struct sbx_job *job, enum sbx_stage stage,
+                        int error);
+
+/* What sandbox-init said before its end, which came in the same round of events. */
+void sbx_job_read_last_words(struct sbx_backend *backend, struct sbx_job *job);
+
+/* Notes an OOM kill among the facts. */
+void sbx_job_check_memory(struct sbx_job *job);
+
+/* Reads the counters, as deltas since GO, into the facts. Returns 0 or -errno. */
+int sbx_job_read_counters(struct sbx_job *job, struct cr_err *err);
+
+/* Everything in the box is dead. A run that was started goes on to DRAINING, others end. */
+void sbx_job_on_empty(struct sbx_backend *backend, struct sbx_job *job);
+
+/* Sends RESULT and frees the slot. */
+void sbx_job_finish(struct sbx_backend *backend, struct sbx_job *job);
+
+/* ---- for the loop ---- */
+
+/* Something happened. Each may end the run. */
+void sbx_job_on_control(struct sbx_backend *backend, struct sbx_job *job);
+void sbx_job_on_oom(struct sbx_backend *backend, struct sbx_job *job);
+void sbx_job_on_collector(struct sbx_backend *backend, struct sbx_job *job);
+void sbx_job_on_time(struct sbx_backend *backend, struct sbx_job *job, int64_t now_ns);
+
+/* Messages of the front. sbx_job_on_drained() returns -EPROTO in a state that does not allow it. */
+void sbx_job_on_cancel(struct sbx_backend *backend, struct sbx_job *job);
+void sbx_job_on_output_limit(struct sbx_backend *backend, struct sbx_job *job,
+                             const struct sbx_msg_output_limit *msg);
+int sbx_job_on_drained(struct sbx_backend *backend, struct sbx_job *job,
+                       const struct sbx_msg_drained *msg);
+
+/* Ends it without an answer: the front or the supervisor is gone. */
+void sbx_job_abandon(struct sbx_backend *backend, struct sbx_job *job);
+
+/* When sbx_job_on_time() wants to be called; INT64_MAX: never. */
+int64_t sbx_job_next_ns(const struct sbx_job *job);

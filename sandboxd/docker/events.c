@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/log.h"
+#include "sandboxd/docker/docker.h"
+#include "sandboxd/docker/engine.h"
+
+#include <errno.h>
+
+void sbx_docker_lose_engine(struct sbx_docker *docker, const char *text)
+{
+    if (docker->is_engine_lost)
+        return;
+    cr_log_error("%s; every run is lost, starting anew", text);
+    docker->is_engine_lost = true;
+    sbx_backend_begin_stop(&docker->base, "the docker engine is gone");
+    /* Those that waited for an answer when we began to stop earlier. */
+    sbx_backend_abandon_all(&docker->base);
+}
+
+static int admit(struct sbx_backend *backend)
+{
+    return sbx_wreckage_is_full(&sbx_docker_of(backend)->wreckage) ? EBUSY : 0;
+}
+
+static void on_event(struct sbx_backend *backend, struct sbx_job *job, uint32_t kind)
+{
+    struct sbx_docker *docker = sbx_docker_of(backend);
+
+    switch (kind) {
+    case SBX_DOCKER_WATCH_ENGINE:
+        sbx_engine_run(docker->engine);
+        break;
+    case SBX_DOCKER_WATCH_ATTACH:
+        sbx_docker_run_on_attach(docker, sbx_docker_run_of(job));
+        break;
+    case SBX_DOCKER_WATCH_RELAY:
+        sbx_docker_run_on_relay(docker, sbx_docker_run_of(job));
+        break;
+    default:
+        sbx_docker_run_on_box(docker, sbx_docker_run_of(job));
+        break;
+    }
+}
+
+static int64_t next_ns(struct sbx_backend *backend)
+{
+    const struct sbx_docker *docker = sbx_docker_of(backend);
+    int64_t engine_ns = sbx_engine_next_ns(docker->engine);
+    int64_t wreckage_ns = sbx_wreckage_next_ns(&docker->wreckage);
+
+    return engine_ns < wreckage_ns ? engine_ns : wreckage_ns;
+}
+
+static void on_time(struct sbx_backend *backend, int64_t now_ns)
+{
+    struct sbx_docker *docker = sbx_docker_of(backend);
+
+    if (sbx_engine_next_ns(docker->engine) <= now_ns)
+        sbx_engine_run(docker->engine);
+    sbx_wreckage_on_time(docker, now_ns);
+}
+
+static bool is_idle(struct sbx_backend *backend)
+{
+    const struct sbx_docker *docker = sbx_docker_of(backend);
+
+    return docker->is_engine_lost || docker->wreckage.count == docker->wreckage.quarantined;
+}
+
+const struct sbx_backend_ops sbx_docker_ops = {
+    .stuck = "containers do not go away; leaving them to the next start",
+    .admit = admit,
+    .start = sbx_docker_run_start,
+    .on_start_time = sbx_docker_run_on_start_time,
+    .on_start_cancelled = sbx_docker_run_on_start_cancelled,
+    .on_own_message = sbx_docker_run_on_own_message,
+    .kill = sbx_docker_run_kill,
+    .on_kill_time = sbx_docker_run_on_kill_time,
+    .measure = sbx_docker_run_measure,
+    .open_folder = sbx_docker_run_open_folder,
+    .release = sbx_docker_run_release,
+    .on_event = on_event,
+    .next_ns = next_ns,
+    .on_time = on_time,
+    .is_idle = is_idle,
+};
