@@ -41,6 +41,9 @@ struct sbx_backend_ops {
     bool (*on_own_message)(struct sbx_backend *backend, struct sbx_job *job,
                            const struct sbx_init_msg *msg);
 
+    /* The box is ready and waits for GO: what comes last. Returns 0 or -errno. NULL: nothing. */
+    int (*before_go)(struct sbx_backend *backend, struct sbx_job *job, struct cr_err *err);
+
     /* SIGKILL to everything in the box. */
     void (*kill)(struct sbx_backend *backend, struct sbx_job *job);
     /* It is not dead in time. */

@@ -5,6 +5,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "sandboxd/backend/cgroup_paths.h"
+#include "sandboxd/wire/msg.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -414,11 +415,22 @@ int sbx_cgroup_limit(const struct sbx_cgroup *group, const struct sbx_limits *li
     return group->host->ops->limit(group, limits, err);
 }
 
+int sbx_cgroup_limit_cpu(const struct sbx_cgroup *group, const struct sbx_limits *limits,
+                         struct cr_err *err)
+{
+    return group->host->ops->limit_cpu(group, limits->value[SBX_LIMIT_CPU_MILLICORES], err);
+}
+
 int sbx_cgroup_arm(struct sbx_cgroup *group, struct cr_err *err)
 {
     if (sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY) < 0)
         return 0;
     return group->host->ops->arm(group, err);
+}
+
+int sbx_cgroup_hear(const struct sbx_cgroup *group)
+{
+    return group->host->ops->hear(group);
 }
 
 int sbx_cgroup_clone_fd(const struct sbx_cgroup *group)

@@ -27,11 +27,13 @@ struct sbx_cgroup_ops {
     uint32_t version;
     int (*limit)(const struct sbx_cgroup *group, const struct sbx_limits *limits,
                  struct cr_err *err);
+    int (*limit_cpu)(const struct sbx_cgroup *group, uint64_t millicores, struct cr_err *err);
     int (*arm)(struct sbx_cgroup *group, struct cr_err *err);
     int (*usage)(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
                  struct cr_err *err);
     int (*cpu_us)(const struct sbx_cgroup *group, uint64_t *ret_us);
     int (*oom_kills)(const struct sbx_cgroup *group, uint64_t *ret_count);
+    int (*hear)(const struct sbx_cgroup *group);
     int (*kill)(const struct sbx_cgroup *group);
 };
 
@@ -106,12 +108,24 @@ int sbx_cgroup_open(const struct sbx_cgroup_host *host, uint32_t number,
 /* Safe to repeat. */
 void sbx_cgroup_close(struct sbx_cgroup *group);
 
-/* Writes every limit and reads it back; a value that did not stick is -EIO. */
+/* Writes every limit but the CPU share and reads it back; a value that did not stick is -EIO. */
 int sbx_cgroup_limit(const struct sbx_cgroup *group, const struct sbx_limits *limits,
                      struct cr_err *err);
 
+/*
+ * Writes the CPU share, likewise. It comes last, when the box is prepared: the
+ * work of our own must not eat the program's share, nor wait for it. A group
+ * also owes what it used above its share, and on a machine that is itself held
+ * up that debt stops it for many seconds.
+ */
+int sbx_cgroup_limit_cpu(const struct sbx_cgroup *group, const struct sbx_limits *limits,
+                         struct cr_err *err);
+
 /* Opens event_fd. */
 int sbx_cgroup_arm(struct sbx_cgroup *group, struct cr_err *err);
+
+/* Takes the notice that event_fd gave; only a later event wakes again. Returns 0 or -errno. */
+int sbx_cgroup_hear(const struct sbx_cgroup *group);
 
 /* The folder for CLONE_INTO_CGROUP on v2; -1 on v1, where the child attaches itself. */
 int sbx_cgroup_clone_fd(const struct sbx_cgroup *group);

@@ -5,6 +5,7 @@
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/wire/msg.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -27,7 +28,7 @@ static int limit_memory(const struct sbx_cgroup *group, uint64_t bytes, struct c
     return r;
 }
 
-static int limit_cpu(const struct sbx_cgroup *group, uint64_t millicores, struct cr_err *err)
+static int v1_limit_cpu(const struct sbx_cgroup *group, uint64_t millicores, struct cr_err *err)
 {
     int fd = sbx_cgroup_fd(group, SBX_CONTROLLER_CPU);
     uint64_t quota;
@@ -49,8 +50,6 @@ static int v1_limit(const struct sbx_cgroup *group, const struct sbx_limits *lim
     int pids_fd = sbx_cgroup_fd(group, SBX_CONTROLLER_PIDS);
     int r = limit_memory(group, limits->value[SBX_LIMIT_MEMORY], err);
 
-    if (r == 0)
-        r = limit_cpu(group, limits->value[SBX_LIMIT_CPU_MILLICORES], err);
     /* One more for sandbox-init, which is no process of the program. */
     if (r == 0 && pids_fd >= 0)
         r = sbx_cgroup_put(pids_fd, "pids.max", limits->value[SBX_LIMIT_PROCESSES] + 1, true, err);
@@ -97,6 +96,14 @@ static int v1_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
     }
     /* failcnt does not tell: it stays 0 on current kernels although the killer struck. */
     return sbx_cgroup_get_key(fd, "memory.oom_control", "oom_kill", ret_count);
+}
+
+/* Reading resets an eventfd. */
+static int v1_hear(const struct sbx_cgroup *group)
+{
+    uint64_t count;
+
+    return read(group->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN ? -errno : 0;
 }
 
 /* What old kernels lack stays 0. */
@@ -153,9 +160,11 @@ static int v1_kill(const struct sbx_cgroup *group)
 const struct sbx_cgroup_ops sbx_cgroup_v1 = {
     .version = 1,
     .limit = v1_limit,
+    .limit_cpu = v1_limit_cpu,
     .arm = v1_arm,
     .usage = v1_usage,
     .cpu_us = v1_cpu_us,
     .oom_kills = v1_oom_kills,
+    .hear = v1_hear,
     .kill = v1_kill,
 };

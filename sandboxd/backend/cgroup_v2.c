@@ -17,14 +17,17 @@
 #define LEAF "crisol-main"
 #define MOVE_ROUNDS 64
 
-static int limit_cpu(int fd, uint64_t millicores, struct cr_err *err)
+static int v2_limit_cpu(const struct sbx_cgroup *group, uint64_t millicores, struct cr_err *err)
 {
+    int fd = sbx_cgroup_fd(group, SBX_CONTROLLER_CPU);
     uint64_t quota;
     uint64_t period;
     char wanted[64];
     char seen[64];
     int r;
 
+    if (fd < 0)
+        return 0;
     sbx_cgroup_bandwidth(millicores, &quota, &period);
     (void)snprintf(wanted, sizeof(wanted), "%" PRIu64 " %" PRIu64 "\n", quota, period);
     r = sbx_cgroup_write(fd, "cpu.max", wanted);
@@ -54,8 +57,6 @@ static int v2_limit(const struct sbx_cgroup *group, const struct sbx_limits *lim
     /* One more for sandbox-init, which is no process of the program. */
     if (r == 0 && sbx_cgroup_fd(group, SBX_CONTROLLER_PIDS) >= 0)
         r = sbx_cgroup_put(fd, "pids.max", limits->value[SBX_LIMIT_PROCESSES] + 1, true, err);
-    if (r == 0 && sbx_cgroup_fd(group, SBX_CONTROLLER_CPU) >= 0)
-        r = limit_cpu(fd, limits->value[SBX_LIMIT_CPU_MILLICORES], err);
     return r;
 }
 
@@ -117,6 +118,14 @@ static int v2_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret
     if (sbx_cgroup_get(fd, "pids.peak", &value) == 0 && value > 0)
         ret_usage->processes_peak = value - 1; /* without sandbox-init */
     return 0;
+}
+
+/* From the start of the file: reading on where the last read stopped does not arm it again. */
+static int v2_hear(const struct sbx_cgroup *group)
+{
+    uint64_t count;
+
+    return v2_oom_kills(group, &count);
 }
 
 static int v2_kill(const struct sbx_cgroup *group)
@@ -196,9 +205,11 @@ int sbx_cgroup_v2_delegate(struct sbx_cgroup_host *host, struct cr_err *err)
 const struct sbx_cgroup_ops sbx_cgroup_v2 = {
     .version = 2,
     .limit = v2_limit,
+    .limit_cpu = v2_limit_cpu,
     .arm = v2_arm,
     .usage = v2_usage,
     .cpu_us = v2_cpu_us,
     .oom_kills = v2_oom_kills,
+    .hear = v2_hear,
     .kill = v2_kill,
 };

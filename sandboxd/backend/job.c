@@ -199,6 +199,11 @@ static void on_ready(struct sbx_backend *backend, struct sbx_job *job)
     struct cr_err err = CR_ERR_INIT;
     int64_t now_ns;
 
+    if (backend->ops->before_go && backend->ops->before_go(backend, job, &err) < 0) {
+        cr_log_error("cannot let a box go run=%" PRIu64 " error=\"%s\"", job->id, err.text);
+        sbx_job_fail(backend, job, SBX_STAGE_CGROUP, -err.code);
+        return;
+    }
     if (sbx_cgroup_usage(&job->group, &job->baseline, &err) < 0) {
         cr_log_error("cannot read counters run=%" PRIu64 " error=\"%s\"", job->id, err.text);
         sbx_job_fail(backend, job, SBX_STAGE_MEASURE, -err.code);
@@ -281,14 +286,13 @@ void sbx_job_read_last_words(struct sbx_backend *backend, struct sbx_job *job)
 
 void sbx_job_on_oom(struct sbx_backend *backend, struct sbx_job *job)
 {
-    uint64_t count = 0;
     int64_t now_ns = cr_clock_mono_ns();
+    int r = sbx_cgroup_hear(&job->group);
 
-    /* v1: resets the eventfd. v2: reading the counter through the same fd arms it again. A group
-     * that somebody else removes with its box reads no more. */
-    if (read(job->group.event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+    /* A group that somebody else removes with its box reads no more. */
+    if (r < 0)
         cr_log_debug("cannot read an OOM event run=%" PRIu64 " error=%s", job->id,
-                     strerrordesc_np(errno));
+                     strerrordesc_np(-r));
     if (job->state != SBX_JOB_RUNNING)
         return; /* the counters at the end tell */
     check_limits(backend, job, now_ns);

@@ -26,6 +26,7 @@ const struct sbx_backend_ops sbx_native_ops = {
     .start = sbx_run_start,
     .on_start_time = sbx_run_on_start_time,
     .on_start_cancelled = sbx_run_on_start_cancelled,
+    .before_go = sbx_run_before_go,
     .kill = sbx_run_kill,
     .on_kill_time = sbx_run_on_kill_time,
     .measure = sbx_run_measure,

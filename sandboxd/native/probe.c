@@ -179,6 +179,8 @@ int sbx_probe_group(struct sbx_native *native, struct cr_err *err)
     if (r < 0)
         return r;
     r = sbx_cgroup_limit(&group, &sbx_default_limits, err);
+    if (r == 0)
+        r = sbx_cgroup_limit_cpu(&group, &sbx_default_limits, err);
     sbx_cgroup_close(&group);
     remove_group(native);
     return r;

@@ -128,6 +128,12 @@ void sbx_run_start(struct sbx_backend *backend, struct sbx_job *job)
     sbx_run_on_group(sbx_native_of(backend), run_of(job));
 }
 
+int sbx_run_before_go(struct sbx_backend *backend, struct sbx_job *job, struct cr_err *err)
+{
+    (void)backend;
+    return sbx_cgroup_limit_cpu(&job->group, &job->limits, err);
+}
+
 void sbx_run_on_start_time(struct sbx_backend *backend, struct sbx_job *job)
 {
     sbx_job_fail_start(backend, job, SBX_STAGE_CGROUP, ETIMEDOUT);

@@ -24,6 +24,7 @@ void sbx_run_init(struct sbx_run *run, uint32_t slot, int userns_fd);
 
 /* The steps of struct sbx_backend_ops. */
 void sbx_run_start(struct sbx_backend *backend, struct sbx_job *job);
+int sbx_run_before_go(struct sbx_backend *backend, struct sbx_job *job, struct cr_err *err);
 void sbx_run_on_start_time(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_run_on_start_cancelled(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_run_kill(struct sbx_backend *backend, struct sbx_job *job);

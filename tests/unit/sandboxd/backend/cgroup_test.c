@@ -111,6 +111,8 @@ static void v1_limits_are_written(void **state)
     (void)state;
     open_v1(&folder);
     assert_int_equal(sbx_cgroup_limit(&folder.group, &limits, &err), 0);
+    expect_text(&folder, "cpu.cfs_quota_us", "");
+    assert_int_equal(sbx_cgroup_limit_cpu(&folder.group, &limits, &err), 0);
 
     expect_text(&folder, "memory.limit_in_bytes", "67108864");
     expect_text(&folder, "memory.memsw.limit_in_bytes", "67108864");
@@ -182,6 +184,8 @@ static void v2_limits_are_written(void **state)
     (void)state;
     open_v2(&folder);
     assert_int_equal(sbx_cgroup_limit(&folder.group, &limits, &err), 0);
+    expect_text(&folder, "cpu.max", "");
+    assert_int_equal(sbx_cgroup_limit_cpu(&folder.group, &limits, &err), 0);
 
     expect_text(&folder, "memory.max", "67108864");
     expect_text(&folder, "memory.swap.max", "0");
