@@ -25,6 +25,7 @@
 #define SOAK_RUNS 200
 #define GONE_MS 1000
 #define REAP_MS 10000U
+#define START_US 1500000U
 #define SLOTS_MANY 16
 
 static const struct dirent *next_entry(DIR *dir)
@@ -206,6 +207,29 @@ static void all_slots_work_at_one_time(void **state)
         assert_int_equal(runs[i].out[2].size, sizeof(struct sbx_collect_header) + 4);
         native_run_done(&runs[i]);
     }
+    native_client_stop(&client);
+}
+
+static void a_small_cpu_share_does_not_hold_up_the_start(void **state)
+{
+    static char text[3U << 20]; /* some milliseconds of work; a second each with this share */
+    struct native_client client;
+    struct native_run run;
+
+    (void)state;
+    memset(text, 'x', sizeof(text) - 1);
+    native_client_start(&client, NULL);
+    native_client_run(&client,
+                      &(struct native_spec){
+                          .shell = "true",
+                          .file_name = "f",
+                          .file_text = text,
+                          .limits = {[SBX_LIMIT_CPU_MILLICORES] = 1, [SBX_LIMIT_WALL_TIME] = 9}},
+                      &run);
+
+    assert_int_equal(run.result.verdict, SBX_VERDICT_WALL_TIME_LIMIT);
+    assert_in_range(run.result.prepare_us, 1, START_US * test_slowness());
+    native_run_done(&run);
     native_client_stop(&client);
 }
 
@@ -452,6 +476,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_runs_leave_nothing_behind),
         cmocka_unit_test(all_slots_work_at_one_time),
+        cmocka_unit_test(a_small_cpu_share_does_not_hold_up_the_start),
         cmocka_unit_test(the_end_of_the_front_ends_everything),
         cmocka_unit_test(the_end_of_the_supervisor_ends_everything),
         cmocka_unit_test(an_illegal_message_ends_everything),
