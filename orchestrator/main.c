@@ -3,18 +3,39 @@
 #include "common/log.h"
 #include "orchestrator/check_model.h"
 #include "orchestrator/config.h"
+#include "orchestrator/confine.h"
 #include "orchestrator/process.h"
 #include "orchestrator/stack.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
-static int serve(const struct agt_config *config, const sigset_t *signals, struct cr_err *err)
+/* Loses what it does not need, before the first thread and the first byte from outside. */
+static int confine(const struct agt_config *config, bool *ret_has_landlock, struct cr_err *err)
+{
+    int landlock_abi;
+    int r = agt_process_confine((uint32_t)config->user, err);
+
+    if (r == 0)
+        r = agt_confine(config, &landlock_abi, err);
+    if (r < 0)
+        return r;
+    if (landlock_abi == 0)
+        cr_log_warn("this kernel has no Landlock; seccomp alone confines the orchestrator");
+    else
+        cr_log_info("confined by seccomp and Landlock version=%d", landlock_abi);
+    *ret_has_landlock = landlock_abi > 0;
+    return 0;
+}
+
+static int serve(const struct agt_config *config, bool has_landlock, const sigset_t *signals,
+                 struct cr_err *err)
 {
     struct agt_stack *stack = NULL;
     int received;
     int r;
 
-    r = agt_stack_up(config, &stack, err);
+    r = agt_stack_up(config, has_landlock, &stack, err);
     if (r < 0)
         return r;
     agt_stack_log_ready(stack, config);
@@ -28,12 +49,13 @@ static int serve(const struct agt_config *config, const sigset_t *signals, struc
 
 static int run(struct agt_config *config, struct cr_err *err)
 {
+    bool has_landlock = false;
     sigset_t signals;
     int r;
 
     r = cr_log_setup_by_name("orchestrator", config->log_level, config->log_format, err);
     if (r == 0)
-        r = agt_process_confine((uint32_t)config->user, err);
+        r = confine(config, &has_landlock, err);
     if (r == 0)
         r = agt_process_block_signals(&signals, err);
     if (r < 0)
@@ -43,7 +65,7 @@ static int run(struct agt_config *config, struct cr_err *err)
         return agt_check_model(config, err);
     agt_process_raise_files();
     agt_config_log(config);
-    return serve(config, &signals, err);
+    return serve(config, has_landlock, &signals, err);
 }
 
 int main(int argc, char **argv)

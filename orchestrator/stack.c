@@ -108,7 +108,8 @@ static int make_engine(struct agt_stack *stack, const struct agt_config *config,
     return r < 0 ? cr_err_wrap(err, "set up the engine") : 0;
 }
 
-static int make_http(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
+static int make_http(struct agt_stack *stack, const struct agt_config *config, bool has_landlock,
+                     struct cr_err *err)
 {
     const struct agt_http_options options = {
         .address = config->http,
@@ -117,6 +118,7 @@ static int make_http(struct agt_stack *stack, const struct agt_config *config, s
         .loop = stack->loop,
         .channel = stack->channel,
         .is_model_configured = stack->model->ops->is_configured(stack->model),
+        .has_landlock = has_landlock,
         .allowed_hosts = config->http_hosts,
     };
     int r;
@@ -169,7 +171,8 @@ static int start(struct agt_stack *stack, struct cr_err *err)
     return 0;
 }
 
-int agt_stack_up(const struct agt_config *config, struct agt_stack **ret_stack, struct cr_err *err)
+int agt_stack_up(const struct agt_config *config, bool has_landlock, struct agt_stack **ret_stack,
+                 struct cr_err *err)
 {
     struct agt_stack *stack = calloc(1, sizeof(*stack));
     int r;
@@ -184,7 +187,7 @@ int agt_stack_up(const struct agt_config *config, struct agt_stack **ret_stack, 
     if (r == 0)
         r = make_engine(stack, config, err);
     if (r == 0)
-        r = make_http(stack, config, err);
+        r = make_http(stack, config, has_landlock, err);
     if (r == 0)
         r = make_server(stack, config, err);
     if (r == 0)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
+
 struct agt_config;
 struct cr_err;
 
@@ -10,8 +12,9 @@ struct cr_err;
  */
 struct agt_stack;
 
-/* Builds and starts all of it; on failure nothing is left. */
-int agt_stack_up(const struct agt_config *config, struct agt_stack **ret_stack, struct cr_err *err);
+/* Builds and starts all of it; on failure nothing is left. `has_landlock` is for health to tell. */
+int agt_stack_up(const struct agt_config *config, bool has_landlock, struct agt_stack **ret_stack,
+                 struct cr_err *err);
 
 /* Logs where it serves. */
 void agt_stack_log_ready(const struct agt_stack *stack, const struct agt_config *config);

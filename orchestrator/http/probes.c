@@ -114,6 +114,7 @@ static int write_health(const struct agt_http_options *options,
         agt_json_null(&json, "backend");
     if (capabilities)
         agt_json_str(&json, "sandbox_version", capabilities->version);
+    agt_json_bool(&json, "landlock", options->has_landlock);
     agt_json_close(&json, '}');
     return agt_json_end(&json);
 }

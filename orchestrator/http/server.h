@@ -30,6 +30,7 @@ struct agt_http_options {
     struct rpc_loop *loop;
     struct rpc_channel *channel;
     bool is_model_configured;   /* a model key is there: "gemini_configured" */
+    bool has_landlock;          /* it confines this process: "landlock" in health */
     const char *version;        /* NULL: CR_VERSION. Static storage */
     const char *allowed_hosts;  /* further Host names, comma separated, without port; NULL: only
                                    loopback names and the address itself. "*": any. Copied */

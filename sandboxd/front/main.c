@@ -66,10 +66,10 @@ static int drop_privileges(int argc, char **argv, struct cr_err *err)
 /* Loses what it does not need, before the first thread and the first byte from outside. */
 static int confine(struct cr_err *err)
 {
-    bool has_landlock;
-    int r = sbx_confine(&has_landlock, err);
+    int landlock_abi;
+    int r = sbx_confine(&landlock_abi, err);
 
-    if (r == 0 && !has_landlock)
+    if (r == 0 && landlock_abi == 0)
         cr_log_warn("this kernel has no Landlock; seccomp alone confines the front");
     return r;
 }

@@ -53,7 +53,7 @@ THIRD_PARTY = {
     "curl/": ["orchestrator/model", "sandboxd/docker"],
     "sqlite3.h": ["orchestrator/store"],
     "microhttpd": ["orchestrator/http", "clients/gemini-replay"],
-    "seccomp.h": ["sandboxd/native", "sandboxd/docker", "sandboxd/front", "orchestrator"],
+    "seccomp.h": ["sandboxd/native", "sandboxd/docker"],
 }
 BANNED = ("strcpy strcat sprintf vsprintf gets strtok atoi atol strerror system popen alloca tmpnam usleep "
           "signal").split()

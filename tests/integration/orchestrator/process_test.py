@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The orchestrator as a process: its settings, what it gives up, how it ends, and that it works
 without sandboxd. Usage: process_test.py ORCHESTRATOR GEMINI_REPLAY SCRIPT"""
+import ctypes
 import json
 import os
 import re
 import signal
 import socket
+import ssl
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import urllib.error
@@ -22,10 +26,12 @@ UID = 64903
 class Service:
     """A process that prints a line when it is ready."""
 
-    def __init__(self, argv, ready, env=None):
+    def __init__(self, argv, ready, env=None, preexec=None):
         self.log = tempfile.TemporaryFile("w+", encoding="utf-8")
         self.popen = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
-                                      env={"PATH": "/usr/bin:/bin", **(env or {})})
+                                      preexec_fn=preexec,
+                                      # LeakSanitizer traces, which a confined process may not.
+                                      env={"PATH": "/usr/bin:/bin", "ASAN_OPTIONS": "detect_leaks=0", **(env or {})})
         deadline = time.monotonic() + 20
         while not (found := re.search(ready, self.text())):
             if self.popen.poll() is not None or time.monotonic() > deadline:
@@ -49,10 +55,34 @@ class Service:
         self.log.close()
 
 
-def orchestrator(*flags, env=None):
+def orchestrator(*flags, env=None, preexec=None):
     argv = [ORCHESTRATOR, "--listen=127.0.0.1:0", "--http=127.0.0.1:0",
             "--sandbox=unix:/nonexistent/sandboxd.sock", *flags]
-    return Service(argv, r"ready grpc=\S+:(\d+) http=\S+:(\d+)", env)
+    return Service(argv, r"ready grpc=\S+:(\d+) http=\S+:(\d+)", env, preexec)
+
+
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+LANDLOCK_CREATE_RULESET, ENOSYS = 444, 38
+
+
+def hide_landlock():
+    """What runs from here on sees a kernel without Landlock."""
+    code = b"".join(struct.pack("=HBBI", *step) for step in (
+        (0x20, 0, 0, 0),                             # load the number of the call
+        (0x15, 0, 1, LANDLOCK_CREATE_RULESET),       # this one …
+        (0x06, 0, 0, 0x00050000 | ENOSYS),           # … is not there
+        (0x06, 0, 0, 0x7fff0000)))                   # all others are
+    instructions = ctypes.create_string_buffer(code, len(code))
+    program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(instructions))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if (libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or
+            libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0) != 0):
+        raise OSError(ctypes.get_errno(), "load a seccomp filter")
+
+
+def has_landlock():
+    """Whether this kernel has it: the version of its interface, or ENOSYS."""
+    return ctypes.CDLL(None, use_errno=True).syscall(LANDLOCK_CREATE_RULESET, None, 0, 1) > 0
 
 
 def refused(*flags, env=None):
@@ -67,6 +97,14 @@ def refused(*flags, env=None):
 def check_model(env):
     return subprocess.run([ORCHESTRATOR, "--check-model"], env={"PATH": "/usr/bin:/bin", **env}, timeout=30,
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+
+def serve_one_404(server, context, seen):
+    """Answers 404 to one request over TLS, and keeps its first bytes."""
+    server.settimeout(30)
+    with context.wrap_socket(server.accept()[0], server_side=True) as client:
+        seen.append(client.recv(65536))
+        client.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
 
 
 def ask(service, path, body=None):
@@ -100,6 +138,37 @@ class ProcessTest(unittest.TestCase):
                 self.assertEqual(status["Groups"].strip(), "")
                 # Undumpable: what is in /proc of it belongs to root, not to its user.
                 self.assertEqual(os.stat(f"/proc/{service.popen.pid}/environ").st_uid, 0)
+
+    def test_it_confines_itself(self):
+        with orchestrator() as service:
+            status = status_of(service.popen.pid)
+            self.assertEqual((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"))
+            _, health = ask(service, "/api/v1/health")
+            self.assertEqual(health["landlock"], has_landlock())
+            said = "confined by seccomp and Landlock version=" if has_landlock() else "no Landlock"
+            self.assertIn(said, service.text())
+            # Every thread, not only the first.
+            for thread in os.listdir(f"/proc/{service.popen.pid}/task"):
+                self.assertEqual(status_of(f"{service.popen.pid}/task/{thread}")["Seccomp"], "2")
+
+    def test_it_serves_and_says_so_on_a_kernel_without_landlock(self):
+        with orchestrator(preexec=hide_landlock) as service:
+            status = status_of(service.popen.pid)
+            self.assertEqual((status["Seccomp"], status["Seccomp_filters"]), ("2", "2"))
+            _, health = ask(service, "/api/v1/health")
+            self.assertIs(health["landlock"], False)
+            self.assertIn("this kernel has no Landlock; seccomp alone confines", service.text())
+
+    def test_it_works_where_its_settings_point(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            store, sock = os.path.join(folder, "runs.db"), os.path.join(folder, "run", "agent.sock")
+            argv = [ORCHESTRATOR, f"--listen=unix:{sock}", "--http=127.0.0.1:0", f"--store=sqlite:{store}"]
+            with Service(argv, r"ready grpc=\S+ http=\S+:(\d+)") as service:
+                self.assertTrue(os.path.exists(store) and os.path.exists(sock))
+                service.popen.send_signal(signal.SIGTERM)
+                self.assertEqual(service.popen.wait(20), 0)
+            self.assertFalse(os.path.exists(sock))
 
     def test_key_is_in_no_place_that_others_can_read(self):
         with orchestrator(env={"GEMINI_API_KEY": CANARY}) as service:
@@ -153,6 +222,25 @@ class ProcessTest(unittest.TestCase):
                 self.assertIn(f"asking    gemini-2.5-flash at {url} ", done.stdout)
                 self.assertIn('answered  gemini-replay (scripted): "ready?[31m"', done.stdout)
                 self.assertIn("cost      1 request, ", done.stdout)
+
+    def test_check_trusts_the_certificate_that_is_named(self):
+        """Confined, it still makes TLS connections and reads certificates where a setting points."""
+        with tempfile.TemporaryDirectory() as folder:
+            cert, key = os.path.join(folder, "ca.pem"), os.path.join(folder, "key.pem")
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                            "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "1",
+                            "-keyout", key, "-out", cert], check=True, capture_output=True, timeout=30)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(cert, key)
+            with socket.create_server(("127.0.0.1", 0)) as server:
+                seen = []
+                thread = threading.Thread(target=serve_one_404, args=(server, context, seen))
+                thread.start()
+                url = f"https://localhost:{server.getsockname()[1]}"
+                done = check_model({"GEMINI_API_KEY": CANARY, "GEMINI_BASE_URL": url, "CRISOL_CA_FILE": cert})
+                thread.join(30)
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue(seen and seen[0].startswith(b"POST /"), done.stderr)
 
     def test_check_says_why_there_is_no_answer(self):
         with Service([REPLAY, "--listen=127.0.0.1:0", f"--script={SCRIPT}"], r"listening on \S+:(\d+)",

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +17,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-static bool has_landlock; /* of the child */
+static int landlock_abi; /* of the child */
+static int test_socket;  /* made before the child was confined */
 
 static bool cannot_execute(void)
 {
@@ -28,10 +30,23 @@ static bool cannot_execute(void)
 static bool cannot_connect(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "/nowhere"};
-    CR_AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    return fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof(address)) == -1 &&
+    return connect(test_socket, (const struct sockaddr *)&address, sizeof(address)) == -1 &&
            errno == EPERM;
+}
+
+/* A datagram goes out without a connect. */
+static bool cannot_make_sockets(void)
+{
+    static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_VSOCK};
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(families); i++) {
+        CR_AUTO_CLOSE int fd = socket(families[i], SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+        if (fd >= 0 || errno != EAFNOSUPPORT)
+            return false;
+    }
+    return true;
 }
 
 static bool cannot_trace(void)
@@ -48,14 +63,14 @@ static bool cannot_write_files(void)
 {
     CR_AUTO_CLOSE int fd = openat(AT_FDCWD, "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
-    return !has_landlock || (fd == -1 && errno == EACCES);
+    return landlock_abi == 0 || (fd == -1 && errno == EACCES);
 }
 
 static bool cannot_open_for_writing(void)
 {
     CR_AUTO_CLOSE int fd = openat(AT_FDCWD, "/dev/null", O_WRONLY | O_CLOEXEC);
 
-    return !has_landlock || (fd == -1 && errno == EACCES);
+    return landlock_abi == 0 || (fd == -1 && errno == EACCES);
 }
 
 static bool can_still_read(void)
@@ -68,7 +83,7 @@ static bool can_still_read(void)
 static void *connect_in_thread(void *user)
 {
     (void)user;
-    return cannot_connect() ? &has_landlock : NULL;
+    return cannot_connect() ? &landlock_abi : NULL;
 }
 
 static bool threads_are_confined_too(void)
@@ -96,7 +111,8 @@ static void assert_confined(bool (*claim)(void))
 
     assert_true(pid >= 0);
     if (pid == 0) {
-        if (sbx_confine(&has_landlock, NULL) < 0)
+        test_socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (sbx_confine(&landlock_abi, NULL) < 0)
             _exit(2);
         _exit(claim() ? 0 : 1);
     }
@@ -109,6 +125,7 @@ static void confined_process_cannot_do_what_an_attacker_needs(void **state)
     (void)state;
     assert_confined(cannot_execute);
     assert_confined(cannot_connect);
+    assert_confined(cannot_make_sockets);
     assert_confined(cannot_trace);
     assert_confined(cannot_unshare);
     assert_confined(cannot_write_files);
@@ -127,8 +144,11 @@ static void confined_process_still_serves(void **state)
 static void process_that_is_not_confined_can(void **state)
 {
     (void)state;
+    test_socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_false(cannot_connect());
-    has_landlock = true;
+    assert_int_equal(close(test_socket), 0);
+    assert_false(cannot_make_sockets());
+    landlock_abi = 1;
     assert_false(cannot_open_for_writing());
 }
 
