@@ -5,6 +5,7 @@
 #include "common/err.h"
 #include "common/privilege.h"
 #include "sandboxd/backend/bpf.h"
+#include "sandboxd/backend/collect_walk.h"
 #include "sandboxd/wire/payload.h"
 
 #include <errno.h>
@@ -15,7 +16,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include <linux/openat2.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -30,7 +30,6 @@
 #define FILE_BYTES_MAX (16U << 20)
 #define TOTAL_BYTES_MAX (64U << 20)
 #define CPU_SECONDS_MAX 30
-#define OPEN_RETRIES 8
 
 /* Numbers of crisol.sandbox.v1.CollectStatus. */
 enum collect_status {
@@ -39,6 +38,7 @@ enum collect_status {
     COLLECT_NOT_REGULAR = 3,
     COLLECT_TOO_LARGE = 4,
     COLLECT_UNREADABLE = 5,
+    COLLECT_TOO_MANY = 6,
 };
 
 /* The runtime of a sanitizer makes system calls of its own. */
@@ -51,6 +51,7 @@ static const bool is_sanitized = false;
 struct collector {
     uint8_t *buffer; /* FILE_BYTES_MAX + 1 */
     size_t total;    /* bytes of content so far */
+    struct sbx_walk *walk;
 };
 
 static int write_all(const void *data, size_t size)
@@ -90,29 +91,6 @@ static enum collect_status status_of(int error)
     }
 }
 
-/*
- * Nothing in the box runs any more, but the path is still the program's: it
- * may lead through links, to a FIFO that nobody writes, or to a terminal.
- */
-static int open_file(const struct sbx_payload_item *item)
-{
-    static const struct open_how how = {
-        .flags = O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC,
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
-    };
-    char path[SBX_PAYLOAD_NAME_MAX + 1];
-    long fd = -1;
-
-    memcpy(path, item->name, item->record.name_size);
-    path[item->record.name_size] = 0;
-    for (int i = 0; i < OPEN_RETRIES; i++) {
-        fd = syscall(SYS_openat2, WORKSPACE_FD, path, &how, sizeof(how));
-        if (fd >= 0 || (errno != EAGAIN && errno != EINTR)) /* EAGAIN: a rename anywhere */
-            break;
-    }
-    return fd < 0 ? -errno : (int)fd;
-}
-
 /* Reads at most `limit` bytes; one more means that it is too large, whatever fstat() said. */
 static enum collect_status read_file(struct collector *collector, int fd, size_t limit,
                                      size_t *ret_size)
@@ -134,11 +112,15 @@ static enum collect_status read_file(struct collector *collector, int fd, size_t
     return COLLECT_TOO_LARGE;
 }
 
-static enum collect_status collect_file(struct collector *collector,
-                                        const struct sbx_payload_item *item, size_t *ret_size)
+/*
+ * Nothing in the box runs any more, but the path is still the program's: it
+ * may lead through links, to a FIFO that nobody writes, or to a terminal.
+ */
+static enum collect_status collect_file(struct collector *collector, const char *path,
+                                        uint32_t max_bytes, size_t *ret_size)
 {
-    CR_AUTO_CLOSE int fd = open_file(item);
-    size_t limit = item->record.mode < FILE_BYTES_MAX ? item->record.mode : FILE_BYTES_MAX;
+    CR_AUTO_CLOSE int fd = sbx_open_beneath(WORKSPACE_FD, path, 0);
+    size_t limit = max_bytes < FILE_BYTES_MAX ? max_bytes : FILE_BYTES_MAX;
     struct stat info;
 
     if (fd < 0)
@@ -155,23 +137,62 @@ static enum collect_status collect_file(struct collector *collector,
     return read_file(collector, fd, limit, ret_size);
 }
 
+/* `name` is NULL for a path that was asked for: the reader knows it. */
+static int send_file(struct collector *collector, const char *path, const char *name,
+                     uint32_t max_bytes)
+{
+    struct sbx_collect_header header = {.name_size = name ? (uint32_t)strlen(name) : 0};
+    size_t size = 0;
+    int r;
+
+    header.status = (uint32_t)collect_file(collector, path, max_bytes, &size);
+    header.size = (uint32_t)size;
+    collector->total += size;
+    r = write_all(&header, sizeof(header));
+    if (r == 0)
+        r = write_all(name, header.name_size);
+    return r == 0 ? write_all(collector->buffer, size) : r;
+}
+
+static int collect_path(struct collector *collector, const struct sbx_payload_item *item)
+{
+    char path[SBX_PAYLOAD_NAME_MAX + 1];
+
+    memcpy(path, item->name, item->record.name_size);
+    path[item->record.name_size] = 0;
+    return send_file(collector, path, NULL, item->record.mode);
+}
+
+static int collect_glob(struct collector *collector, const struct sbx_payload_item *item)
+{
+    struct sbx_collect_header last = {.status = COLLECT_OK};
+    bool is_whole;
+    int r = 0;
+
+    sbx_walk_match(collector->walk, WORKSPACE_FD, item->name, item->record.name_size,
+                   sbx_payload_glob_files(item), &is_whole);
+    for (uint32_t i = 0; r == 0 && i < sbx_walk_count(collector->walk); i++) {
+        const char *path = sbx_walk_path(collector->walk, i);
+
+        r = send_file(collector, path, path, item->record.mode);
+    }
+    if (!is_whole)
+        last.status = COLLECT_TOO_MANY;
+    else if (sbx_walk_count(collector->walk) == 0)
+        last.status = COLLECT_NOT_FOUND;
+    return r == 0 ? write_all(&last, sizeof(last)) : r;
+}
+
 static int collect_all(struct collector *collector, struct sbx_payload_reader reader)
 {
     struct sbx_payload_item item;
     int r;
 
     while ((r = sbx_payload_next(&reader, &item)) == 1) {
-        struct sbx_collect_header header = {0};
-        size_t size = 0;
-
         if (item.record.kind != SBX_PAYLOAD_COLLECT)
             continue;
-        header.status = (uint32_t)collect_file(collector, &item, &size);
-        header.size = (uint32_t)size;
-        collector->total += size;
-        r = write_all(&header, sizeof(header));
-        if (r == 0)
-            r = write_all(collector->buffer, size);
+        r = item.record.flags & SBX_PAYLOAD_COLLECT_GLOB ? collect_glob(collector, &item)
+                                                         : collect_path(collector, &item);
         if (r < 0)
             return r;
     }
@@ -229,6 +250,7 @@ static int load_filter(void)
         SBX_BPF_ALLOW(read),
         SBX_BPF_ALLOW(write),
         SBX_BPF_ALLOW(close),
+        SBX_BPF_ALLOW(getdents64),
 #ifdef __NR_poll
         SBX_BPF_ALLOW(poll),
 #endif
@@ -294,8 +316,9 @@ static int run(const int fds[3], uid_t uid, gid_t gid, pid_t parent)
         return -ESRCH;
     collector.buffer = mmap(NULL, FILE_BYTES_MAX + 1, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (collector.buffer == MAP_FAILED)
-        return -errno;
+    collector.walk = sbx_walk_new();
+    if (collector.buffer == MAP_FAILED || !collector.walk)
+        return -ENOMEM;
     r = map_payload(&reader);
     if (r == 0 && !is_sanitized)
         r = load_filter();

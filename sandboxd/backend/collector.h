@@ -11,8 +11,8 @@ struct cr_err;
  * calls. To be started when everything in the box is dead.
  *
  * `workspace_fd` is the folder /workspace, `payload_fd` the sealed payload,
- * `out_fd` a pipe (or socket) that gets one struct sbx_collect_header and the
- * content per COLLECT record, in order; all three stay the caller's. The
+ * `out_fd` a pipe (or socket) that gets what sandboxd/wire/payload.h says
+ * about struct sbx_collect_header; all three stay the caller's. The
  * child ends by itself: exit code 0, or 1 when the payload is malformed or
  * nobody reads. Its work is bounded by the payload; a reader that never reads
  * blocks it, so the caller keeps a deadline and kills it.

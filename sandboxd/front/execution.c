@@ -29,9 +29,6 @@ static void free_execution(struct sbx_execution *execution)
         cr_close_fd(&execution->child_fds[i]);
     for (size_t i = 0; i < SBX_SOURCE_COUNT; i++)
         cr_close_fd(&execution->sources[i].fd);
-    for (size_t i = 0; i < execution->collect_path_count; i++)
-        free(execution->collect_paths[i]);
-    free((void *)execution->collect_paths);
     sbx_collector_done(&execution->collector);
     sbx_output_done(&execution->outputs[0]);
     sbx_output_done(&execution->outputs[1]);
@@ -98,30 +95,26 @@ static int copy_stdin(struct sbx_execution *execution,
 static int copy_collect(struct sbx_execution *execution,
                         const Crisol__Sandbox__V1__ExecuteRequest *message)
 {
+    struct sbx_collector *collector = &execution->collector;
     size_t count = message->n_collect;
     size_t room = COLLECT_TOTAL_MAX;
 
     execution->wants_report = sbx_request_wants_report(message, &execution->request);
     if (execution->wants_report)
         room += SBX_REPORT_BYTES_MAX;
-    if (sbx_collector_init(&execution->collector, count + (execution->wants_report ? 1 : 0), room) <
-        0)
+    if (sbx_collector_init(collector, count + (execution->wants_report ? 1 : 0), room) < 0)
         return -ENOMEM;
     if (execution->wants_report)
-        execution->collector.files[count].max_bytes = SBX_REPORT_BYTES_MAX;
-    if (count == 0)
-        return 0;
-    execution->collect_paths = (char **)calloc(count, sizeof(char *));
-    if (!execution->collect_paths)
-        return -ENOMEM;
-    execution->collect_path_count = count;
+        collector->files[count].max_bytes = SBX_REPORT_BYTES_MAX;
     for (size_t i = 0; i < count; i++) {
         const Crisol__Sandbox__V1__CollectSpec *spec = message->collect[i];
+        struct sbx_collected *file = &collector->files[i];
 
-        execution->collector.files[i].max_bytes = sbx_collect_max_bytes(spec);
-        execution->collector.files[i].is_required = spec->required;
-        execution->collect_paths[i] = strdup(spec->path);
-        if (!execution->collect_paths[i])
+        file->max_bytes = sbx_collect_max_bytes(spec);
+        file->max_files = sbx_collect_max_files(spec);
+        file->is_required = spec->required;
+        file->path = strdup(sbx_collect_name(spec));
+        if (!file->path)
             return -ENOMEM;
     }
     return 0;
@@ -289,15 +282,14 @@ const struct sbx_output *sbx_execution_output(const struct sbx_execution *execut
 }
 
 const struct sbx_collected *sbx_execution_files(const struct sbx_execution *execution,
-                                                size_t *ret_count, char *const **ret_paths)
+                                                size_t *ret_count)
 {
-    *ret_count = execution->collect_path_count;
-    *ret_paths = execution->collect_paths;
+    *ret_count = execution->collector.count - (execution->wants_report ? 1 : 0);
     return execution->collector.files;
 }
 
 const struct sbx_collected *sbx_execution_report(const struct sbx_execution *execution)
 {
-    return execution->wants_report ? &execution->collector.files[execution->collect_path_count]
+    return execution->wants_report ? &execution->collector.files[execution->collector.count - 1]
                                    : NULL;
 }

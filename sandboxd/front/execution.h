@@ -109,8 +109,8 @@ const struct sbx_outcome *sbx_execution_outcome(const struct sbx_execution *exec
 /* `stream` is 1 or 2. */
 const struct sbx_output *sbx_execution_output(const struct sbx_execution *execution,
                                               uint32_t stream);
-/* The files that the request asked for; *ret_paths has one path for each. */
+/* What the request asked for, in its order. */
 const struct sbx_collected *sbx_execution_files(const struct sbx_execution *execution,
-                                                size_t *ret_count, char *const **ret_paths);
+                                                size_t *ret_count);
 /* The report of the runtime; NULL when the runtime has none. */
 const struct sbx_collected *sbx_execution_report(const struct sbx_execution *execution);

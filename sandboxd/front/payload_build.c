@@ -113,10 +113,14 @@ static int add_collect(struct cr_buf *buf, const Crisol__Sandbox__V1__ExecuteReq
 
     for (size_t i = 0; r == 0 && i < message->n_collect; i++) {
         const Crisol__Sandbox__V1__CollectSpec *spec = message->collect[i];
+        uint32_t files = sbx_collect_max_files(spec);
+        const char *name = sbx_collect_name(spec);
 
         r = sbx_payload_add(buf, SBX_PAYLOAD_COLLECT,
-                            spec->required ? SBX_PAYLOAD_COLLECT_REQUIRED : 0,
-                            sbx_collect_max_bytes(spec), spec->path, strlen(spec->path), NULL, 0);
+                            (spec->required ? SBX_PAYLOAD_COLLECT_REQUIRED : 0) |
+                                (files > 0 ? SBX_PAYLOAD_COLLECT_GLOB : 0),
+                            sbx_collect_max_bytes(spec), name, strlen(name), &files,
+                            files > 0 ? sizeof(files) : 0);
     }
     if (r == 0 && sbx_request_wants_report(message, request))
         r = sbx_payload_add(buf, SBX_PAYLOAD_COLLECT, 0, SBX_REPORT_BYTES_MAX, report,

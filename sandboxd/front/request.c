@@ -7,6 +7,7 @@
 #include "sandboxd/front/limits.h"
 #include "sandboxd/front/paths.h"
 #include "sandboxd/runtimes/table.h"
+#include "sandboxd/wire/glob.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -320,10 +321,44 @@ static void check_output(struct checker *check)
     check->request->as_text = check->message->output_text || (output && output->as_text);
 }
 
+/* Exactly one of path and pattern, and its own rules. */
+static void check_collect_name(struct checker *check, size_t index)
+{
+    const Crisol__Sandbox__V1__CollectSpec *spec = check->message->collect[index];
+    const bool is_glob = is_set(spec->glob);
+    const char *problem =
+        is_glob ? sbx_glob_problem(spec->glob, strlen(spec->glob)) : sbx_path_problem(spec->path);
+    char field[40];
+
+    (void)snprintf(field, sizeof(field), "collect[%zu].%s", index, is_glob ? "glob" : "path");
+    if (is_glob && is_set(spec->path))
+        problem = "set path or glob, not both";
+    if (problem)
+        rpc_status_add_violation(check->status, field, "%s", problem);
+}
+
+static void check_collect_spec(struct checker *check, size_t index)
+{
+    const Crisol__Sandbox__V1__CollectSpec *spec = check->message->collect[index];
+    char field[40];
+
+    check_collect_name(check, index);
+    (void)snprintf(field, sizeof(field), "collect[%zu].max_bytes", index);
+    if (spec->max_bytes > SBX_COLLECT_BYTES_MAX)
+        rpc_status_add_violation(check->status, field, "%" PRIu32 " is more than the maximum of %u",
+                                 spec->max_bytes, SBX_COLLECT_BYTES_MAX);
+    (void)snprintf(field, sizeof(field), "collect[%zu].max_files", index);
+    if (spec->max_files > SBX_COLLECT_FILES_MAX)
+        rpc_status_add_violation(check->status, field, "%" PRIu32 " is more than the maximum of %u",
+                                 spec->max_files, SBX_COLLECT_FILES_MAX);
+    else if (spec->max_files > 0 && !is_set(spec->glob))
+        rpc_status_add_violation(check->status, field, "belongs to glob; a path is one file");
+}
+
 static void check_collect(struct checker *check)
 {
     const Crisol__Sandbox__V1__ExecuteRequest *message = check->message;
-    char field[40];
+    uint64_t files = 0;
 
     if (message->n_collect > SBX_COLLECT_MAX) {
         rpc_status_add_violation(check->status, "collect",
@@ -332,18 +367,16 @@ static void check_collect(struct checker *check)
         return;
     }
     for (size_t i = 0; i < message->n_collect; i++) {
-        const Crisol__Sandbox__V1__CollectSpec *spec = message->collect[i];
-        const char *problem = sbx_path_problem(spec->path);
+        uint32_t most = sbx_collect_max_files(message->collect[i]);
 
-        (void)snprintf(field, sizeof(field), "collect[%zu].path", i);
-        if (problem)
-            rpc_status_add_violation(check->status, field, "%s", problem);
-        (void)snprintf(field, sizeof(field), "collect[%zu].max_bytes", i);
-        if (spec->max_bytes > SBX_COLLECT_BYTES_MAX)
-            rpc_status_add_violation(check->status, field,
-                                     "%" PRIu32 " is more than the maximum of %u", spec->max_bytes,
-                                     SBX_COLLECT_BYTES_MAX);
+        check_collect_spec(check, i);
+        files += most <= SBX_COLLECT_FILES_MAX ? most : 0; /* was named on its own */
     }
+    if (files > SBX_COLLECT_FILES_MAX)
+        rpc_status_add_violation(check->status, "collect",
+                                 "max_files of all patterns together is %" PRIu64
+                                 ", more than the maximum of %u",
+                                 files, SBX_COLLECT_FILES_MAX);
 }
 
 int sbx_request_check(const Crisol__Sandbox__V1__ExecuteRequest *message,
@@ -387,6 +420,18 @@ bool sbx_request_wants_report(const Crisol__Sandbox__V1__ExecuteRequest *message
 uint32_t sbx_collect_max_bytes(const Crisol__Sandbox__V1__CollectSpec *spec)
 {
     return spec->max_bytes ? spec->max_bytes : SBX_COLLECT_BYTES_MAX;
+}
+
+uint32_t sbx_collect_max_files(const Crisol__Sandbox__V1__CollectSpec *spec)
+{
+    if (!is_set(spec->glob))
+        return 0;
+    return spec->max_files ? spec->max_files : SBX_COLLECT_FILES_DEFAULT;
+}
+
+const char *sbx_collect_name(const Crisol__Sandbox__V1__CollectSpec *spec)
+{
+    return is_set(spec->glob) ? spec->glob : spec->path;
 }
 
 static ProtobufCBinaryData choose(char *text, ProtobufCBinaryData data)

@@ -19,6 +19,8 @@ struct sbx_runtime;
 #define SBX_ENV_MAX 256U
 #define SBX_COLLECT_MAX 64U
 #define SBX_COLLECT_BYTES_MAX (1U << 20)
+#define SBX_COLLECT_FILES_MAX 1024U /* of all patterns together */
+#define SBX_COLLECT_FILES_DEFAULT 64U
 
 /* Who may ask for what; the same for every request of one backend connection. */
 struct sbx_request_rules {
@@ -61,6 +63,12 @@ bool sbx_request_wants_report(const Crisol__Sandbox__V1__ExecuteRequest *message
 
 /* Largest size of a collected file, the default applied. */
 uint32_t sbx_collect_max_bytes(const Crisol__Sandbox__V1__CollectSpec *spec);
+
+/* Most files of a pattern, the default applied; 0 for a path. */
+uint32_t sbx_collect_max_files(const Crisol__Sandbox__V1__CollectSpec *spec);
+
+/* The path or the pattern. Borrowed. */
+const char *sbx_collect_name(const Crisol__Sandbox__V1__CollectSpec *spec);
 
 /* Standard input of the request, from either field. Borrowed. */
 ProtobufCBinaryData sbx_request_stdin(const Crisol__Sandbox__V1__ExecuteRequest *message);

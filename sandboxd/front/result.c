@@ -104,31 +104,57 @@ static void fill_streams(struct sbx_result *result, const struct sbx_execution *
     result->message.stderr_info = &result->streams[1];
 }
 
+/* A path has one entry. A pattern has one for each file, and one more, under its own text, unless
+ * these are all. */
+static size_t count_entries(const struct sbx_collected *files, size_t count)
+{
+    size_t entries = 0;
+
+    for (size_t i = 0; i < count; i++)
+        entries += files[i].match_count + 1;
+    return entries;
+}
+
+static void add_file(struct sbx_result *result, size_t spec, char *path, uint32_t status,
+                     const struct cr_buf *data)
+{
+    Crisol__Sandbox__V1__CollectedFile *file = &result->files[result->message.n_files];
+
+    crisol__sandbox__v1__collected_file__init(file);
+    file->path = path;
+    file->status = (Crisol__Sandbox__V1__CollectStatus)status;
+    file->spec = (uint32_t)spec;
+    if (file->status == CRISOL__SANDBOX__V1__COLLECT_STATUS__COLLECT_STATUS_OK) {
+        file->data.data = data->data;
+        file->data.len = data->size;
+    }
+    result->file_list[result->message.n_files++] = file;
+}
+
+static void add_files(struct sbx_result *result, size_t spec, const struct sbx_collected *file)
+{
+    for (size_t i = 0; i < file->match_count; i++)
+        add_file(result, spec, file->matches[i].path, file->matches[i].status,
+                 &file->matches[i].data);
+    if (file->max_files == 0 ||
+        file->status != (uint32_t)CRISOL__SANDBOX__V1__COLLECT_STATUS__COLLECT_STATUS_OK)
+        add_file(result, spec, file->path, file->status, &file->data);
+}
+
 static int fill_files(struct sbx_result *result, const struct sbx_execution *execution)
 {
-    char *const *paths;
     size_t count;
-    const struct sbx_collected *files = sbx_execution_files(execution, &count, &paths);
+    const struct sbx_collected *files = sbx_execution_files(execution, &count);
+    size_t entries = count_entries(files, count);
 
     if (count == 0)
         return 0;
-    result->files = calloc(count, sizeof(*result->files));
-    result->file_list = (Crisol__Sandbox__V1__CollectedFile **)calloc(count, sizeof(void *));
+    result->files = calloc(entries, sizeof(*result->files));
+    result->file_list = (Crisol__Sandbox__V1__CollectedFile **)calloc(entries, sizeof(void *));
     if (!result->files || !result->file_list)
         return -ENOMEM;
-    for (size_t i = 0; i < count; i++) {
-        Crisol__Sandbox__V1__CollectedFile *file = &result->files[i];
-
-        crisol__sandbox__v1__collected_file__init(file);
-        file->path = paths[i];
-        file->status = (Crisol__Sandbox__V1__CollectStatus)files[i].status;
-        if (file->status == CRISOL__SANDBOX__V1__COLLECT_STATUS__COLLECT_STATUS_OK) {
-            file->data.data = files[i].data.data;
-            file->data.len = files[i].data.size;
-        }
-        result->file_list[i] = file;
-    }
-    result->message.n_files = count;
+    for (size_t i = 0; i < count; i++)
+        add_files(result, i, &files[i]);
     result->message.files = result->file_list;
     return 0;
 }
@@ -158,14 +184,12 @@ static void fill_report(struct sbx_result *result, const struct sbx_execution *e
 
 static const char *first_missing(const struct sbx_execution *execution)
 {
-    char *const *paths;
     size_t count;
-    const struct sbx_collected *files = sbx_execution_files(execution, &count, &paths);
+    const struct sbx_collected *files = sbx_execution_files(execution, &count);
 
     for (size_t i = 0; i < count; i++) {
-        if (files[i].is_required &&
-            files[i].status != (uint32_t)CRISOL__SANDBOX__V1__COLLECT_STATUS__COLLECT_STATUS_OK)
-            return paths[i];
+        if (files[i].is_required && !sbx_collected_is_whole(&files[i]))
+            return files[i].path;
     }
     return NULL;
 }

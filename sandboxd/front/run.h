@@ -87,8 +87,6 @@ struct sbx_execution {
     char program_digest[SBX_DIGEST_SIZE]; /* of the payload: argv, environment and files */
     char policy_digest[SBX_DIGEST_SIZE];
     struct sbx_request request;
-    char **collect_paths;
-    size_t collect_path_count;
     bool wants_report;
 
     /* Shared by both threads. */

@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/buf.h"
 #include "common/err.h"
+#include "sandboxd/wire/glob.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -114,6 +115,28 @@ static bool has_byte(const void *data, size_t size, char byte)
     return size > 0 && memchr(data, byte, size);
 }
 
+uint32_t sbx_payload_glob_files(const struct sbx_payload_item *item)
+{
+    uint32_t files = 0;
+
+    if (item->record.flags & SBX_PAYLOAD_COLLECT_GLOB)
+        memcpy(&files, item->data, sizeof(files));
+    return files;
+}
+
+static bool is_collect_valid(const struct sbx_payload_item *item)
+{
+    const struct sbx_payload_record *record = &item->record;
+
+    if (record->flags & ~(SBX_PAYLOAD_COLLECT_REQUIRED | SBX_PAYLOAD_COLLECT_GLOB))
+        return false;
+    if (!(record->flags & SBX_PAYLOAD_COLLECT_GLOB))
+        return record->data_size == 0 && sbx_path_is_safe(item->name, record->name_size);
+    return record->data_size == sizeof(uint32_t) && sbx_payload_glob_files(item) > 0 &&
+           sbx_payload_glob_files(item) <= SBX_PAYLOAD_GLOB_FILES_MAX &&
+           !sbx_glob_problem(item->name, record->name_size);
+}
+
 /* What each kind of record may hold. */
 static bool is_item_valid(const struct sbx_payload_item *item)
 {
@@ -133,8 +156,7 @@ static bool is_item_valid(const struct sbx_payload_item *item)
         return record->flags <= SBX_PAYLOAD_FILE_READ_ONLY && record->mode <= FILE_MODE_MAX &&
                sbx_path_is_safe(item->name, record->name_size);
     case SBX_PAYLOAD_COLLECT:
-        return record->flags <= SBX_PAYLOAD_COLLECT_REQUIRED && data_size == 0 &&
-               sbx_path_is_safe(item->name, record->name_size);
+        return is_collect_valid(item);
     case SBX_PAYLOAD_KIND_END:
         break;
     }

@@ -29,12 +29,15 @@ enum sbx_payload_kind {
     SBX_PAYLOAD_ENV = 2,  /* name, data: NAME=value */
     SBX_PAYLOAD_FILE = 3, /* name: path below /workspace; data: content; mode; flags */
     SBX_PAYLOAD_COLLECT =
-        4, /* name: path below /workspace; mode: largest size in bytes; flags: required */
+        4, /* name: path below /workspace; mode: largest size in bytes; flags: required; or name: a
+            * pattern (glob.h) and data: one uint32_t, the most files */
     SBX_PAYLOAD_KIND_END,
 };
 
 #define SBX_PAYLOAD_FILE_READ_ONLY 1U
 #define SBX_PAYLOAD_COLLECT_REQUIRED 1U
+#define SBX_PAYLOAD_COLLECT_GLOB 2U
+#define SBX_PAYLOAD_GLOB_FILES_MAX 1024U /* of one pattern, and of all patterns of a request */
 
 struct sbx_payload_header {
     uint32_t magic;
@@ -88,11 +91,19 @@ int sbx_payload_next(struct sbx_payload_reader *reader, struct sbx_payload_item 
  */
 bool sbx_path_is_safe(const char *path, size_t size);
 
+/* The most files that a valid COLLECT record of a pattern gives; 0 for a record of a path. */
+uint32_t sbx_payload_glob_files(const struct sbx_payload_item *item);
+
 /*
- * What the collector writes, for each COLLECT record in order: this header,
- * then `size` bytes. `status` is a number of crisol.sandbox.v1.CollectStatus.
+ * What the collector writes, for each COLLECT record in order. `status` is a
+ * number of crisol.sandbox.v1.CollectStatus.
+ *   a path      one header, then `size` bytes
+ *   a pattern   one header for each file that it matched, in the order of the bytes of their paths,
+ *               with `name_size` bytes of path and `size` bytes behind it; and a last one without
+ *               either, which says whether these are all
  */
 struct sbx_collect_header {
     uint32_t status;
     uint32_t size;
+    uint32_t name_size;
 };

@@ -65,6 +65,50 @@ open('locked', 'w'); os.chmod('locked', 0); os.rename('folder', 'gone'); os.syml
             status, data = self.collected(code, "d/f")["d/f"]
             self.assertIn((status, data), ((FOUND, b"x" * 1000), (MISSING, b""), (IRREGULAR, b"")))
 
+    # ---- patterns ----
+
+    TREE = ("mkdir -p out/deep .hidden closed; echo a > a.txt; echo b > out/b.txt; echo c > out/deep/c.txt; echo d > .hidden/d.txt\n"
+            "ln -s /etc etc; ln -s /etc/passwd p.txt; ln -s . here; mkfifo f.txt; ln a.txt twin.bin; echo x > \"$(printf 'n\\nl.txt')\"\n"
+            "echo x > closed/x.txt; chmod 0 closed; rm twin.bin")
+
+    def globbed(self, code, *patterns, verdict=OK, **spec):
+        """[(index of the pattern, path, name of the status, data)] of what is collected."""
+        specs = [pb.CollectSpec(glob=pattern, **spec) for pattern in patterns]
+        files = self.must(verdict, self.shell(code, collect=specs)).files
+        return [(file.spec, file.path, pb.CollectStatus.Name(file.status)[len("COLLECT_STATUS_"):], file.data) for file in files]
+
+    def test_sandbox_47_patterns_give_only_plain_files_in_order(self):
+        self.assertEqual(self.globbed(self.TREE, "*.txt", "**/*.txt", "out/**", "*.none"), [
+            (0, "a.txt", "OK", b"a\n"),
+            (1, ".hidden/d.txt", "OK", b"d\n"), (1, "a.txt", "OK", b"a\n"), (1, "out/b.txt", "OK", b"b\n"),
+            (1, "out/deep/c.txt", "OK", b"c\n"),
+            (2, "out/b.txt", "OK", b"b\n"), (2, "out/deep/c.txt", "OK", b"c\n"),
+            (3, "*.none", "NOT_FOUND", b"")])
+
+    def test_patterns_have_bounds_and_say_when_there_is_more(self):
+        code = "i=0; while [ $i -lt 100 ]; do echo $i > f$i; i=$((i+1)); done"
+        self.assertEqual(self.globbed(code, "f?", max_files=3), [
+            (0, "f0", "OK", b"0\n"), (0, "f1", "OK", b"1\n"), (0, "f2", "OK", b"2\n"), (0, "f?", "TOO_MANY", b"")])
+        self.assertEqual(len(self.globbed(code, "f*")), 65)  # 64 by default, and one that says so
+        self.assertEqual(len(self.globbed(code, "f*", max_files=1024)), 100)
+        self.assertEqual(self.globbed("echo 123456 > f", "f", max_bytes=6), [(0, "f", "TOO_LARGE", b"")])
+
+    def test_required_patterns_need_every_file(self):
+        self.globbed("echo a > f1", "f*", required=True)
+        for code, fields in ((":", {}), ("echo a > f1; echo b > f2", {"max_files": 1}), ("echo 12345 > f1", {"max_bytes": 2})):
+            self.globbed(code, "f*", required=True, verdict=COLLECT_FAILED, **fields)
+
+    def test_bad_patterns_are_refused_by_name(self):
+        for fields, name in (({"glob": "../*"}, "glob"), ({"glob": "/etc/*"}, "glob"), ({"glob": "a["}, "glob"), ({"glob": "a**"}, "glob"),
+                             ({"glob": "*\n"}, "glob"), ({"glob": "*/" * 16 + "*"}, "glob"), ({"glob": "*", "path": "x"}, "glob"), ({}, "path"),
+                             ({"glob": "*", "max_files": 1025}, "max_files"), ({"path": "x", "max_files": 1}, "max_files")):
+            with self.refused(grpc.StatusCode.INVALID_ARGUMENT) as error:
+                self.run_code("pass", collect=[pb.CollectSpec(**fields)])
+            self.assertEqual(list(violations(error[0])), [f"collect[0].{name}"], fields)
+        with self.refused(grpc.StatusCode.INVALID_ARGUMENT) as error:
+            self.run_code("pass", collect=[pb.CollectSpec(glob="*", max_files=600)] * 2)
+        self.assertEqual(list(violations(error[0])), ["collect"])
+
     def test_required_files_decide_and_the_rest_is_still_returned(self):
         specs = [pb.CollectSpec(path="a"), pb.CollectSpec(path="b", required=True)]
         for code, verdict in (("echo a > a", COLLECT_FAILED), ("echo a > a; ln -s a b", COLLECT_FAILED),

@@ -334,7 +334,7 @@ static void drain_lets_what_runs_finish_and_refuses_the_rest(void **state)
 static void write_file(struct fake_run *run, struct fake_client *client, uint32_t status,
                        const char *content)
 {
-    struct sbx_collect_header head = {status, (uint32_t)strlen(content)};
+    struct sbx_collect_header head = {status, (uint32_t)strlen(content), 0};
 
     fake_write(run, 3, &head, sizeof(head), client);
     fake_write(run, 3, content, strlen(content), client);
@@ -349,7 +349,6 @@ static void files_are_collected_and_a_missing_required_one_is_told(void **state)
     struct sbx_msg_drained drained;
     struct fake_client client;
     struct fake_run run;
-    char *const *paths;
     struct fake fake;
     size_t count;
 
@@ -372,9 +371,9 @@ static void files_are_collected_and_a_missing_required_one_is_told(void **state)
     assert_int_equal(drained.collect_failed, 1);
     fake_result(&fake, &run, SBX_VERDICT_COLLECT_FAILED);
     (void)client_wait_end(&client);
-    files = sbx_execution_files(client.execution, &count, &paths);
+    files = sbx_execution_files(client.execution, &count);
     assert_int_equal(count, 2);
-    assert_string_equal(paths[0], "out.txt");
+    assert_string_equal(files[0].path, "out.txt");
     assert_string_equal(cr_buf_str(&files[0].data), "content");
     assert_int_equal(files[1].status, 2);
     assert_null(sbx_execution_report(client.execution));

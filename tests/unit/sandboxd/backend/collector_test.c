@@ -130,7 +130,8 @@ static void collector_sends_files_in_order(void **state)
 {
     struct box *box = *state;
     const int fds_before = test_count_fds();
-    const struct sbx_collect_header expected[] = {{1, 3}, {2, 0}, {1, 0}};
+    const struct sbx_collect_header expected[] = {{1, 3, 0}, {2, 0, 0}, {1, 0, 0}};
+    const size_t head = sizeof(expected[0]);
     uint8_t data[4096];
 
     assert_int_equal(mkdirat(box->fd, "d", 0777), 0);
@@ -142,9 +143,9 @@ static void collector_sends_files_in_order(void **state)
 
     assert_int_equal(collect(box, data, sizeof(data)), sizeof(expected) + 3);
 
-    assert_memory_equal(data, &expected[0], 8);
-    assert_memory_equal(data + 8, "one", 3);
-    assert_memory_equal(data + 11, &expected[1], 16);
+    assert_memory_equal(data, &expected[0], head);
+    assert_memory_equal(data + head, "one", 3);
+    assert_memory_equal(data + head + 3, &expected[1], 2 * head);
     assert_int_equal(test_count_fds(), fds_before);
 }
 
@@ -224,6 +225,114 @@ static void collector_has_no_more_rights_than_the_slot(void **state)
     assert_status(box, "secret", 5);
 }
 
+static void ask_for_glob(struct box *box, const char *pattern, uint32_t most)
+{
+    assert_int_equal(sbx_payload_add(&box->payload, SBX_PAYLOAD_COLLECT, SBX_PAYLOAD_COLLECT_GLOB,
+                                     MAX_BYTES, pattern, strlen(pattern), &most, sizeof(most)),
+                     0);
+}
+
+/* What a pattern gives, as "path=content path=!status … status". */
+static const char *glob(struct box *box, const char *pattern, uint32_t most)
+{
+    static uint8_t data[1U << 20];
+    static char text[1U << 20];
+    size_t size;
+    size_t used = 0;
+
+    cr_buf_clear(&box->payload);
+    assert_int_equal(sbx_payload_begin(&box->payload), 0);
+    ask_for_glob(box, pattern, most);
+    size = collect(box, data, sizeof(data));
+    for (size_t at = 0; at < size;) {
+        struct sbx_collect_header header;
+        const char *name = (const char *)data + at + sizeof(header);
+
+        memcpy(&header, data + at, sizeof(header));
+        if (header.name_size == 0)
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%u", header.status);
+        else if (header.status != 1)
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%.*s=!%u ",
+                                     (int)header.name_size, name, header.status);
+        else
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%.*s=%.*s ",
+                                     (int)header.name_size, name, (int)header.size,
+                                     name + header.name_size);
+        at += sizeof(header) + header.name_size + header.size;
+    }
+    return text;
+}
+
+static void pattern_gives_the_regular_files_in_order(void **state)
+{
+    struct box *box = *state;
+    const int fds_before = test_count_fds();
+
+    assert_int_equal(mkdirat(box->fd, "d", 0777), 0);
+    assert_int_equal(mkdirat(box->fd, "d/e", 0777), 0);
+    assert_int_equal(mkdirat(box->fd, "closed", 0777), 0);
+    write_file(box, "b.txt", "B");
+    write_file(box, "a.txt", "A");
+    write_file(box, "d/c.txt", "C");
+    write_file(box, "d/e/f.txt", "F");
+    write_file(box, "d/e/f.bin", "N");
+    write_file(box, "closed/x.txt", "X");
+    write_file(box, "secret.txt", "S");
+    write_file(box, "bad\nname.txt", "?");
+    write_file(box, "bad\xff.txt", "?");
+    write_file(box, ".crisol-report.xml", "?");
+    assert_int_equal(fchmodat(box->fd, "secret.txt", 0, 0), 0);
+
+    assert_string_equal(glob(box, "*.txt", 9), "a.txt=A b.txt=B secret.txt=!5 1");
+    assert_string_equal(glob(box, "**/*.txt", 99),
+                        "a.txt=A b.txt=B closed/x.txt=X d/c.txt=C d/e/f.txt=F secret.txt=!5 1");
+    assert_string_equal(glob(box, "d/**", 9), "d/c.txt=C d/e/f.bin=N d/e/f.txt=F 1");
+    assert_string_equal(glob(box, "*", 2), "a.txt=A b.txt=B 6");
+    assert_string_equal(glob(box, "d/[!a-z]*", 9), "2");
+    assert_int_equal(fchmodat(box->fd, "closed", 0, 0), 0);
+    assert_string_equal(glob(box, "closed/*", 9), "2");
+    assert_int_equal(fchmodat(box->fd, "closed", 0777, 0), 0);
+    assert_int_equal(test_count_fds(), fds_before);
+}
+
+static void pattern_follows_no_link_and_gives_no_other_kind(void **state)
+{
+    struct box *box = *state;
+
+    assert_int_equal(mkdirat(box->fd, "real", 0777), 0);
+    write_file(box, "real/passwd", "mine");
+    write_file(box, "twice", "x");
+    assert_int_equal(linkat(box->fd, "twice", box->fd, "again", 0), 0);
+    assert_int_equal(symlinkat("/etc", box->fd, "etc"), 0);
+    assert_int_equal(symlinkat("real", box->fd, "folder"), 0);
+    assert_int_equal(symlinkat(".", box->fd, "here"), 0);
+    assert_int_equal(symlinkat("/etc/passwd", box->fd, "passwd"), 0);
+    assert_int_equal(mkfifoat(box->fd, "fifo", 0666), 0);
+
+    assert_string_equal(glob(box, "**/passwd", 9), "real/passwd=mine 1");
+    assert_string_equal(glob(box, "**", 9), "again=!3 real/passwd=mine twice=!3 1");
+}
+
+static void pattern_is_bounded_in_what_it_looks_at(void **state)
+{
+    struct box *box = *state;
+    char path[4096] = "deep";
+    char name[32];
+
+    for (int i = 0; i < 30; i++) {
+        assert_int_equal(mkdirat(box->fd, path, 0777), 0);
+        (void)strncat(path, "/d", sizeof(path) - strlen(path) - 1);
+    }
+    for (int i = 0; i < 3000; i++) {
+        (void)snprintf(name, sizeof(name), "f%04d", i);
+        write_file(box, name, "");
+    }
+
+    assert_string_equal(glob(box, "f?00[01]", 4), "f0000= f0001= f1000= f1001= 6");
+    assert_true(strlen(glob(box, "**", SBX_PAYLOAD_GLOB_FILES_MAX)) ==
+                SBX_PAYLOAD_GLOB_FILES_MAX * strlen("f0000= ") + 1);
+}
+
 static void collector_refuses_a_malformed_payload(void **state)
 {
     struct box *box = *state;
@@ -264,6 +373,9 @@ int main(void)
         BOX_TEST(collector_reads_regular_files_only),
         BOX_TEST(collector_holds_the_size_limit),
         BOX_TEST(collector_has_no_more_rights_than_the_slot),
+        BOX_TEST(pattern_gives_the_regular_files_in_order),
+        BOX_TEST(pattern_follows_no_link_and_gives_no_other_kind),
+        BOX_TEST(pattern_is_bounded_in_what_it_looks_at),
         BOX_TEST(collector_refuses_a_malformed_payload),
         BOX_TEST(collector_ends_when_nobody_reads),
     };

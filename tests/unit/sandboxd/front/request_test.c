@@ -466,6 +466,31 @@ static void request_checks_collect(void **state)
     assert_int_equal(sbx_collect_max_bytes(&spec), SBX_COLLECT_BYTES_MAX);
 }
 
+static void request_checks_patterns_of_collect(void **state)
+{
+    Crisol__Sandbox__V1__CollectSpec spec = CRISOL__SANDBOX__V1__COLLECT_SPEC__INIT;
+    Crisol__Sandbox__V1__CollectSpec *specs[] = {&spec, &spec};
+    execute_request message = python(cr_unconst("1"));
+
+    (void)state;
+    message.collect = specs;
+    message.n_collect = 1;
+    spec.glob = cr_unconst("a**");
+    assert_violation(&message, "collect[0].glob", "'**'");
+    spec.glob = cr_unconst("**/*.txt");
+    assert_accepted(&message);
+    assert_int_equal(sbx_collect_max_files(&spec), SBX_COLLECT_FILES_DEFAULT);
+    spec.path = cr_unconst("out.txt");
+    assert_violation(&message, "collect[0].glob", "not both");
+    spec.path = cr_unconst("");
+    spec.max_files = SBX_COLLECT_FILES_MAX + 1;
+    assert_violation(&message, "collect[0].max_files", "1025");
+    spec.max_files = SBX_COLLECT_FILES_MAX;
+    assert_accepted(&message);
+    message.n_collect = 2;
+    assert_violation(&message, "collect", "2048");
+}
+
 static void request_checks_id_stdin_and_policy(void **state)
 {
     Crisol__Sandbox__V1__OutputOptions output = CRISOL__SANDBOX__V1__OUTPUT_OPTIONS__INIT;
@@ -549,6 +574,7 @@ int main(void)
         cmocka_unit_test(request_refuses_bad_environment),
         cmocka_unit_test(request_refuses_too_much_of_anything),
         cmocka_unit_test(request_checks_collect),
+        cmocka_unit_test(request_checks_patterns_of_collect),
         cmocka_unit_test(request_checks_id_stdin_and_policy),
         cmocka_unit_test(request_reports_several_violations_at_once),
         cmocka_unit_test(request_of_run_is_that_of_execute_field_for_field),

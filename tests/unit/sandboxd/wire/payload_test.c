@@ -160,6 +160,12 @@ static void payload_refuses_what_a_kind_may_not_hold(void **state)
         {SBX_PAYLOAD_COLLECT, 0, 10, "/a", "", 0},
         {SBX_PAYLOAD_COLLECT, 0, 10, "a", "x", 1},
         {SBX_PAYLOAD_COLLECT, 2, 10, "a", "", 0},
+        {SBX_PAYLOAD_COLLECT, 4, 10, "a", "", 0},
+        {SBX_PAYLOAD_COLLECT, 2, 10, "a*", "\x01\0\0", 3},
+        {SBX_PAYLOAD_COLLECT, 2, 10, "a*", "\0\0\0\0", 4},
+        {SBX_PAYLOAD_COLLECT, 2, 10, "a*", "\x01\x04\0\0", 4}, /* 1,025 files */
+        {SBX_PAYLOAD_COLLECT, 2, 10, "../*", "\x01\0\0\0", 4},
+        {SBX_PAYLOAD_COLLECT, 2, 10, "a[", "\x01\0\0\0", 4},
     };
 
     (void)state;
