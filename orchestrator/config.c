@@ -11,6 +11,22 @@
 #include <string.h>
 
 #define MEMBER(name) offsetof(struct agt_config, name)
+#define EDGE_NUMBER(name, variable, member, least, most, standard, text)                           \
+    {.flag = (name),                                                                               \
+     .environment = "CRISOL_" variable,                                                            \
+     .type = CR_SETTING_UINT,                                                                      \
+     .offset = MEMBER(edge.member),                                                                \
+     .min = (least),                                                                               \
+     .max = (most),                                                                                \
+     .fallback = (standard),                                                                       \
+     .help = (text)},
+#define EDGE_TEXT(name, variable, member, standard, text)                                          \
+    {.flag = (name),                                                                               \
+     .environment = "CRISOL_" variable,                                                            \
+     .type = CR_SETTING_STRING,                                                                    \
+     .offset = MEMBER(edge.member),                                                                \
+     .fallback = (standard),                                                                       \
+     .help = (text)},
 
 static const struct cr_setting settings[] = {
     {.flag = "listen",
@@ -144,7 +160,7 @@ static const struct cr_setting settings[] = {
      .offset = MEMBER(log_format),
      .fallback = "text",
      .help = "text or json."},
-};
+    CR_EDGE_SETTINGS_TABLE(EDGE_NUMBER, EDGE_TEXT)};
 
 int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_err *err)
 {
@@ -155,6 +171,8 @@ int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_
         argc, argv, config, err);
     const char *google = secure_getenv("GOOGLE_GEMINI_BASE_URL");
 
+    if (r == 0)
+        r = cr_edge_parse(&config->edge, &config->limits, err);
     if (r != 0)
         return r;
     /* The name that Google's own libraries read. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "common/edge.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -8,24 +10,26 @@ struct cr_err;
 
 /* The settings of the orchestrator. The strings are owned. */
 struct agt_config {
-    char *listen;            /* gRPC: "host:port" or "unix:/path" */
-    char *http;              /* REST and SSE: "host:port"; "": none */
-    char *http_hosts;        /* further Host names; NULL: none */
-    char *sandbox;           /* target of sandboxd */
-    char *api_key;           /* secret; NULL: none */
-    char *model;             /* default model */
-    char *base_url;          /* NULL: the public endpoint */
-    char *ca_file;           /* NULL: the system's */
-    uint64_t user;           /* uid to become when started as root; 0: stay */
-    uint64_t max_runs;       /* live runs */
-    uint64_t run_time_s;     /* wall clock of a run */
-    char *store;             /* "none" or "sqlite:/path" */
-    uint64_t store_free_mib; /* room on its disk, to take new runs */
-    uint64_t keep_runs;      /* ended runs kept … */
-    uint64_t keep_mib;       /* … of so many MiB of events … */
-    uint64_t keep_s;         /* … for so long */
-    uint64_t grace_ms;       /* for live runs at the end */
-    bool must_check;         /* ask the model once and end */
+    char *listen;                 /* gRPC: "host:port" or "unix:/path" */
+    char *http;                   /* REST and SSE: "host:port"; "": none */
+    char *http_hosts;             /* further Host names; NULL: none */
+    char *sandbox;                /* target of sandboxd */
+    char *api_key;                /* secret; NULL: none */
+    char *model;                  /* default model */
+    char *base_url;               /* NULL: the public endpoint */
+    char *ca_file;                /* NULL: the system's */
+    uint64_t user;                /* uid to become when started as root; 0: stay */
+    uint64_t max_runs;            /* live runs */
+    uint64_t run_time_s;          /* wall clock of a run */
+    char *store;                  /* "none" or "sqlite:/path" */
+    uint64_t store_free_mib;      /* room on its disk, to take new runs */
+    uint64_t keep_runs;           /* ended runs kept … */
+    uint64_t keep_mib;            /* … of so many MiB of events … */
+    uint64_t keep_s;              /* … for so long */
+    uint64_t grace_ms;            /* for live runs at the end */
+    struct cr_edge_settings edge; /* what gRPC callers may do, as written … */
+    struct cr_edge limits;        /* … and as numbers */
+    bool must_check;              /* ask the model once and end */
     char *log_level;
     char *log_format;
 };

@@ -132,10 +132,11 @@ static int make_http(struct agt_stack *stack, const struct agt_config *config, b
 static int make_server(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
 {
     const struct rpc_method *const tables[] = {agt_service_methods};
-    const struct rpc_listener_options listener_options = {.max_connections = 0};
+    const struct rpc_listener_options listener_options = {.edge = &config->limits};
     const struct rpc_server_options options = {
         .context = &stack->service,
         .max_calls = (uint32_t)config->max_runs + SPARE_CALLS,
+        .max_streams = config->limits.max_streams,
         .descriptor_set = crisol_descriptor_set,
         /* cppcheck-suppress comparePointers; begin and end of one object of assembly */
         .descriptor_set_size = (size_t)(crisol_descriptor_set_end - crisol_descriptor_set),

@@ -3,7 +3,7 @@
 
 #include "common/clock.h"
 
-bool rpc_bucket_take(struct rpc_bucket *bucket, const struct rpc_rate *rate, int64_t now_ns)
+bool rpc_bucket_take(struct rpc_bucket *bucket, const struct cr_rate *rate, int64_t now_ns)
 {
     int64_t token_ns = CR_NS_PER_S / rate->per_s;
     int64_t full_ns = bucket->full_ns > now_ns ? bucket->full_ns : now_ns;

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "common/edge.h"
+
 #include <stdbool.h>
 #include <stdint.h>
-
-/* How often something may happen: `per_s` on average, `burst` at once. Both at least 1. */
-struct rpc_rate {
-    uint32_t per_s;
-    uint32_t burst;
-};
 
 /*
  * A token bucket, kept as the time at which it will be full again (the
@@ -20,7 +16,7 @@ struct rpc_bucket {
 };
 
 /* Takes one token; false when there is none, and then nothing is taken. */
-bool rpc_bucket_take(struct rpc_bucket *bucket, const struct rpc_rate *rate, int64_t now_ns);
+bool rpc_bucket_take(struct rpc_bucket *bucket, const struct cr_rate *rate, int64_t now_ns);
 
 /* True when nothing is missing from it. */
 bool rpc_bucket_is_full(const struct rpc_bucket *bucket, int64_t now_ns);

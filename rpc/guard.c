@@ -14,7 +14,6 @@
 #include <sys/socket.h>
 
 #define FLOW_SIZE 16384U
-#define HANDSHAKE_NS (3 * CR_NS_PER_S)
 /* How long a client may go on sending after the server has closed: closing with unread data
  * resets a TCP connection, and the client could miss why. */
 #define LINGER_NS (500 * CR_NS_PER_MS)
@@ -314,7 +313,7 @@ int rpc_guard_new(struct rpc_guard_host *host, int fd, const struct rpc_peer *pe
     /* The large buffers stay as they are: pages that nobody touches cost nothing. */
     guard->to_server.at = guard->to_server.size = 0;
     guard->to_client.at = guard->to_client.size = 0;
-    rpc_h2_init(&guard->h2, host->stream_limit, budget);
+    rpc_h2_init(&guard->h2, host->edge, budget);
     r = set_interest(&guard->client, EPOLLIN);
     if (r < 0) {
         free(guard);
@@ -337,7 +336,8 @@ struct rpc_guard *rpc_guard_free(struct rpc_guard *guard)
 
 void rpc_guard_check_time(struct rpc_guard *guard, int64_t now_ns)
 {
-    if (guard->phase == PHASE_HANDSHAKE && now_ns - guard->phase_since_ns >= HANDSHAKE_NS)
+    if (guard->phase == PHASE_HANDSHAKE &&
+        now_ns - guard->phase_since_ns >= guard->host->edge->handshake_ms * CR_NS_PER_MS)
         die(guard, "slow to begin");
     else if (guard->phase == PHASE_LINGER && now_ns - guard->phase_since_ns >= LINGER_NS)
         die(guard, NULL);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct cr_edge;
 struct cr_err;
 struct rpc_guard;
 struct rpc_h2_budget;
@@ -20,9 +21,9 @@ struct rpc_h2_budget;
 
 /* What the guards of one thread share. */
 struct rpc_guard_host {
-    int epoll_fd;          /* its events' data.ptr is a struct rpc_watch */
-    uint32_t stream_limit; /* that the server announces */
-    bool has_timed;        /* set when a guard waits for something with a deadline */
+    int epoll_fd;               /* its events' data.ptr is a struct rpc_watch */
+    const struct cr_edge *edge; /* borrowed: what connections may do */
+    bool has_timed;             /* set when a guard waits for something with a deadline */
     /* Takes the fd on success (rpc_server_add_connection). */
     int (*attach)(void *user, int fd, const struct rpc_peer *peer, struct cr_err *err);
     /*

@@ -11,16 +11,10 @@
 
 /* Frame size that everybody may send unasked (RFC 9113, 4.2). Core announces more for DATA. */
 #define FRAME_MAX 16384U
-#define BLOCK_SIZE_MAX 32768U
-#define BLOCK_FRAMES_MAX 4U
 #define SMALL_DATA 64U
-/* A client may have opened these before it saw that the server has closed others. */
-#define STREAM_SLACK 64U
 #define CREDIT_MAX 100000U
 
-#define CONTROL_FRAME_NS (3 * CR_NS_PER_S)
 /* A slow line is no attack: a whole DATA frame of the usual 16 KiB at 300 bytes a second. */
-#define DATA_FRAME_NS (60 * CR_NS_PER_S)
 #define DATA_BYTES_PER_S 300
 
 enum frame_type {
@@ -50,30 +44,16 @@ struct frame {
     uint32_t stream;
 };
 
-/*
- * The rates, measured against what each kind costs core 1.51 (a reset before
- * the answer 64 us and 13 KB; the others about a microsecond). Per peer: what
- * costs at most some percent of a core, and lets hundreds of connections of
- * one user through.
- */
-static const struct {
-    const char *name;
-    struct rpc_rate connection;
-    struct rpc_rate peer;
-} limits[] = {
-    [RPC_H2_KIND_SETTINGS] = {"settings flood", {2, 20}, {500, 2000}},
-    [RPC_H2_KIND_PING] = {"ping flood", {20, 100}, {5000, 20000}},
-    [RPC_H2_KIND_PRIORITY] = {"priority flood", {10, 200}, {2000, 10000}},
-    /* The burst is every stream that may be open: a client that gives up all its calls at once. */
-    [RPC_H2_KIND_RESET] = {"rapid reset", {50, 320}, {200, 640}},
-    [RPC_H2_KIND_LATE_RESET] = {"reset flood", {5000, 20000}, {20000, 80000}},
-    [RPC_H2_KIND_WINDOW] = {"window update flood", {2000, 4000}, {50000, 100000}},
-    [RPC_H2_KIND_EMPTY_DATA] = {"empty data flood", {20, 200}, {2000, 10000}},
-    [RPC_H2_KIND_SMALL_DATA] = {"small data flood", {5000, 10000}, {50000, 100000}},
-    [RPC_H2_KIND_OTHER] = {"flood of unusual frames", {5, 20}, {500, 2000}},
+static const char *const flood_names[] = {
+    [CR_EDGE_SETTINGS] = "settings flood",       [CR_EDGE_PING] = "ping flood",
+    [CR_EDGE_PRIORITY] = "priority flood",       [CR_EDGE_RESET] = "rapid reset",
+    [CR_EDGE_LATE_RESET] = "reset flood",        [CR_EDGE_WINDOW] = "window update flood",
+    [CR_EDGE_EMPTY_DATA] = "empty data flood",   [CR_EDGE_SMALL_DATA] = "small data flood",
+    [CR_EDGE_OTHER] = "flood of unusual frames",
 };
 
-_Static_assert(sizeof(limits) / sizeof(limits[0]) == RPC_H2_KIND_COUNT, "one row per kind");
+_Static_assert(sizeof(flood_names) / sizeof(flood_names[0]) == CR_EDGE_KIND_COUNT,
+               "one row per kind");
 
 /* What a frame of each type must look like, whatever it says (RFC 9113, 6). */
 static const struct {
@@ -101,19 +81,17 @@ static const struct {
 
 _Static_assert(sizeof(shapes) / sizeof(shapes[0]) == FRAME_KNOWN_COUNT, "one row per frame type");
 
-void rpc_h2_init(struct rpc_h2 *h2, uint32_t stream_limit, struct rpc_h2_budget *peer)
+void rpc_h2_init(struct rpc_h2 *h2, const struct cr_edge *edge, struct rpc_h2_budget *peer)
 {
     memset(h2, 0, offsetof(struct rpc_h2, streams));
+    h2->edge = edge;
     h2->peer = peer;
-    h2->stream_limit = stream_limit + STREAM_SLACK;
-    if (h2->stream_limit > RPC_H2_STREAMS_MAX)
-        h2->stream_limit = RPC_H2_STREAMS_MAX;
 }
 
-static enum rpc_h2_fault take(struct rpc_h2 *h2, enum rpc_h2_kind kind, int64_t now_ns)
+static enum rpc_h2_fault take(struct rpc_h2 *h2, enum cr_edge_kind kind, int64_t now_ns)
 {
-    if (rpc_bucket_take(&h2->budget.buckets[kind], &limits[kind].connection, now_ns) &&
-        rpc_bucket_take(&h2->peer->buckets[kind], &limits[kind].peer, now_ns))
+    if (rpc_bucket_take(&h2->budget.buckets[kind], &h2->edge->frames[kind].connection, now_ns) &&
+        rpc_bucket_take(&h2->peer->buckets[kind], &h2->edge->frames[kind].peer, now_ns))
         return RPC_H2_OK;
     return (enum rpc_h2_fault)(RPC_H2_FLOOD + kind);
 }
@@ -125,7 +103,7 @@ static void add_credit(uint32_t *credit, uint32_t count)
 }
 
 /* What we asked for ourselves costs nothing. */
-static enum rpc_h2_fault take_credit(struct rpc_h2 *h2, uint32_t *credit, enum rpc_h2_kind kind,
+static enum rpc_h2_fault take_credit(struct rpc_h2 *h2, uint32_t *credit, enum cr_edge_kind kind,
                                      int64_t now_ns)
 {
     if (*credit == 0)
@@ -185,6 +163,18 @@ static enum rpc_h2_fault check_shape(const struct frame *frame)
     return RPC_H2_OK;
 }
 
+/* Adds a frame to the open header block. */
+static enum rpc_h2_fault add_to_block(struct rpc_h2 *h2, const struct frame *frame)
+{
+    h2->block_size += frame->size;
+    h2->block_frames++;
+    h2->block_stream = frame->flags & FLAG_END_HEADERS ? 0 : frame->stream;
+    if (h2->block_size > h2->edge->max_header_bytes ||
+        h2->block_frames > h2->edge->max_header_frames)
+        return RPC_H2_HEADERS_TOO_LARGE;
+    return RPC_H2_OK;
+}
+
 static enum rpc_h2_fault on_headers(struct rpc_h2 *h2, const struct frame *frame, int64_t now_ns)
 {
     enum rpc_h2_fault fault = RPC_H2_OK;
@@ -192,31 +182,22 @@ static enum rpc_h2_fault on_headers(struct rpc_h2 *h2, const struct frame *frame
     if (frame->stream % 2 == 0)
         return RPC_H2_BAD_STREAM;
     if (frame->stream > h2->last_stream) {
-        if (h2->stream_count >= h2->stream_limit)
+        if (h2->stream_count >= h2->edge->max_streams + RPC_H2_STREAM_SLACK)
             return RPC_H2_TOO_MANY_STREAMS;
         h2->last_stream = frame->stream;
         h2->streams[h2->stream_count++] = (struct rpc_h2_stream){.id = frame->stream};
     } else {
         /* Trailers, which gRPC clients do not send, or a stream that is closed. */
-        fault = take(h2, RPC_H2_KIND_OTHER, now_ns);
+        fault = take(h2, CR_EDGE_OTHER, now_ns);
     }
-    h2->block_size = frame->size;
-    h2->block_frames = 1;
-    h2->block_stream = frame->flags & FLAG_END_HEADERS ? 0 : frame->stream;
-    return fault;
+    h2->block_size = 0;
+    h2->block_frames = 0;
+    return fault != RPC_H2_OK ? fault : add_to_block(h2, frame);
 }
 
 static enum rpc_h2_fault on_continuation(struct rpc_h2 *h2, const struct frame *frame)
 {
-    if (h2->block_stream == 0)
-        return RPC_H2_BAD_CONTINUATION;
-    h2->block_size += frame->size;
-    h2->block_frames++;
-    if (h2->block_size > BLOCK_SIZE_MAX || h2->block_frames > BLOCK_FRAMES_MAX)
-        return RPC_H2_HEADERS_TOO_LARGE;
-    if (frame->flags & FLAG_END_HEADERS)
-        h2->block_stream = 0;
-    return RPC_H2_OK;
+    return h2->block_stream == 0 ? RPC_H2_BAD_CONTINUATION : add_to_block(h2, frame);
 }
 
 static enum rpc_h2_fault on_data(struct rpc_h2 *h2, const struct frame *frame, int64_t now_ns)
@@ -226,9 +207,9 @@ static enum rpc_h2_fault on_data(struct rpc_h2 *h2, const struct frame *frame, i
     if (frame->flags & FLAG_END_STREAM)
         return RPC_H2_OK;
     if (frame->size == 0)
-        return take(h2, RPC_H2_KIND_EMPTY_DATA, now_ns);
+        return take(h2, CR_EDGE_EMPTY_DATA, now_ns);
     if (frame->size < SMALL_DATA)
-        return take(h2, RPC_H2_KIND_SMALL_DATA, now_ns);
+        return take(h2, CR_EDGE_SMALL_DATA, now_ns);
     return RPC_H2_OK;
 }
 
@@ -241,21 +222,21 @@ static enum rpc_h2_fault on_reset(struct rpc_h2 *h2, const struct frame *frame, 
         return RPC_H2_BAD_STREAM;
     if (stream)
         close_stream(h2, stream);
-    return take(h2, is_early ? RPC_H2_KIND_RESET : RPC_H2_KIND_LATE_RESET, now_ns);
+    return take(h2, is_early ? CR_EDGE_RESET : CR_EDGE_LATE_RESET, now_ns);
 }
 
 static enum rpc_h2_fault on_settings(struct rpc_h2 *h2, const struct frame *frame, int64_t now_ns)
 {
     if (frame->flags & FLAG_ACK)
-        return take_credit(h2, &h2->settings_ack_credit, RPC_H2_KIND_SETTINGS, now_ns);
-    return take(h2, RPC_H2_KIND_SETTINGS, now_ns);
+        return take_credit(h2, &h2->settings_ack_credit, CR_EDGE_SETTINGS, now_ns);
+    return take(h2, CR_EDGE_SETTINGS, now_ns);
 }
 
 static enum rpc_h2_fault on_ping(struct rpc_h2 *h2, const struct frame *frame, int64_t now_ns)
 {
     if (frame->flags & FLAG_ACK)
-        return take_credit(h2, &h2->ping_ack_credit, RPC_H2_KIND_PING, now_ns);
-    return take_credit(h2, &h2->ping_credit, RPC_H2_KIND_PING, now_ns);
+        return take_credit(h2, &h2->ping_ack_credit, CR_EDGE_PING, now_ns);
+    return take_credit(h2, &h2->ping_credit, CR_EDGE_PING, now_ns);
 }
 
 static enum rpc_h2_fault on_client_frame(struct rpc_h2 *h2, const struct frame *frame,
@@ -286,13 +267,13 @@ static enum rpc_h2_fault on_client_frame(struct rpc_h2 *h2, const struct frame *
     case FRAME_PING:
         return on_ping(h2, frame, now_ns);
     case FRAME_PRIORITY:
-        return take(h2, RPC_H2_KIND_PRIORITY, now_ns);
+        return take(h2, CR_EDGE_PRIORITY, now_ns);
     case FRAME_WINDOW_UPDATE:
-        return take_credit(h2, &h2->window_credit, RPC_H2_KIND_WINDOW, now_ns);
+        return take_credit(h2, &h2->window_credit, CR_EDGE_WINDOW, now_ns);
     case FRAME_PUSH_PROMISE:
         return RPC_H2_BAD_STREAM;
     default:
-        return take(h2, RPC_H2_KIND_OTHER, now_ns);
+        return take(h2, CR_EDGE_OTHER, now_ns);
     }
 }
 
@@ -431,9 +412,10 @@ int64_t rpc_h2_deadline_ns(const struct rpc_h2 *h2)
     if (is_between_frames(&h2->client) && h2->block_stream == 0)
         return INT64_MAX;
     if (!is_data)
-        return h2->frame_since_ns + CONTROL_FRAME_NS;
+        return h2->frame_since_ns + h2->edge->frame_ms * CR_NS_PER_MS;
     frame = parse_header(h2->client.header);
-    return h2->frame_since_ns + DATA_FRAME_NS + frame.size / DATA_BYTES_PER_S * CR_NS_PER_S;
+    return h2->frame_since_ns + h2->edge->data_frame_ms * CR_NS_PER_MS +
+           frame.size / DATA_BYTES_PER_S * CR_NS_PER_S;
 }
 
 void rpc_h2_restart_clock(struct rpc_h2 *h2, int64_t now_ns)
@@ -456,14 +438,14 @@ const char *rpc_h2_fault_name(enum rpc_h2_fault fault)
 
     if (fault < RPC_H2_FLOOD)
         return names[fault];
-    if (fault < RPC_H2_FLOOD + RPC_H2_KIND_COUNT)
-        return limits[fault - RPC_H2_FLOOD].name;
+    if (fault < RPC_H2_FLOOD + CR_EDGE_KIND_COUNT)
+        return flood_names[fault - RPC_H2_FLOOD];
     return "unknown";
 }
 
 bool rpc_h2_budget_is_full(const struct rpc_h2_budget *budget, int64_t now_ns)
 {
-    for (size_t i = 0; i < RPC_H2_KIND_COUNT; i++)
+    for (size_t i = 0; i < CR_EDGE_KIND_COUNT; i++)
         if (!rpc_bucket_is_full(&budget->buckets[i], now_ns))
             return false;
     return true;

@@ -15,7 +15,12 @@
  * not depend on how the bytes are cut. Pure: no I/O, no clock, no allocation.
  * Internal to rpc/.
  */
-#define RPC_H2_STREAMS_MAX 1024U /* room; the limit is given at init */
+#define RPC_H2_STREAMS_MAX 1024U
+/* A client may have opened these before it saw that the server has closed others. */
+#define RPC_H2_STREAM_SLACK 64U
+
+_Static_assert(CR_EDGE_STREAMS_MAX + RPC_H2_STREAM_SLACK <= RPC_H2_STREAMS_MAX,
+               "room for every stream that may be open");
 
 enum rpc_h2_fault {
     RPC_H2_OK,
@@ -26,26 +31,12 @@ enum rpc_h2_fault {
     RPC_H2_BAD_CONTINUATION,
     RPC_H2_HEADERS_TOO_LARGE,
     RPC_H2_TOO_MANY_STREAMS,
-    RPC_H2_FLOOD, /* one fault per bucket: RPC_H2_FLOOD + the bucket */
-};
-
-/* What is counted. Each kind has a rate per connection and a larger one per peer. */
-enum rpc_h2_kind {
-    RPC_H2_KIND_SETTINGS,
-    RPC_H2_KIND_PING,
-    RPC_H2_KIND_PRIORITY,
-    RPC_H2_KIND_RESET,      /* of a stream that we had not begun to answer */
-    RPC_H2_KIND_LATE_RESET, /* of any other stream: a cancel, which is everyday */
-    RPC_H2_KIND_WINDOW,     /* WINDOW_UPDATE beyond two per frame that we sent */
-    RPC_H2_KIND_EMPTY_DATA, /* without END_STREAM */
-    RPC_H2_KIND_SMALL_DATA, /* below 64 bytes, without END_STREAM */
-    RPC_H2_KIND_OTHER,
-    RPC_H2_KIND_COUNT,
+    RPC_H2_FLOOD, /* one fault per bucket: RPC_H2_FLOOD + enum cr_edge_kind */
 };
 
 /* The buckets of one connection, or of all connections of one peer together. Zeroed: full. */
 struct rpc_h2_budget {
-    struct rpc_bucket buckets[RPC_H2_KIND_COUNT];
+    struct rpc_bucket buckets[CR_EDGE_KIND_COUNT];
 };
 
 /* One direction. */
@@ -63,6 +54,7 @@ struct rpc_h2_stream {
 struct rpc_h2 {
     struct rpc_h2_reader client;
     struct rpc_h2_reader server;
+    const struct cr_edge *edge; /* borrowed: outlives the connection */
     struct rpc_h2_budget budget;
     struct rpc_h2_budget *peer; /* borrowed: outlives the connection */
     uint32_t preface_size;      /* bytes of it seen */
@@ -72,7 +64,6 @@ struct rpc_h2 {
     uint32_t block_frames;
     int64_t frame_since_ns; /* begin of the frame or header block that is still coming in */
     uint32_t last_stream;   /* highest id that the client has opened */
-    uint32_t stream_limit;
     uint32_t stream_count;
     uint32_t ping_ack_credit; /* our own PING and SETTINGS, not yet acknowledged */
     uint32_t settings_ack_credit;
@@ -82,8 +73,8 @@ struct rpc_h2 {
     struct rpc_h2_stream streams[RPC_H2_STREAMS_MAX];
 };
 
-/* `stream_limit` is what the server announces; a few more are borne. `peer` is borrowed. */
-void rpc_h2_init(struct rpc_h2 *h2, uint32_t stream_limit, struct rpc_h2_budget *peer);
+/* `edge` (what is allowed) and `peer` are borrowed. */
+void rpc_h2_init(struct rpc_h2 *h2, const struct cr_edge *edge, struct rpc_h2_budget *peer);
 
 /* Bytes from the client. The first fault is final: do not pass them on, close. */
 enum rpc_h2_fault rpc_h2_feed_client(struct rpc_h2 *h2, const void *data, size_t size,

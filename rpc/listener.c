@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/listener.h"
 
+#include "common/edge.h"
 #include "common/err.h"
 #include "rpc/listener_loop.h"
 
@@ -12,35 +13,20 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#define DEFAULT_CONNECTIONS 1024U
-#define DEFAULT_UNIX_CONNECTIONS 512U
-#define DEFAULT_TCP_CONNECTIONS 64U
-#define DEFAULT_UNIX_ACCEPTS 400U
-#define DEFAULT_TCP_ACCEPTS 20U
-#define ACCEPT_BURST_MIN 64U
-#define DEFAULT_STREAMS 256U
-
-static uint32_t or_default(uint32_t value, uint32_t fallback)
-{
-    return value ? value : fallback;
-}
-
-static struct rpc_quota_limits limits_from(const struct rpc_listener_options *options,
-                                           uint32_t connections, uint32_t accepts)
-{
-    uint32_t per_s = or_default(options->accepts_per_s, accepts);
-
-    return (struct rpc_quota_limits){
-        .max_connections = or_default(options->max_connections_per_peer, connections),
-        .accepts = {.per_s = per_s, .burst = per_s > ACCEPT_BURST_MIN ? per_s : ACCEPT_BURST_MIN}};
-}
-
 static int copy_options(struct rpc_listener *listener, const struct rpc_listener_options *options,
                         struct cr_err *err)
 {
-    listener->unix_limits = limits_from(options, DEFAULT_UNIX_CONNECTIONS, DEFAULT_UNIX_ACCEPTS);
-    listener->tcp_limits = limits_from(options, DEFAULT_TCP_CONNECTIONS, DEFAULT_TCP_ACCEPTS);
-    listener->host.stream_limit = or_default(options->max_streams, DEFAULT_STREAMS);
+    struct cr_edge *edge = &listener->edge;
+
+    if (options->edge)
+        *edge = *options->edge;
+    else
+        cr_edge_defaults(edge);
+    listener->unix_limits = (struct rpc_quota_limits){.max_connections = edge->max_user_connections,
+                                                      .accepts = edge->user_accepts};
+    listener->tcp_limits = (struct rpc_quota_limits){
+        .max_connections = edge->max_address_connections, .accepts = edge->address_accepts};
+    listener->host.edge = edge;
     if (!options->allowed_uids)
         return 0;
     if (options->allowed_uid_count > RPC_LISTENER_UIDS_MAX)
@@ -56,7 +42,7 @@ static int copy_options(struct rpc_listener *listener, const struct rpc_listener
 int rpc_listener_new(struct rpc_server *server, const struct rpc_listener_options *options,
                      struct rpc_listener **ret_listener, struct cr_err *err)
 {
-    static const struct rpc_listener_options defaults = {.max_connections = 0};
+    static const struct rpc_listener_options defaults = {.edge = NULL};
     struct rpc_listener *listener = calloc(1, sizeof(*listener));
     int r;
 
@@ -72,8 +58,7 @@ int rpc_listener_new(struct rpc_server *server, const struct rpc_listener_option
     if (r == 0)
         r = rpc_listener_loop_open(listener, err);
     if (r == 0) {
-        listener->quotas =
-            rpc_quotas_new(or_default(options->max_connections, DEFAULT_CONNECTIONS));
+        listener->quotas = rpc_quotas_new(listener->edge.max_connections);
         if (!listener->quotas)
             r = cr_err_set(err, ENOMEM, "make a listener: out of memory");
     }

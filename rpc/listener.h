@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+struct cr_edge;
 struct cr_err;
 struct rpc_server;
 
@@ -19,14 +20,10 @@ struct rpc_server;
 struct rpc_listener;
 
 struct rpc_listener_options {
-    uint32_t max_connections;          /* 0: 1,024 */
-    uint32_t max_connections_per_peer; /* peer = uid or address (IPv6: its /64). 0: 512 on unix
-                                          sockets, 64 on TCP */
-    uint32_t accepts_per_s;            /* per peer. 0: 400 on unix sockets, 20 on TCP; the burst is
-                                          the same, with at least 64 */
-    uint32_t max_streams;              /* as in rpc_server_options, at most 960. 0: 256 */
-    const uid_t *allowed_uids; /* unix sockets: who may connect, at most 64. Borrowed for the
-                                  call. NULL: everybody whom the mode of the socket lets in */
+    const struct cr_edge *edge; /* caps and rates. Copied. NULL: the defaults of common/edge.h.
+                                   max_streams as in rpc_server_options */
+    const uid_t *allowed_uids;  /* unix sockets: who may connect, at most 64. Borrowed for the
+                                   call. NULL: everybody whom the mode of the socket lets in */
     size_t allowed_uid_count;
 };
 

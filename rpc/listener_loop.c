@@ -25,7 +25,7 @@
 static void log_refusal(struct rpc_listener *listener, const char *what,
                         const struct rpc_peer *peer, const char *reason, int64_t now_ns)
 {
-    static const struct rpc_rate rate = {.per_s = 5, .burst = 20};
+    static const struct cr_rate rate = {.per_s = 5, .burst = 20};
 
     if (!rpc_bucket_take(&listener->log_bucket, &rate, now_ns)) {
         listener->lines_left_out++;

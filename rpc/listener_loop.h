@@ -35,6 +35,7 @@ enum rpc_listener_command {
 
 struct rpc_listener {
     struct rpc_server *server; /* borrowed: outlives the listener */
+    struct cr_edge edge;
     struct rpc_quota_limits unix_limits;
     struct rpc_quota_limits tcp_limits;
     bool has_uids;

@@ -20,7 +20,7 @@ struct rpc_quota {
 
 struct rpc_quota_limits {
     uint32_t max_connections; /* of one peer */
-    struct rpc_rate accepts;
+    struct cr_rate accepts;
 };
 
 enum rpc_quota_verdict {

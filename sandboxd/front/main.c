@@ -176,11 +176,13 @@ static int start_server(struct front *front, struct cr_err *err)
     struct rpc_server_options options = {
         .context = &front->service,
         .authorize = sbx_service_authorize,
+        .max_streams = front->settings.limits.max_streams,
         .descriptor_set = crisol_descriptor_set,
         // cppcheck-suppress comparePointers ; two labels of one object
         .descriptor_set_size = (size_t)(crisol_descriptor_set_end - crisol_descriptor_set),
     };
     struct rpc_listener_options listener_options = {
+        .edge = &front->settings.limits,
         .allowed_uids = front->auth.uids,
         .allowed_uid_count = front->auth.uid_count,
     };

@@ -9,6 +9,20 @@
 #include <string.h>
 
 #define AT(member) offsetof(struct sbx_front_settings, member)
+#define EDGE_NUMBER(name, variable, member, least, most, standard, text)                           \
+    {.flag = (name),                                                                               \
+     .type = CR_SETTING_UINT,                                                                      \
+     .offset = AT(edge.member),                                                                    \
+     .min = (least),                                                                               \
+     .max = (most),                                                                                \
+     .fallback = (standard),                                                                       \
+     .help = (text)},
+#define EDGE_TEXT(name, variable, member, standard, text)                                          \
+    {.flag = (name),                                                                               \
+     .type = CR_SETTING_STRING,                                                                    \
+     .offset = AT(edge.member),                                                                    \
+     .fallback = (standard),                                                                       \
+     .help = (text)},
 
 /* Written by the supervisor, not by a person; sandboxd --help has the settings of the service. */
 static const struct cr_setting table[] = {
@@ -59,7 +73,7 @@ static const struct cr_setting table[] = {
      .offset = AT(log_format),
      .fallback = "text",
      .help = "text or json."},
-};
+    CR_EDGE_SETTINGS_TABLE(EDGE_NUMBER, EDGE_TEXT)};
 
 int sbx_front_settings_user(int argc, char *const *argv, uint32_t *ret_uid)
 {
@@ -84,9 +98,11 @@ int sbx_front_settings_user(int argc, char *const *argv, uint32_t *ret_uid)
 int sbx_front_settings_load(int argc, char **argv, struct sbx_front_settings *settings,
                             struct cr_err *err)
 {
-    return cr_config_load(table, CR_ARRAY_SIZE(table), "sandboxd-front",
-                          "The unprivileged gRPC side of sandboxd; started by sandboxd.", argc,
-                          argv, settings, err);
+    int r = cr_config_load(table, CR_ARRAY_SIZE(table), "sandboxd-front",
+                           "The unprivileged gRPC side of sandboxd; started by sandboxd.", argc,
+                           argv, settings, err);
+
+    return r == 0 ? cr_edge_parse(&settings->edge, &settings->limits, err) : r;
 }
 
 void sbx_front_settings_done(struct sbx_front_settings *settings)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "common/edge.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +23,8 @@ struct sbx_front_settings {
     _Bool with_audit;
     uint64_t queue;
     uint64_t grace_ms;
+    struct cr_edge_settings edge; /* what callers may do, as written … */
+    struct cr_edge limits;        /* … and as numbers */
     char *log_level;
     char *log_format;
 };

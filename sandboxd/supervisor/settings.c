@@ -24,6 +24,10 @@
         .offset = offsetof(struct sbx_settings, member), .fallback = (standard),                   \
         .is_list = (list), .help = (text)                                                          \
     }
+#define EDGE_NUMBER(name, variable, member, least, most, standard, text)                           \
+    NUMBER(name, edge.member, least, most, standard, text),
+#define EDGE_TEXT(name, variable, member, standard, text)                                          \
+    TEXT(name, "CRISOL_SANDBOXD_" variable, edge.member, standard, false, text),
 #define MAXIMUM(name, limit, most) NUMBER(name, maximum[limit], 0, most, NULL, SBX_MAXIMUM_HELP),
 
 static const struct cr_setting table[] = {
@@ -65,7 +69,7 @@ static const struct cr_setting table[] = {
          "File that gets a line for each run that ended or was refused; default: the log."),
     TEXT("log-level", "CRISOL_LOG_LEVEL", log_level, "info", false, "error, warn, info or debug."),
     TEXT("log-format", "CRISOL_LOG_FORMAT", log_format, "text", false, "text or json."),
-    SBX_MAXIMA(MAXIMUM)};
+    CR_EDGE_SETTINGS_TABLE(EDGE_NUMBER, EDGE_TEXT) SBX_MAXIMA(MAXIMUM)};
 
 static bool is_empty(const char *text)
 {
@@ -74,6 +78,7 @@ static bool is_empty(const char *text)
 
 int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, struct cr_err *err)
 {
+    struct cr_edge limits; /* only to see that they can be read */
     int r = cr_config_load(
         table, CR_ARRAY_SIZE(table), "sandboxd",
         "Runs untrusted programs in throw-away sandboxes and serves them by "
@@ -99,6 +104,9 @@ int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, stru
         strcmp(settings->docker_pull, "missing") != 0)
         return cr_err_set(err, EINVAL, "--docker-pull: '%s' is neither never nor missing",
                           settings->docker_pull);
+    r = cr_edge_parse(&settings->edge, &limits, err);
+    if (r < 0)
+        return r;
     return cr_log_setup_by_name("sandboxd", settings->log_level, settings->log_format, err);
 }
 
@@ -179,6 +187,25 @@ int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_chi
     if (r == 0 && !is_empty(settings->accept_gaps))
         r = add(args, "--accept-gap=%s", settings->accept_gaps);
     return r == 0 ? add_maxima(settings, args) : r;
+}
+
+/* What callers may do has the same flags in sandboxd-front. */
+static int add_edge(const struct sbx_settings *settings, struct sbx_child_args *args)
+{
+    static const char prefix[] = CR_EDGE_FLAG_PREFIX;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(table); i++) {
+        const void *value = (const char *)settings + table[i].offset;
+
+        if (strncmp(table[i].flag, prefix, strlen(prefix)) != 0)
+            continue;
+        if (table[i].type == CR_SETTING_UINT)
+            r = add(args, "--%s=%" PRIu64, table[i].flag, *(const uint64_t *)value);
+        else
+            r = add(args, "--%s=%s", table[i].flag, *(char *const *)value);
+    }
+    return r;
 }
 
 /* Containers are known as ours by where we serve: two services on one engine do not mix. */
@@ -271,5 +298,5 @@ int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_c
         r = add(args, "--with-token");
     if (r == 0 && !is_empty(settings->audit_log))
         r = add(args, "--with-audit");
-    return r;
+    return r == 0 ? add_edge(settings, args) : r;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "common/edge.h"
 #include "sandboxd/wire/msg.h"
 
 #include <stdbool.h>
@@ -31,6 +32,7 @@ struct sbx_settings {
     char *audit_log;
     char *log_level;
     char *log_format;
+    struct cr_edge_settings edge;      /* what callers may do */
     uint64_t maximum[SBX_LIMIT_COUNT]; /* 0: the built-in one */
 };
 
@@ -42,7 +44,7 @@ int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, stru
 void sbx_settings_log(const struct sbx_settings *settings);
 void sbx_settings_done(struct sbx_settings *settings);
 
-#define SBX_CHILD_ARGS_MAX 40U
+#define SBX_CHILD_ARGS_MAX 64U
 
 /* An argv for a child, NULL-terminated; the strings are owned by it. */
 struct sbx_child_args {

@@ -7,6 +7,7 @@
 #define STREAM_LIMIT 8U
 
 struct run {
+    struct cr_edge edge;
     struct rpc_h2 h2;
     struct rpc_h2_budget peer;
 };
@@ -16,7 +17,9 @@ static struct run *new_run(void)
     struct run *run = calloc(1, sizeof(*run));
 
     FUZZ_CHECK(run);
-    rpc_h2_init(&run->h2, STREAM_LIMIT, &run->peer);
+    cr_edge_defaults(&run->edge);
+    run->edge.max_streams = STREAM_LIMIT;
+    rpc_h2_init(&run->h2, &run->edge, &run->peer);
     return run;
 }
 
@@ -58,10 +61,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = size - from_server; i < size; i++)
         rpc_h2_feed_server(&cut->h2, data + i, 1);
 
-    FUZZ_CHECK(whole->h2.stream_count <= whole->h2.stream_limit);
+    FUZZ_CHECK(whole->h2.stream_count <= STREAM_LIMIT + RPC_H2_STREAM_SLACK);
     for (uint32_t i = 1; i < whole->h2.stream_count; i++)
         FUZZ_CHECK(whole->h2.streams[i - 1].id < whole->h2.streams[i].id);
     whole->h2.peer = cut->h2.peer = NULL;
+    whole->h2.edge = cut->h2.edge = NULL;
     if (fault == RPC_H2_OK)
         FUZZ_CHECK(memcmp(whole, cut, sizeof(*whole)) == 0);
     FUZZ_CHECK(rpc_h2_fault_name(fault)[0] != '\0');

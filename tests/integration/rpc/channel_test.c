@@ -31,7 +31,7 @@ static void make_place(struct place *place)
 
 static void start_server(struct place *place)
 {
-    const struct rpc_listener_options options = {.max_connections = 0};
+    const struct rpc_listener_options options = {.edge = NULL};
     struct cr_err err = CR_ERR_INIT;
 
     fixture_start(&place->fixture, (struct rpc_server_options){0});

@@ -46,7 +46,7 @@ enum {
     END_HEADERS = 4
 };
 
-static const struct rpc_listener_options defaults = {.max_connections = 0};
+static const struct rpc_listener_options defaults = {.edge = NULL};
 
 /* ---- the one who behaves ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
 #include "common/clock.h"
+#include "common/edge.h"
 #include "common/err.h"
 #include "common/listen.h"
 #include "google/protobuf/any.pb-c.h"
@@ -16,7 +17,7 @@
 
 #include <sys/resource.h>
 
-static const struct rpc_listener_options defaults = {.max_connections = 0};
+static const struct rpc_listener_options defaults = {.edge = NULL};
 
 static void listener_serves_calls_on_both_kinds_of_address(void **state)
 {
@@ -153,11 +154,14 @@ static void listener_stop_refuses_new_callers_and_keeps_the_old(void **state)
 
 static void listener_holds_the_number_of_connections_of_a_peer(void **state)
 {
-    struct rpc_listener_options options = {.max_connections_per_peer = 3};
+    struct cr_edge edge;
+    struct rpc_listener_options options = {.edge = &edge};
     struct listening listening;
     int fds[4];
 
     (void)state;
+    cr_edge_defaults(&edge);
+    edge.max_user_connections = 3;
     listening_start(&listening, options);
     for (size_t i = 0; i < CR_ARRAY_SIZE(fds); i++) {
         fds[i] = listening_raw(&listening, true);
@@ -177,10 +181,13 @@ static void listener_holds_the_number_of_connections_of_a_peer(void **state)
 
 static void listener_holds_the_rate_of_new_connections_of_a_peer(void **state)
 {
-    struct rpc_listener_options options = {.accepts_per_s = 1};
+    struct cr_edge edge;
+    struct rpc_listener_options options = {.edge = &edge};
     struct listening listening;
 
     (void)state;
+    cr_edge_defaults(&edge);
+    edge.user_accepts = (struct cr_rate){.per_s = 1, .burst = 64};
     listening_start(&listening, options);
 
     /* The burst is 64; on a busy machine some tokens are added meanwhile. */

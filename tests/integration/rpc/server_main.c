@@ -44,7 +44,7 @@ static int start(const char *path, struct rpc_server **ret_server,
         .descriptor_set = crisol_descriptor_set,
         .descriptor_set_size = (size_t)(crisol_descriptor_set_end - crisol_descriptor_set),
     };
-    const struct rpc_listener_options listener_options = {.max_connections = 0};
+    const struct rpc_listener_options listener_options = {.edge = NULL};
     char address[256];
     int r = rpc_server_new(tables, 1, &options, ret_server, err);
 

@@ -21,6 +21,7 @@
 
 /* A guard between two sockets of the test, and a clock of its own. */
 struct bench {
+    struct cr_edge edge;
     struct rpc_guard_host host;
     struct rpc_h2_budget budget;
     struct rpc_guard *guard;
@@ -64,8 +65,10 @@ static void set_up(struct bench *bench)
     bench->fds_before = test_count_fds();
     bench->server = -1;
     bench->now_ns = CR_NS_PER_S;
+    cr_edge_defaults(&bench->edge);
+    bench->edge.max_streams = 10;
     bench->host = (struct rpc_guard_host){.epoll_fd = epoll_create1(EPOLL_CLOEXEC),
-                                          .stream_limit = 10,
+                                          .edge = &bench->edge,
                                           .attach = attach,
                                           .on_dead = on_dead,
                                           .user = bench};

@@ -10,7 +10,7 @@ static const struct rpc_quota_limits limits = {.max_connections = 3,
 
 static void bucket_gives_its_burst_and_then_its_rate(void **state)
 {
-    static const struct rpc_rate RATE = {.per_s = 10, .burst = 3};
+    static const struct cr_rate RATE = {.per_s = 10, .burst = 3};
     struct rpc_bucket bucket = {0};
 
     (void)state;
