@@ -18,6 +18,8 @@ if [ "$goal" != run ]; then
     # Unit tests, foreign clients, sanitizers and fuzzers, the tools that build grpcurl and fetch buf.
     packages="$packages libcmocka-dev clang libclang-rt-14-dev python3-grpcio python3-protobuf
         protobuf-compiler-grpc ca-certificates curl jq iproute2 python3-pip golang-1.19-go"
+    # What the boxes run to show that honest programs of every kind work under the system call policy.
+    packages="$packages nodejs golang-go default-jdk-headless python3-numpy"
 fi
 if [ "$goal" = vm ]; then
     # The test machine with control groups v2: an emulator, and what makes its disks.

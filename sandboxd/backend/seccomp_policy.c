@@ -227,12 +227,14 @@ static const struct sbx_seccomp_rule policy[] = {
     ALLOW(setrlimit),  /* old form of prlimit64 */
     ALLOW(arch_prctl), /* start of libc: thread register */
 #endif
-    DENY(setuid, EPERM),           /* there is one user in a box */
-    DENY(setgid, EPERM),           /* there is one user in a box */
-    DENY(setreuid, EPERM),         /* there is one user in a box */
-    DENY(setregid, EPERM),         /* there is one user in a box */
-    DENY(setresuid, EPERM),        /* there is one user in a box */
-    DENY(setresgid, EPERM),        /* there is one user in a box */
+    /* posix_spawn with POSIX_SPAWN_RESETIDS, as make uses it, sets the ids that it has; every other
+     * id is EPERM, by the kernel: there is one user in a box, and no capability. */
+    ALLOW(setuid),                 /* see above */
+    ALLOW(setgid),                 /* as setuid */
+    ALLOW(setreuid),               /* as setuid */
+    ALLOW(setregid),               /* as setuid */
+    ALLOW(setresuid),              /* as setuid */
+    ALLOW(setresgid),              /* as setuid */
     DENY(setgroups, EPERM),        /* there is one user in a box */
     DENY(setfsuid, EPERM),         /* there is one user in a box */
     DENY(setfsgid, EPERM),         /* there is one user in a box */
