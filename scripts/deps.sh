@@ -10,10 +10,12 @@ case "${1:-}" in run | test | bench | lint | vm | image | engine) goal=$1 ;; *)
     ;;
 esac
 
-# Building, and running the native runtimes (python3 and pytest are what the sandboxes run).
+# Building, and running the native runtimes (python3 and pytest are what the sandboxes run; python3-dev
+# has the headers for what a template loads into the interpreter).
 packages="build-essential cmake ninja-build pkg-config libgrpc-dev libprotobuf-c-dev
     protobuf-c-compiler protobuf-compiler libcjson-dev libcurl4-openssl-dev libmicrohttpd-dev
-    libseccomp-dev libcap-dev libssl-dev libexpat1-dev libsqlite3-dev python3 python3-pytest procps"
+    libseccomp-dev libcap-dev libssl-dev libexpat1-dev libsqlite3-dev python3 python3-dev
+    python3-pytest procps"
 if [ "$goal" != run ]; then
     # Unit tests, foreign clients, sanitizers and fuzzers, the tools that build grpcurl and fetch buf.
     packages="$packages libcmocka-dev clang libclang-rt-14-dev python3-grpcio python3-protobuf

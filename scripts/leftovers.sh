@@ -7,7 +7,7 @@
 set -eu
 supervisor=${1:?usage: scripts/leftovers.sh SANDBOXD-PID}
 
-# Host user ids from 0x70000000 on belong to boxes (sandboxd/native/userns.h).
+# Host user ids from 0x70000000 on belong to boxes (sandboxd/backend/userns.h).
 processes=$(ps -e -o pid=,ppid=,uid= | awk -v top="$supervisor" '
     {parent[$1] = $2; uid[$1] = $3}
     END {

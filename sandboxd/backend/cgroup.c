@@ -451,6 +451,25 @@ int sbx_cgroup_attach_self(const struct sbx_cgroup *group)
     return 0;
 }
 
+int sbx_cgroup_open_procs(const struct sbx_cgroup *group, int ret_fds[SBX_CONTROLLER_COUNT],
+                          struct cr_err *err)
+{
+    int count = 0;
+
+    while (count < (int)group->host->hierarchy_count) {
+        ret_fds[count] = openat(group->fds[count], "cgroup.procs", O_WRONLY | O_CLOEXEC);
+        if (ret_fds[count] < 0) {
+            int errnum = errno;
+
+            while (count > 0)
+                (void)close(ret_fds[--count]);
+            return cr_err_sys(err, errnum, "open cgroup.procs of a group");
+        }
+        count++;
+    }
+    return count;
+}
+
 int sbx_cgroup_kill(const struct sbx_cgroup *group)
 {
     return group->host->ops->kill(group);

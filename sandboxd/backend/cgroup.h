@@ -133,6 +133,14 @@ int sbx_cgroup_clone_fd(const struct sbx_cgroup *group);
 /* Moves the calling process in (nothing to do on v2). Async-signal-safe. Returns 0 or -errno. */
 int sbx_cgroup_attach_self(const struct sbx_cgroup *group);
 
+/*
+ * Opens cgroup.procs of each of its folders: who writes "0" there becomes a
+ * member, whatever it may do itself. Returns how many fds are in ret_fds
+ * (owned by the caller), or -errno with none left open.
+ */
+int sbx_cgroup_open_procs(const struct sbx_cgroup *group, int ret_fds[SBX_CONTROLLER_COUNT],
+                          struct cr_err *err);
+
 /* Kills every member where the kernel can (v2); -EOPNOTSUPP on v1. */
 int sbx_cgroup_kill(const struct sbx_cgroup *group);
 

@@ -15,23 +15,33 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-static int write_map(int proc_fd, const char *name, uint32_t first_id, struct cr_err *err)
+#define LINE_MAX_BYTES 40
+
+static int write_map(int proc_fd, const char *name, const struct sbx_userns_range *ranges,
+                     size_t count, struct cr_err *err)
 {
     CR_AUTO_CLOSE int fd = openat(proc_fd, name, O_WRONLY | O_CLOEXEC);
-    char map[64];
+    char map[SBX_USERNS_RANGES_MAX * LINE_MAX_BYTES];
+    size_t size = 0;
 
     if (fd < 0)
         return cr_err_sys(err, errno, "open %s of a new user namespace", name);
-    (void)snprintf(map, sizeof(map), "0 %" PRIu32 " %" PRIu32 "\n", first_id, SBX_USERNS_RANGE);
-    if (write(fd, map, strlen(map)) < 0)
+    for (size_t i = 0; i < count; i++) {
+        int n = snprintf(map + size, sizeof(map) - size, "%" PRIu32 " %" PRIu32 " %" PRIu32 "\n",
+                         ranges[i].inside, ranges[i].outside, ranges[i].count);
+
+        size += n > 0 ? (size_t)n : 0;
+    }
+    if (write(fd, map, size) < 0)
         return cr_err_sys(err, errno,
                           "map ids %" PRIu32 " to %" PRIu32 " into a user namespace (--uid-base "
                           "chooses others)",
-                          first_id, first_id + SBX_USERNS_RANGE - 1);
+                          ranges[0].outside, ranges[0].outside + ranges[0].count - 1);
     return 0;
 }
 
-static int map_and_open(pid_t pid, uint32_t first_id, int *ret_fd, struct cr_err *err)
+static int map_and_open(pid_t pid, const struct sbx_userns_range *ranges, size_t count, int *ret_fd,
+                        struct cr_err *err)
 {
     char path[32];
     CR_AUTO_CLOSE int proc_fd = -1;
@@ -42,9 +52,9 @@ static int map_and_open(pid_t pid, uint32_t first_id, int *ret_fd, struct cr_err
     proc_fd = openat(AT_FDCWD, path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
     if (proc_fd < 0)
         return cr_err_sys(err, errno, "open %s", path);
-    r = write_map(proc_fd, "uid_map", first_id, err);
+    r = write_map(proc_fd, "uid_map", ranges, count, err);
     if (r == 0)
-        r = write_map(proc_fd, "gid_map", first_id, err);
+        r = write_map(proc_fd, "gid_map", ranges, count, err);
     if (r < 0)
         return r;
     ns_fd = openat(proc_fd, "ns/user", O_RDONLY | O_CLOEXEC);
@@ -54,12 +64,16 @@ static int map_and_open(pid_t pid, uint32_t first_id, int *ret_fd, struct cr_err
     return 0;
 }
 
-int sbx_userns_make(uint32_t first_id, int *ret_fd, struct cr_err *err)
+int sbx_userns_make_ranges(const struct sbx_userns_range *ranges, size_t count, int *ret_fd,
+                           struct cr_err *err)
 {
-    /* The raw call: nothing runs in the child but the wait for its end. */
-    long pid = syscall(SYS_clone, (unsigned long)(CLONE_NEWUSER | SIGCHLD), 0, 0, 0, 0);
+    long pid;
     int r;
 
+    if (count == 0 || count > SBX_USERNS_RANGES_MAX)
+        return cr_err_set(err, EINVAL, "map %zu ranges of ids", count);
+    /* The raw call: nothing runs in the child but the wait for its end. */
+    pid = syscall(SYS_clone, (unsigned long)(CLONE_NEWUSER | SIGCHLD), 0, 0, 0, 0);
     if (pid < 0)
         return cr_err_sys(err, errno,
                           "make a user namespace (sysctl user.max_user_namespaces, "
@@ -68,8 +82,16 @@ int sbx_userns_make(uint32_t first_id, int *ret_fd, struct cr_err *err)
         for (;;)
             (void)pause();
     }
-    r = map_and_open((pid_t)pid, first_id, ret_fd, err);
+    r = map_and_open((pid_t)pid, ranges, count, ret_fd, err);
     (void)kill((pid_t)pid, SIGKILL);
     (void)waitpid((pid_t)pid, NULL, 0);
     return r;
+}
+
+int sbx_userns_make(uint32_t first_id, int *ret_fd, struct cr_err *err)
+{
+    const struct sbx_userns_range range = {
+        .inside = 0, .outside = first_id, .count = SBX_USERNS_RANGE};
+
+    return sbx_userns_make_ranges(&range, 1, ret_fd, err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct cr_err;
@@ -20,3 +21,16 @@ struct cr_err;
  * On success *ret_fd (CLOEXEC) keeps it alive.
  */
 int sbx_userns_make(uint32_t first_id, int *ret_fd, struct cr_err *err);
+
+/* `count` ids from `inside` on are those of the caller's namespace from `outside` on. */
+struct sbx_userns_range {
+    uint32_t inside;
+    uint32_t outside;
+    uint32_t count;
+};
+
+#define SBX_USERNS_RANGES_MAX 4U
+
+/* The same with a map of up to SBX_USERNS_RANGES_MAX lines. */
+int sbx_userns_make_ranges(const struct sbx_userns_range *ranges, size_t count, int *ret_fd,
+                           struct cr_err *err);

@@ -2,6 +2,7 @@
 #include "sandboxd/init/program.h"
 
 #include "common/privilege.h"
+#include "common/unconst.h"
 #include "sandboxd/init/payload_map.h"
 #include "sandboxd/wire/msg.h"
 #include "sandboxd/wire/payload.h"
@@ -22,11 +23,6 @@
 #define REPORT_FD 3
 #define KERNEL_SIGNALS 64 /* of x86-64 and aarch64 */
 #define FILE_CREATION_MASK 022
-
-struct vectors {
-    char **argv;
-    char **envp;
-};
 
 _Noreturn static void fail(int report_fd, enum sbx_stage stage, int error)
 {
@@ -121,7 +117,7 @@ static int fill_vector(struct sbx_payload_reader reader, enum sbx_payload_kind k
 }
 
 /* There is room for every pointer and text: a text needs no more than its record in the payload. */
-static int build_vectors(struct sbx_payload_reader reader, struct vectors *ret_vectors)
+static int build_vectors(struct sbx_payload_reader reader, struct sbx_program_vectors *ret_vectors)
 {
     const size_t pointers = (size_t)reader.left + 2; /* and two NULLs */
     const size_t room = pointers * sizeof(char *) + reader.size;
@@ -147,6 +143,30 @@ static int build_vectors(struct sbx_payload_reader reader, struct vectors *ret_v
     return 0;
 }
 
+int sbx_program_load_filter(int fd)
+{
+    struct sock_fprog filter;
+    int r = map_filter(fd, &filter);
+
+    if (r < 0)
+        return r;
+    r = load_filter(&filter);
+    (void)munmap(filter.filter, filter.len * sizeof(struct sock_filter));
+    return r;
+}
+
+int sbx_program_read_vectors(int payload_fd, struct sbx_program_vectors *ret_vectors)
+{
+    struct sbx_payload_reader reader;
+    int r = sbx_payload_map(payload_fd, &reader);
+
+    if (r < 0)
+        return r;
+    r = build_vectors(reader, ret_vectors);
+    (void)munmap(cr_unconst(reader.data), reader.size);
+    return r;
+}
+
 static int drop_privileges(void)
 {
     int r = cr_privilege_drop(SBX_PROGRAM_UID, SBX_PROGRAM_GID, NULL);
@@ -161,9 +181,8 @@ static int drop_privileges(void)
 
 _Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd)
 {
-    struct sbx_payload_reader reader;
     struct sock_fprog filter;
-    struct vectors vectors = {NULL, NULL};
+    struct sbx_program_vectors vectors = {NULL, NULL};
     int r;
 
     r = map_filter(seccomp_fd, &filter);
@@ -176,9 +195,7 @@ _Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd)
         r = drop_privileges();
     if (r < 0)
         fail(report_fd, SBX_STAGE_IDENTITY, r);
-    r = sbx_payload_map(payload_fd, &reader);
-    if (r == 0)
-        r = build_vectors(reader, &vectors);
+    r = sbx_program_read_vectors(payload_fd, &vectors);
     if (r != 0)
         fail(report_fd, SBX_STAGE_PAYLOAD, r);
     r = close_inherited(report_fd);

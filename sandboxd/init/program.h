@@ -13,6 +13,21 @@ struct sbx_program_failure {
     int32_t error;
 };
 
+/* NULL-terminated; the memory belongs to the process until it ends. */
+struct sbx_program_vectors {
+    char **argv;
+    char **envp;
+};
+
+/*
+ * Reads argv and environment of a payload: -EPROTO when it is malformed or its
+ * first argument is no absolute path. For unprivileged processes only.
+ */
+int sbx_program_read_vectors(int payload_fd, struct sbx_program_vectors *ret_vectors);
+
+/* Loads the filter out of its memfd; from here on the process can do only what it allows. */
+int sbx_program_load_filter(int fd);
+
 /*
  * Turns the calling process, a fresh child of sandbox-init, into the program:
  * its own session, default signals, the unprivileged user, no fd but 0 to 2,

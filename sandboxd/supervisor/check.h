@@ -7,7 +7,7 @@ struct sbx_settings;
 /*
  * `sandboxd check`: tries what a start with these settings needs of the host,
  * with the code of the start itself, and prints a line for each need: PASS,
- * GAP or FAIL, with the fix. Only the folder of the socket and an audit log that did not exist stay. Returns 0 when sandboxd
- * would start, or -errno.
+ * GAP or FAIL, with the fix. Only the folder of the socket and an audit log that did not exist
+ * stay. Returns 0 when sandboxd would start, or -errno.
  */
 int sbx_check_run(const struct sbx_settings *settings, struct cr_err *err);

@@ -23,7 +23,8 @@ LAYERS = {
     "sandboxd/runtimes": ["common", "sandboxd/wire"],
     "sandboxd/init": ["common", "sandboxd/wire"],
     "sandboxd/backend": ["common", "sandboxd/wire", "sandboxd/runtimes"],
-    "sandboxd/native": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend"],
+    "sandboxd/template": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend", "sandboxd/init"],
+    "sandboxd/native": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend", "sandboxd/template"],
     "sandboxd/docker": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend",
                         "sandboxd/init"],
     "sandboxd/front": ["common", "rpc", "sandboxd/wire", "sandboxd/runtimes", "proto", "generated"],
@@ -51,6 +52,7 @@ LAYERS = {
 THIRD_PARTY = {
     "grpc/": ["rpc"],
     "curl/": ["orchestrator/model", "sandboxd/docker"],
+    "Python.h": ["sandboxd/template"],
     "sqlite3.h": ["orchestrator/store"],
     "microhttpd": ["orchestrator/http", "clients/gemini-replay"],
     "seccomp.h": ["sandboxd/native", "sandboxd/docker"],
@@ -61,6 +63,7 @@ ROOT_BINARIES = {
     "sandboxd-native": {"libc", "libseccomp", "libcap"},
     "sandboxd": {"libc"},
     "sandbox-init": set(),
+    "crisol-template.so": {"libc"},
 }
 
 
@@ -134,7 +137,7 @@ def check_linkage(_root, build):
 
 
 def check_headers(root, build):
-    flags = subprocess.run(["pkg-config", "--cflags", "grpc", "libprotobuf-c", "libcjson", "libmicrohttpd"],
+    flags = subprocess.run(["pkg-config", "--cflags", "python3", "grpc", "libprotobuf-c", "libcjson", "libmicrohttpd"],
                            capture_output=True, text=True, check=True).stdout.split()
     problems = []
     for path in sources(root, (".h",)):

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "sandboxd/wire/msg.h"
+
+#include <stdint.h>
+
+/*
+ * Between the backend and a template: a SOCK_SEQPACKET pair, fixed-width
+ * messages of one build. A template is the interpreter of a runtime, started
+ * once and forked for each box. It reads these messages and nothing else; no
+ * byte of a box ever reaches it.
+ *
+ * File descriptors of a template at exec. 0 to 2 are three pipes of its own:
+ * by them it finds later what the interpreter made of its streams. Everything
+ * else is high, so that the fds of a program have the numbers that they would
+ * have without a template.
+ */
+#define SBX_TEMPLATE_FD_FIRST 200
+#define SBX_TEMPLATE_FD_CONTROL 200
+#define SBX_TEMPLATE_FD_INIT 201    /* sandbox-init, O_PATH */
+#define SBX_TEMPLATE_FD_SECCOMP 202 /* the filter of a program, a memfd */
+#define SBX_TEMPLATE_FD_IMAGE 203   /* what is loaded into the interpreter, a memfd */
+#define SBX_TEMPLATE_FD_USERNS 210  /* of slot 0; the others follow */
+
+/* Ids of a template's user namespace: its own user is 0; those of slot n begin here. */
+#define SBX_TEMPLATE_SLOT_ID(slot) (((slot) + 1U) * UINT32_C(65536))
+
+enum sbx_template_kind {
+    SBX_TEMPLATE_PYTHON,         /* runtime python, right before its main.py is opened */
+    SBX_TEMPLATE_PYTEST,         /* runtime pytest, inside its collection ("deep") */
+    SBX_TEMPLATE_PYTEST_SHALLOW, /* runtime pytest, right before pytest.main */
+    SBX_TEMPLATE_KIND_COUNT,
+};
+
+enum sbx_template_op {
+    SBX_TEMPLATE_BEGIN = 1, /* backend ▶ template, first: kind, slots */
+    SBX_TEMPLATE_READY,     /* template ▶ backend: BOX may follow */
+    SBX_TEMPLATE_BOX,       /* backend ▶ template: id, slot, limits, fds */
+    SBX_TEMPLATE_BOXED,     /* template ▶ backend: id, pid and error; on success the pidfd */
+    SBX_TEMPLATE_FAILED,    /* template ▶ backend: text; the template ends */
+};
+
+/* The fds of BOX: control socket and workspace of the box, then cgroup.procs of each hierarchy. */
+#define SBX_TEMPLATE_BOX_FDS_MIN 2U
+#define SBX_TEMPLATE_GROUPS_MAX 4U
+#define SBX_TEMPLATE_TEXT_MAX 160U
+
+struct sbx_template_msg {
+    uint32_t op;   /* enum sbx_template_op */
+    uint32_t kind; /* enum sbx_template_kind */
+    uint64_t id;   /* the backend's number of the box */
+    uint32_t slot;
+    uint32_t slots;
+    int32_t pid;
+    int32_t error; /* errno */
+    struct sbx_limits limits;
+    char text[SBX_TEMPLATE_TEXT_MAX]; /* terminated; of trusted code only */
+};
