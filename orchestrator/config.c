@@ -103,8 +103,16 @@ static const struct cr_setting settings[] = {
      .type = CR_SETTING_STRING,
      .offset = MEMBER(store),
      .fallback = "none",
-     .help =
-         "Journal of runs: sqlite:/path of a file, or none; with one, runs outlive the process."},
+     .help = "Journal of runs: sqlite:/path of a file, postgresql://… without a password, or none; "
+             "with one, runs outlive the process."},
+    {.flag = "store-lease-ms",
+     .environment = "CRISOL_STORE_LEASE_MS",
+     .type = CR_SETTING_UINT,
+     .offset = MEMBER(lease_ms),
+     .fallback = "30000",
+     .min = 1000,
+     .max = 3600000,
+     .help = "How long a run in PostgreSQL stays with a process that is not heard of."},
     {.flag = "store-free-mib",
      .environment = "CRISOL_STORE_FREE_MIB",
      .type = CR_SETTING_UINT,
@@ -162,6 +170,26 @@ static const struct cr_setting settings[] = {
      .help = "text or json."},
     CR_EDGE_SETTINGS_TABLE(EDGE_NUMBER, EDGE_TEXT)};
 
+bool agt_config_is_postgres(const char *store)
+{
+    return strncmp(store, "postgresql://", 13) == 0 || strncmp(store, "postgres://", 11) == 0;
+}
+
+/* Before anything is logged: command lines and logs are no place for it. */
+static int check_store(const char *store, struct cr_err *err)
+{
+    const char *host = strstr(store, "://");
+    const char *at = host ? strchr(host + 3, '@') : NULL;
+
+    if (!agt_config_is_postgres(store) || (!strstr(store, "password") && !strstr(store, "%") &&
+                                           !(at && memchr(host + 3, ':', (size_t)(at - host - 3)))))
+        return 0;
+    return cr_err_set(err, EINVAL,
+                      "store: a password must not stand in the address (nor a '%%', which could "
+                      "hide one); put it into a password file, …?passfile=/path, or use a service "
+                      "file, …?service=name with PGSERVICEFILE");
+}
+
 int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_err *err)
 {
     int r = cr_config_load(
@@ -174,6 +202,9 @@ int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_
     if (r == 0)
         r = cr_edge_parse(&config->edge, &config->limits, err);
     if (r != 0)
+        return r;
+    r = check_store(config->store, err);
+    if (r < 0)
         return r;
     /* The name that Google's own libraries read. */
     if (!config->base_url && google && google[0]) {

@@ -21,7 +21,8 @@ struct agt_config {
     uint64_t user;                /* uid to become when started as root; 0: stay */
     uint64_t max_runs;            /* live runs */
     uint64_t run_time_s;          /* wall clock of a run */
-    char *store;                  /* "none" or "sqlite:/path" */
+    char *store;                  /* "none", "sqlite:/path" or "postgresql://…" */
+    uint64_t lease_ms;            /* of a run in PostgreSQL */
     uint64_t store_free_mib;      /* room on its disk, to take new runs */
     uint64_t keep_runs;           /* ended runs kept … */
     uint64_t keep_mib;            /* … of so many MiB of events … */
@@ -36,6 +37,9 @@ struct agt_config {
 
 /* Returns as cr_config_load(). */
 int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_err *err);
+
+/* The store is a PostgreSQL database. */
+bool agt_config_is_postgres(const char *store);
 
 /* Frees everything; the key is wiped. */
 void agt_config_done(struct agt_config *config);

@@ -5,6 +5,7 @@
 #include "common/confine.h"
 #include "common/err.h"
 #include "orchestrator/config.h"
+#include "orchestrator/store/store.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -177,6 +178,26 @@ static void add_sandbox_ports(struct plan *plan, const char *target)
     }
 }
 
+static void on_store_port(void *user, unsigned long port)
+{
+    add_port(user, port);
+}
+
+static void on_store_file(void *user, const char *path)
+{
+    add_linked(user, path);
+}
+
+/* The server of the journal and the files that its client reads; none with another store. */
+static int add_store(struct plan *plan, const struct agt_config *config, struct cr_err *err)
+{
+    const struct agt_postgres_needs needs = {on_store_port, on_store_file, plan};
+
+    if (!agt_config_is_postgres(config->store))
+        return 0;
+    return agt_store_postgres_needs(config->store, &needs, err);
+}
+
 int agt_confine(const struct agt_config *config, int *ret_landlock_abi, struct cr_err *err)
 {
     struct plan *plan = calloc(1, sizeof(*plan));
@@ -194,11 +215,13 @@ int agt_confine(const struct agt_config *config, int *ret_landlock_abi, struct c
     add_model_port(plan, config->base_url);
     add_sandbox_ports(plan, config->sandbox);
     add_port(plan, PORT_DNS); /* answers that do not fit into a datagram */
+    r = add_store(plan, config, err);
     policy.paths = plan->paths;
     policy.path_count = plan->path_count;
     policy.ports = plan->ports;
     policy.port_count = plan->port_count;
-    r = cr_confine(&policy, ret_landlock_abi, err);
+    if (r == 0)
+        r = cr_confine(&policy, ret_landlock_abi, err);
     free(plan);
     return r;
 }

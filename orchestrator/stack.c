@@ -70,18 +70,25 @@ static int make_sandbox(struct agt_stack *stack, const struct agt_config *config
 
 static int make_store(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
 {
-    static const char sqlite[] = "sqlite:";
+    static const char sqlite[] = "sqlite:/";
     struct agt_sqlite_options options = {.min_free_bytes = config->store_free_mib << 20};
+    struct agt_postgres_options shared = {.lease_ms = (uint32_t)config->lease_ms};
     int r;
 
     if (strcmp(config->store, "none") == 0)
         return 0;
-    if (strncmp(config->store, sqlite, strlen(sqlite)) != 0 || config->store[strlen(sqlite)] != '/')
+    if (strncmp(config->store, sqlite, strlen(sqlite)) == 0) {
+        options.path = config->store + strlen(sqlite) - 1;
+        r = agt_store_sqlite_new(&options, &stack->store, err);
+    } else if (agt_config_is_postgres(config->store)) {
+        shared.uri = config->store;
+        r = agt_store_postgres_new(&shared, &stack->store, err);
+    } else {
         return cr_err_set(err, EINVAL,
-                          "store: '%s' is neither 'none' nor 'sqlite:' with an absolute path",
+                          "store: '%s' is neither 'none', nor 'sqlite:' with an absolute path, nor "
+                          "'postgresql://…'",
                           config->store);
-    options.path = config->store + strlen(sqlite);
-    r = agt_store_sqlite_new(&options, &stack->store, err);
+    }
     return r < 0 ? cr_err_wrap(err, "open the journal of runs") : 0;
 }
 
@@ -228,6 +235,7 @@ void agt_stack_drain(struct agt_stack *stack, int grace_ms)
     if (stack->http)
         agt_http_quiesce(stack->http);
     rpc_listener_stop(stack->listener);
+    agt_runs_quiesce(stack->runs);
     if (!agt_engine_drain(stack->engine, grace_ms))
         cr_log_warn("runs did not end in time, %s runs=%u",
                     stack->store ? "leaving them to the next start" : "cancelling",

@@ -14,14 +14,16 @@ esac
 # has the headers for what a template loads into the interpreter).
 packages="build-essential cmake ninja-build pkg-config libgrpc-dev libprotobuf-c-dev
     protobuf-c-compiler protobuf-compiler libcjson-dev libcurl4-openssl-dev libmicrohttpd-dev
-    libseccomp-dev libcap-dev libssl-dev libexpat1-dev libsqlite3-dev python3 python3-dev
-    python3-pytest procps"
+    libseccomp-dev libcap-dev libssl-dev libexpat1-dev libsqlite3-dev libpq-dev
+    python3 python3-dev python3-pytest procps"
 if [ "$goal" != run ]; then
     # Unit tests, foreign clients, sanitizers and fuzzers, the tools that build grpcurl and fetch buf.
     packages="$packages libcmocka-dev clang libclang-rt-14-dev python3-grpcio python3-protobuf
         protobuf-compiler-grpc ca-certificates curl jq iproute2 python3-pip golang-1.19-go"
     # What the boxes run to show that honest programs of every kind work under the system call policy.
     packages="$packages nodejs golang-go default-jdk-headless python3-numpy"
+    # The server that tests of the journal start on paths of their own.
+    packages="$packages postgresql-15"
 fi
 if [ "$goal" = vm ]; then
     # The test machine with control groups v2: an emulator, and what makes its disks.
@@ -60,9 +62,18 @@ if [ "$(id -u)" -ne 0 ]; then
     as_root="sudo"
 fi
 echo "crisol: installing with apt (as root):$missing"
+# The server is for tests, which start one of their own: Debian must neither make nor start another.
+case " $missing " in *" postgresql-15 "*)
+    no_cluster=/etc/postgresql-common/createcluster.conf
+    if [ ! -e "$no_cluster" ]; then
+        $as_root mkdir -p "${no_cluster%/*}"
+        echo "create_main_cluster = false" | $as_root tee "$no_cluster" >/dev/null
+    fi
+    ;;
+esac
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-apt="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -q -y"
+apt="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=600 -q -y"
 # shellcheck disable=SC2086 # word splitting is wanted
 if ! { $apt update && $apt install --no-install-recommends $missing; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2

@@ -363,8 +363,10 @@ static int admit(struct agt_engine *engine, struct rpc_status *ret_status)
                        "the service is shutting down; send the request to another one");
         r = -ESHUTDOWN;
     } else if (store && !store->ops->is_accepting(store)) {
-        rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED,
-                       "the disk of the journal is nearly full; try again later");
+        rpc_status_set(
+            ret_status, RPC_RESOURCE_EXHAUSTED,
+            "the journal of runs takes no new one now: its disk is nearly full, or its database "
+            "is out of reach; try again later");
         ret_status->retry_after_ms = 30000;
         r = -ENOSPC;
     } else if (engine->live_runs >= engine->options.max_runs) {
@@ -402,7 +404,7 @@ int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
         return r;
     r = agt_run_new(engine, spec, &run);
     if (r == 0 && engine->options.store)
-        r = agt_journal_new(run, engine->options.store, true);
+        r = agt_journal_new(run, engine->options.store, true, AGT_STORE_FIRST_FENCE);
     if (r == 0)
         mail = agt_mail_new(AGT_MAIL_START, run, NULL, 0);
     if (!mail) {

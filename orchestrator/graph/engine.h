@@ -8,6 +8,7 @@
 struct agt_model;
 struct agt_sandbox;
 struct agt_store;
+struct agt_store_run;
 struct cr_err;
 struct rpc_status;
 
@@ -83,10 +84,14 @@ struct agt_run_spec {
  * before the first start. Without a store there is nothing. Returns 0 or a
  * negative errno.
  */
-int agt_engine_load(struct agt_engine *engine,
-                    int (*on_run)(void *user, struct agt_run *take_run,
-                                  const struct agt_run_spec *spec),
-                    void *user, struct cr_err *err);
+typedef int (*agt_engine_on_run)(void *user, struct agt_run *take_run,
+                                 const struct agt_run_spec *spec);
+int agt_engine_load(struct agt_engine *engine, agt_engine_on_run on_run, void *user,
+                    struct cr_err *err);
+
+/* The same with one run of the store. On a thread that may wait for the store. */
+int agt_engine_take_up(struct agt_engine *engine, const struct agt_store_run *row,
+                       agt_engine_on_run on_run, void *user, struct cr_err *err);
 
 /*
  * Validates and starts a run. Any thread. On success *ret_run is a reference.
@@ -104,6 +109,9 @@ struct agt_run *agt_run_unref(struct agt_run *run); /* NULL is allowed; returns 
 
 /* The last event has happened, or there was no memory for it. Any thread. */
 bool agt_run_has_ended(const struct agt_run *run);
+
+/* It goes on elsewhere: in another process that shares the store, or in the next. Any thread. */
+bool agt_run_is_left(const struct agt_run *run);
 
 /* A reference to the last event; NULL while there is none. Any thread. */
 struct agt_event *agt_run_last_event(const struct agt_run *run);

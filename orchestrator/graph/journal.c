@@ -30,6 +30,7 @@ struct pending {
 
 struct agt_journal {
     struct agt_store *store; /* borrowed */
+    uint64_t fence;          /* of this process' hold on the run */
     bool is_new;             /* the spec is still to be written */
     bool is_lost;            /* what is emitted will never be durable */
     struct pending *first;   /* in order; those before `unwritten` are on their way */
@@ -55,7 +56,7 @@ struct turn {
     struct agt_store_event events[];
 };
 
-int agt_journal_new(struct agt_run *run, struct agt_store *store, bool is_new)
+int agt_journal_new(struct agt_run *run, struct agt_store *store, bool is_new, uint64_t fence)
 {
     struct agt_journal *journal = calloc(1, sizeof(*journal));
 
@@ -63,6 +64,7 @@ int agt_journal_new(struct agt_run *run, struct agt_store *store, bool is_new)
         return -ENOMEM;
     journal->store = store;
     journal->is_new = is_new;
+    journal->fence = fence;
     cr_buf_init(&journal->input, INPUT_MAX);
     run->journal = journal;
     return 0;
@@ -332,6 +334,7 @@ static void write_turn(struct agt_run *run)
     if (!turn)
         return; /* with the next turn, or the next heartbeat */
     memcpy(turn->batch.run_id, run->id, sizeof(turn->batch.run_id));
+    turn->batch.fence = journal->fence;
     turn->batch.spec = turn->spec;
     turn->batch.events = turn->events;
     turn->batch.on_done = on_done;

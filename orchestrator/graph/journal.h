@@ -32,8 +32,11 @@ struct agt_journal;
 /* Of what is stored, in RunSpec.format: a higher one is a newer program's and is left alone. */
 #define AGT_JOURNAL_FORMAT 1
 
-/* Makes the run durable, with a journal that holds `spec` already or, new, writes it first. */
-int agt_journal_new(struct agt_run *run, struct agt_store *store, bool is_new);
+/*
+ * Makes the run durable, with a journal that holds its spec already or, new,
+ * writes it first. `fence` is the store's for this run.
+ */
+int agt_journal_new(struct agt_run *run, struct agt_store *store, bool is_new, uint64_t fence);
 struct agt_journal *agt_journal_free(struct agt_journal *journal); /* NULL is allowed */
 
 /* Before the run goes on: the next of its events. Its payload is in the run's log already. */

@@ -18,6 +18,7 @@ struct found {
     char run_id[AGT_STORE_ID_SIZE];
     Crisol__Journal__V1__RunSpec *spec; /* owned; NULL: cannot be read */
     bool has_ended;
+    uint64_t fence;
 };
 
 struct loader {
@@ -38,6 +39,7 @@ static int on_found(void *user, const struct agt_store_run *row)
         return -ENOMEM;
     found->spec = crisol__journal__v1__run_spec__unpack(NULL, row->spec_size, row->spec);
     found->has_ended = row->has_ended;
+    found->fence = row->fence;
     (void)memccpy(found->run_id, row->run_id, '\0', sizeof(found->run_id) - 1);
     *loader->end = found;
     loader->end = &found->next;
@@ -130,13 +132,11 @@ static int load_run(struct loader *loader, const struct found *found, struct agt
     if (found->has_ended)
         loader->run->engine = NULL; /* nothing to cancel */
     else
-        r = agt_journal_new(loader->run, store, false);
+        r = agt_journal_new(loader->run, store, false, found->fence);
     if (r == 0)
         r = store->ops->load_events(store, found->run_id, on_event, loader, err);
     if (r == 0 && loader->has_result != found->has_ended)
         r = -EBADMSG;
-    if (r == 0 && !found->has_ended)
-        r = resume(loader->engine, loader->run);
     if (r < 0)
         loader->run = agt_run_unref(loader->run);
     return r;
@@ -169,34 +169,55 @@ static void free_found(struct found *first)
     }
 }
 
-int agt_engine_load(struct agt_engine *engine,
-                    int (*on_run)(void *user, struct agt_run *take_run,
-                                  const struct agt_run_spec *spec),
-                    void *user, struct cr_err *err)
+static int load_found(struct loader *loader, agt_engine_on_run on_run, void *user,
+                      struct cr_err *err)
+{
+    struct agt_run_spec spec;
+    uint32_t resumed = 0;
+    int r = 0;
+
+    for (const struct found *found = loader->first; r == 0 && found; found = found->next) {
+        r = load_run(loader, found, &spec, err);
+        if (r < 0 && leave_out(loader, found, r)) {
+            r = 0;
+            continue;
+        }
+        if (r == 0)
+            r = on_run(user, loader->run, &spec);
+        if (r == 0 && !found->has_ended)
+            r = resume(loader->engine, loader->run);
+        resumed += !found->has_ended;
+    }
+    free_found(loader->first);
+    if (r == 0 && resumed > 0)
+        cr_log_info("taking up runs that were going on runs=%u", resumed);
+    return r;
+}
+
+int agt_engine_take_up(struct agt_engine *engine, const struct agt_store_run *row,
+                       agt_engine_on_run on_run, void *user, struct cr_err *err)
+{
+    struct loader loader = {.engine = engine, .end = &loader.first};
+    int r = on_found(&loader, row);
+
+    return r < 0 ? r : load_found(&loader, on_run, user, err);
+}
+
+int agt_engine_load(struct agt_engine *engine, agt_engine_on_run on_run, void *user,
+                    struct cr_err *err)
 {
     struct agt_store *store = agt_engine_store(engine);
     struct loader loader = {.engine = engine, .end = &loader.first};
-    struct agt_run_spec spec;
-    uint32_t resumed = 0;
     int r;
 
     if (!store)
         return 0;
     r = store->ops->load_runs(store, on_found, &loader, err);
-    for (const struct found *found = loader.first; r == 0 && found; found = found->next) {
-        r = load_run(&loader, found, &spec, err);
-        if (r < 0 && leave_out(&loader, found, r)) {
-            r = 0;
-            continue;
-        }
-        if (r == 0)
-            r = on_run(user, loader.run, &spec);
-        resumed += !found->has_ended;
-    }
-    free_found(loader.first);
+    if (r == 0)
+        r = load_found(&loader, on_run, user, err);
+    else
+        free_found(loader.first);
     if (r < 0 && err && err->code == 0)
         return cr_err_set(err, -r, "read the journal: a run cannot be read");
-    if (r == 0 && resumed > 0)
-        cr_log_info("taking up runs that were going on runs=%u", resumed);
     return r;
 }

@@ -223,7 +223,7 @@ void agt_run_suspend(struct agt_run *run)
 {
     if (run->has_ended || run->is_suspended)
         return;
-    run->is_suspended = true;
+    __atomic_store_n(&run->is_suspended, true, __ATOMIC_RELEASE);
     agt_checks_cancel(run->checks);
     if (run->call)
         agt_call_cancel(run->call);

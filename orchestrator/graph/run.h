@@ -88,7 +88,7 @@ struct agt_run {
     enum agt_stop stop;
     struct agt_journal *journal; /* NULL: the run is not durable. Owned */
     uint32_t calls_in_flight;    /* held ones, too */
-    bool is_suspended;           /* left as it is, for another process to take up */
+    bool is_suspended;           /* left as it is, for another process to take up; atomic */
     bool wants_cancel;           /* once it has been repeated */
     bool has_ended;
     uint32_t steps;

@@ -156,6 +156,11 @@ bool agt_run_has_ended(const struct agt_run *run)
     return agt_event_log_is_ended(run->log);
 }
 
+bool agt_run_is_left(const struct agt_run *run)
+{
+    return __atomic_load_n(&run->is_suspended, __ATOMIC_ACQUIRE);
+}
+
 struct agt_event *agt_run_last_event(const struct agt_run *run)
 {
     return agt_event_log_last(run->log);

@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/log.h"
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/store/store.h"
 #include "rpc/status.h"
@@ -181,7 +182,8 @@ static void sweep(struct agt_runs *runs, int64_t now_ns)
         count++;
         if (count > runs->options.max_ended || bytes > runs->options.max_ended_bytes ||
             now_ns - entry->ended_ns >= age_ns) {
-            forget_stored(runs->options.store, agt_run_id(entry->run));
+            if (!agt_run_is_left(entry->run))
+                forget_stored(runs->options.store, agt_run_id(entry->run));
             unlink_entry(runs, entry);
             free_entry(entry);
         }
@@ -215,6 +217,7 @@ struct agt_runs *agt_runs_free(struct agt_runs *runs)
 
     if (!runs)
         return NULL;
+    agt_runs_quiesce(runs);
     for (struct entry *entry = runs->newest; entry; entry = older) {
         older = entry->older;
         free_entry(entry);
@@ -224,10 +227,21 @@ struct agt_runs *agt_runs_free(struct agt_runs *runs)
     return NULL;
 }
 
+static struct entry *find_id(struct agt_runs *runs, const char *run_id)
+{
+    struct entry *entry = *id_bucket(runs, run_id);
+
+    while (entry && strcmp(agt_run_id(entry->run), run_id) != 0)
+        entry = entry->next_by_id;
+    return entry;
+}
+
+/* In place of what is known of the run, if it was left before. */
 static int on_loaded(void *user, struct agt_run *take_run, const struct agt_run_spec *spec)
 {
     struct agt_runs *runs = user;
     struct entry *entry = new_entry(spec->caller, spec->key, spec);
+    struct entry *before;
 
     if (!entry) {
         (void)agt_run_unref(take_run);
@@ -235,18 +249,55 @@ static int on_loaded(void *user, struct agt_run *take_run, const struct agt_run_
     }
     entry->run = take_run;
     (void)pthread_mutex_lock(&runs->lock);
+    before = find_id(runs, agt_run_id(take_run));
+    if (before) {
+        unlink_entry(runs, before);
+        free_entry(before);
+    }
     link_entry(runs, entry);
     (void)pthread_mutex_unlock(&runs->lock);
     return 0;
 }
 
+/* The store's thread: a run that this process is to go on with, or that ended in another. */
+static void on_stored(void *user, const struct agt_store_run *row)
+{
+    struct agt_runs *runs = user;
+    struct cr_err err = CR_ERR_INIT;
+    const struct entry *entry;
+    bool is_here;
+    int r = 0;
+
+    (void)pthread_mutex_lock(&runs->lock);
+    entry = find_id(runs, row->run_id);
+    is_here = entry && !agt_run_is_left(entry->run);
+    (void)pthread_mutex_unlock(&runs->lock);
+    if (!is_here)
+        r = agt_engine_take_up(runs->options.engine, row, on_loaded, runs, &err);
+    if (r < 0)
+        cr_log_error("runs: a run of the store cannot be taken up (%s), leaving it run=%s",
+                     err.code ? err.text : "out of memory", row->run_id);
+}
+
 int agt_runs_load(struct agt_runs *runs, struct cr_err *err)
 {
+    struct agt_store *store = runs->options.store;
     int r = agt_engine_load(runs->options.engine, on_loaded, runs, err);
 
-    if (r == 0)
-        agt_runs_sweep(runs);
-    return r;
+    if (r < 0)
+        return r;
+    agt_runs_sweep(runs);
+    if (store && store->ops->watch)
+        store->ops->watch(store, on_stored, runs);
+    return 0;
+}
+
+void agt_runs_quiesce(struct agt_runs *runs)
+{
+    struct agt_store *store = runs->options.store;
+
+    if (store && store->ops->watch)
+        store->ops->watch(store, NULL, NULL);
 }
 
 void agt_runs_sweep(struct agt_runs *runs)
@@ -343,7 +394,8 @@ struct agt_run *agt_runs_find(struct agt_runs *runs, const char *caller, const c
                               struct rpc_status *ret_status)
 {
     struct agt_run *run = NULL;
-    struct entry *entry;
+    const struct entry *entry;
+    bool is_known;
 
     if (strlen(run_id) != RUN_ID_SIZE || strspn(run_id, "0123456789abcdef") != RUN_ID_SIZE) {
         rpc_status_add_violation(ret_status, "run_id",
@@ -351,15 +403,18 @@ struct agt_run *agt_runs_find(struct agt_runs *runs, const char *caller, const c
         return NULL;
     }
     (void)pthread_mutex_lock(&runs->lock);
-    entry = *id_bucket(runs, run_id);
-    while (entry && strcmp(agt_run_id(entry->run), run_id) != 0)
-        entry = entry->next_by_id;
-    if (entry && strcmp(entry->caller, caller) == 0)
+    entry = find_id(runs, run_id);
+    is_known = entry && strcmp(entry->caller, caller) == 0;
+    if (is_known && !agt_run_is_left(entry->run))
         run = agt_run_ref(entry->run);
     (void)pthread_mutex_unlock(&runs->lock);
-    if (!run)
+    if (is_known && !run) {
+        rpc_status_set(ret_status, RPC_UNAVAILABLE, "run_id: " AGT_RUNS_LEFT);
+        ret_status->retry_after_ms = 1000;
+    } else if (!run) {
         rpc_status_set(ret_status, RPC_NOT_FOUND,
                        "run_id: you have no run of this id, or it was forgotten after its end");
+    }
     return run;
 }
 
@@ -397,7 +452,8 @@ int agt_runs_list(struct agt_runs *runs, const char *caller, uint32_t page_size,
         page_size = AGT_RUNS_PAGE_MAX;
     (void)pthread_mutex_lock(&runs->lock);
     for (const struct entry *entry = runs->newest; entry; entry = entry->older) {
-        if (entry->number >= before || strcmp(entry->caller, caller) != 0)
+        if (entry->number >= before || strcmp(entry->caller, caller) != 0 ||
+            agt_run_is_left(entry->run))
             continue;
         if (ret_page->count == page_size) {
             (void)snprintf(ret_page->next_token, sizeof(ret_page->next_token), "%" PRIu64, last);

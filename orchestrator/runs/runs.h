@@ -36,6 +36,9 @@ int agt_runs_new(const struct agt_runs_options *options, struct agt_runs **ret_r
 /* Takes up the runs of the engine's store. Once, before the first start. */
 int agt_runs_load(struct agt_runs *runs, struct cr_err *err);
 
+/* Takes no further run from the store. After it returned nothing of that kind is going on. */
+void agt_runs_quiesce(struct agt_runs *runs);
+
 /* Lets go of every run; those that go on are the engine's to end. NULL is allowed; returns NULL. */
 struct agt_runs *agt_runs_free(struct agt_runs *runs);
 
@@ -50,7 +53,15 @@ int agt_runs_start(struct agt_runs *runs, const char *caller, const char *key,
                    const struct agt_run_spec *spec, struct agt_run **ret_run,
                    struct rpc_status *ret_status);
 
-/* A reference to the caller's run. Else NULL, with NOT_FOUND or a violation of "run_id". */
+/* Why a run that was here has no end here. */
+#define AGT_RUNS_LEFT                                                                              \
+    "the run goes on in another process of this service, or after the restart of this one; ask "   \
+    "again"
+
+/*
+ * A reference to the caller's run. Else NULL, with NOT_FOUND, a violation of
+ * "run_id", or UNAVAILABLE while the run is elsewhere.
+ */
 struct agt_run *agt_runs_find(struct agt_runs *runs, const char *caller, const char *run_id,
                               struct rpc_status *ret_status);
 

@@ -231,6 +231,8 @@ static void answer_end(struct rpc_call *call)
 
     if (last) /* the reader asked for what is behind the result: that is nothing */
         answer(call, NULL, NULL);
+    else if (agt_run_is_left(exchange->run))
+        answer_error(call, RPC_UNAVAILABLE, AGT_RUNS_LEFT);
     else
         answer_error(call, RPC_INTERNAL, "the run ended without a result");
     (void)agt_event_unref(last);

@@ -4,9 +4,9 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "orchestrator/store/sqlite_db.h"
+#include "orchestrator/store/writer.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,13 +14,11 @@
 
 #include <linux/magic.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
 #define MIN_FREE_DEFAULT ((uint64_t)256 << 20)
 #define BALLAST_DEFAULT ((uint64_t)16 << 20)
-#define RETRY_MS 200
 /* The log is told about a disk that cannot be written once in so long. */
 #define COMPLAIN_EVERY_NS (10 * CR_NS_PER_S)
 
@@ -32,11 +30,7 @@ struct sqlite_store {
     int lock_fd;
     dev_t device; /* where the file is, to notice that it is gone */
     ino_t inode;
-    struct cr_mailbox *mailbox; /* of batches */
-    pthread_t thread;
-    bool has_thread;
-    atomic_bool must_stop;
-    atomic_bool is_hurried;
+    struct agt_writer *writer;
     atomic_bool is_roomy;
 
     pthread_mutex_t lock; /* guards the database: its thread writes, a start reads */
@@ -107,29 +101,7 @@ static void drop_ballast(const struct sqlite_store *store)
         cr_log_warn("store: the disk is full; gave back the room that was set aside");
 }
 
-/* ---- the thread ---- */
-
-static void finish(struct agt_store_batch *first, int error)
-{
-    struct cr_mail *next;
-
-    for (struct cr_mail *mail = &first->link; mail; mail = next) {
-        struct agt_store_batch *batch = (struct agt_store_batch *)(void *)mail;
-
-        next = mail->next;
-        batch->on_done(batch, error ? error : batch->error);
-    }
-}
-
-static int write_once(struct sqlite_store *store, struct agt_store_batch *first)
-{
-    int code;
-
-    (void)pthread_mutex_lock(&store->lock);
-    code = agt_sqlite_db_write(&store->db, first);
-    (void)pthread_mutex_unlock(&store->lock);
-    return code;
-}
+/* ---- on the writer's thread ---- */
 
 static void complain(struct sqlite_store *store, int code)
 {
@@ -141,43 +113,35 @@ static void complain(struct sqlite_store *store, int code)
     cr_log_error("store: cannot write (%s), trying again", sqlite3_errstr(code));
 }
 
-/* Tries until it is written: a run goes on when its journal does, and never before. */
-static void write_all(struct sqlite_store *store, struct agt_store_batch *first)
-{
-    int code = write_once(store, first);
-
-    while (code != SQLITE_OK && !atomic_load(&store->is_hurried)) {
-        complain(store, code);
-        atomic_store(&store->is_roomy, false);
-        if ((code & 0xff) == SQLITE_FULL)
-            drop_ballast(store);
-        (void)poll(NULL, 0, RETRY_MS);
-        code = write_once(store, first);
-    }
-    look_at_room(store);
-    finish(first, code == SQLITE_OK ? 0 : -ECANCELED);
-}
-
-static void *store_main(void *user)
+static bool write_list(void *user, struct agt_store_batch *first, bool is_repeat)
 {
     struct sqlite_store *store = user;
-    struct pollfd waiter = {.fd = cr_mailbox_fd(store->mailbox), .events = POLLIN};
-    bool is_last = false;
+    int code;
 
-    (void)prctl(PR_SET_NAME, "store", 0, 0, 0);
-    while (!is_last) {
-        struct cr_mail *mails;
-
-        (void)poll(&waiter, 1, RETRY_MS);
-        is_last = atomic_load(&store->must_stop); /* before the take: nothing is left behind */
-        mails = cr_mailbox_take_all(store->mailbox);
-        if (mails) /* all that came meanwhile, in one transaction */
-            write_all(store, (struct agt_store_batch *)(void *)mails);
-        else if (!atomic_load(&store->is_roomy))
-            look_at_room(store);
+    (void)is_repeat; /* what failed was rolled back */
+    (void)pthread_mutex_lock(&store->lock);
+    code = agt_sqlite_db_write(&store->db, first);
+    (void)pthread_mutex_unlock(&store->lock);
+    if (code == SQLITE_OK) {
+        look_at_room(store);
+        return true;
     }
-    return NULL;
+    complain(store, code);
+    atomic_store(&store->is_roomy, false);
+    if ((code & 0xff) == SQLITE_FULL)
+        drop_ballast(store);
+    return false;
 }
+
+static void look_after(void *user)
+{
+    struct sqlite_store *store = user;
+
+    if (!atomic_load(&store->is_roomy))
+        look_at_room(store);
+}
+
+static const struct agt_writer_ops writer_ops = {.write = write_list, .look_after = look_after};
 
 /* ---- what a store does ---- */
 
@@ -188,8 +152,7 @@ static struct sqlite_store *of(struct agt_store *store)
 
 static void append(struct agt_store *base, struct agt_store_batch *take_batch)
 {
-    /* Urgent: a run has a bounded number of batches on their way. */
-    (void)cr_mailbox_post(of(base)->mailbox, &take_batch->link, true);
+    agt_writer_append(of(base)->writer, take_batch);
 }
 
 static bool is_accepting(struct agt_store *base)
@@ -225,20 +188,15 @@ static int load_events(struct agt_store *base, const char *run_id,
 
 static void hurry(struct agt_store *base)
 {
-    atomic_store(&of(base)->is_hurried, true);
+    agt_writer_hurry(of(base)->writer);
 }
 
 static void free_store(struct agt_store *base)
 {
     struct sqlite_store *store = of(base);
 
-    if (store->has_thread) {
-        hurry(base);
-        atomic_store(&store->must_stop, true);
-        (void)pthread_join(store->thread, NULL);
-    }
+    (void)agt_writer_stop(store->writer);
     agt_sqlite_db_close(&store->db);
-    (void)cr_mailbox_free(store->mailbox);
     cr_close_fd(&store->lock_fd);
     (void)pthread_mutex_destroy(&store->lock);
     free(store->ballast_path);
@@ -294,19 +252,13 @@ static int open_parts(struct sqlite_store *store, struct cr_err *err)
         r = make_file(store, err);
     if (r == 0)
         r = agt_sqlite_db_open(&store->db, store->path, err);
-    if (r == 0)
-        r = cr_mailbox_new(65536, &store->mailbox, err);
     if (r < 0)
         return r;
     atomic_store(&store->is_roomy, true);
     look_at_room(store);
     warn_of_disk(store);
     lay_ballast(store);
-    r = -pthread_create(&store->thread, NULL, store_main, store);
-    if (r < 0)
-        return cr_err_sys(err, -r, "start the thread of the store");
-    store->has_thread = true;
-    return 0;
+    return agt_writer_start(&writer_ops, store, &store->writer, err);
 }
 
 int agt_store_sqlite_new(const struct agt_sqlite_options *options, struct agt_store **ret_store,

@@ -294,10 +294,13 @@ int agt_sqlite_db_write(struct agt_sqlite_db *db, struct agt_store_batch *first)
 
 /* ---- reading ---- */
 
+/* SQLite gives NULL for a blob of no bytes, too. */
 static const void *column_blob(sqlite3_stmt *statement, int column, size_t *ret_size)
 {
+    const void *blob = sqlite3_column_blob(statement, column);
+
     *ret_size = (size_t)sqlite3_column_bytes(statement, column);
-    return sqlite3_column_blob(statement, column);
+    return blob || sqlite3_column_type(statement, column) == SQLITE_NULL ? blob : "";
 }
 
 /* Steps through the rows of a statement. */

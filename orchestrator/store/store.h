@@ -12,11 +12,14 @@ struct cr_err;
 /*
  * The journal of runs: append-only lists of events, whatever they hold. It
  * knows neither gRPC nor the messages: contents are bytes. One process at a
- * time writes to it.
+ * time writes to a run: SQLite has one process altogether; with PostgreSQL a
+ * run is leased to one of several, and a fence keeps out what a former holder
+ * still sends.
  */
 struct agt_store;
 
 #define AGT_STORE_ID_SIZE 33 /* 32 hexadecimal digits and a NUL */
+#define AGT_STORE_FIRST_FENCE 1U
 
 struct agt_store_event {
     uint32_t seq; /* 1, 2, 3, … within the run */
@@ -33,7 +36,8 @@ struct agt_store_event {
 struct agt_store_batch {
     struct cr_mail link; /* first; the store's */
     char run_id[AGT_STORE_ID_SIZE];
-    const void *spec; /* of a new run; NULL: the run is known */
+    uint64_t fence;   /* of a known run: as in agt_store_run */
+    const void *spec; /* of a new run, whose fence is AGT_STORE_FIRST_FENCE; NULL: it is known */
     size_t spec_size;
     const struct agt_store_event *events;
     size_t event_count;
@@ -41,8 +45,8 @@ struct agt_store_batch {
     bool is_forget; /* deletes the run with all its events; the others are empty */
     /*
      * Exactly once, on the store's thread. 0: durable. -ESTALE: it does not
-     * follow what is there. -ECANCELED: the store was closed while it could
-     * not write. Frees the batch.
+     * follow what is there, or the run is another process's. -ECANCELED: the store was closed while
+     * it could not write. Frees the batch.
      */
     void (*on_done)(struct agt_store_batch *batch, int error);
     void *user;
@@ -54,18 +58,21 @@ struct agt_store_run {
     const void *spec;
     size_t spec_size;
     bool has_ended;
+    uint64_t fence; /* counts who held it; 0 where nobody else can */
 };
 
 struct agt_store_ops {
     /* Any thread, also from on_done. While the disk is full the batch waits. */
     void (*append)(struct agt_store *store, struct agt_store_batch *take_batch);
-    /* False while there is too little room to begin something new. Any thread. */
+    /* False while there is too little room, or no connection, to begin something new. Any thread.
+     */
     bool (*is_accepting)(struct agt_store *store);
     /*
-     * Read all runs in the order in which they began, and the events of one
-     * run in the order of their seq. A callback returns 0 to go on. For the
-     * start, before anything is appended. Return 0, what a callback returned,
-     * or a negative errno.
+     * Read all runs in the order in which they began (where runs are leased:
+     * those that have ended), and the events of one run in the order of their
+     * seq. A callback returns 0 to go on. They wait for the store: for the
+     * start, and for on_run below. Return 0, what a callback returned, or a
+     * negative errno.
      */
     int (*load_runs)(struct agt_store *store,
                      int (*on_run)(void *user, const struct agt_store_run *run), void *user,
@@ -73,6 +80,15 @@ struct agt_store_ops {
     int (*load_events)(struct agt_store *store, const char *run_id,
                        int (*on_event)(void *user, const struct agt_store_event *event), void *user,
                        struct cr_err *err);
+    /*
+     * From now on `on_run` is told, on the store's thread, of each run that
+     * this process is to go on with, because who had it is gone, and of each
+     * that has ended elsewhere; of one perhaps more than once. With on_run
+     * NULL it stops, and waits for one that is going on. A NULL function where
+     * there is nobody else.
+     */
+    void (*watch)(struct agt_store *store,
+                  void (*on_run)(void *user, const struct agt_store_run *run), void *user);
     /* From now on a batch that cannot be written is given up at once: the process ends. */
     void (*hurry)(struct agt_store *store);
     /* Writes what was appended, or gives it up when it cannot be written. NULL is not allowed. */
@@ -97,3 +113,33 @@ struct agt_sqlite_options {
  */
 int agt_store_sqlite_new(const struct agt_sqlite_options *options, struct agt_store **ret_store,
                          struct cr_err *err);
+
+struct agt_postgres_options {
+    /*
+     * "postgresql://user@host/database?…" for libpq; a password comes from a
+     * password file (passfile=) or a service file (service=) and is refused
+     * here. Copied.
+     */
+    const char *uri;
+    uint32_t lease_ms; /* of a run, renewed long before; 0: 30,000 */
+};
+
+/*
+ * Tables in a PostgreSQL database, shared by any number of processes. Refuses
+ * (-EINVAL) a URI that is none or has a password, (-EPROTO) a newer schema,
+ * (-EHOSTUNREACH) a server that cannot be reached. Later on it connects anew
+ * whenever that is needed.
+ */
+int agt_store_postgres_new(const struct agt_postgres_options *options, struct agt_store **ret_store,
+                           struct cr_err *err);
+
+/* For whoever confines the process: what libpq will want for this address. */
+struct agt_postgres_needs {
+    void (*on_port)(void *user, unsigned long port); /* to connect to */
+    void (*on_file)(void *user, const char *path);   /* to read; absolute */
+    void *user;
+};
+
+/* Before any thread starts. Returns 0, or -EINVAL for what is no such address. */
+int agt_store_postgres_needs(const char *uri, const struct agt_postgres_needs *needs,
+                             struct cr_err *err);

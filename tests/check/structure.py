@@ -54,6 +54,7 @@ THIRD_PARTY = {
     "curl/": ["orchestrator/model", "sandboxd/docker"],
     "Python.h": ["sandboxd/template"],
     "sqlite3.h": ["orchestrator/store"],
+    "libpq-fe.h": ["orchestrator/store"],
     "microhttpd": ["orchestrator/http", "clients/gemini-replay"],
     "seccomp.h": ["sandboxd/native", "sandboxd/docker"],
 }
@@ -137,7 +138,8 @@ def check_linkage(_root, build):
 
 
 def check_headers(root, build):
-    flags = subprocess.run(["pkg-config", "--cflags", "python3", "grpc", "libprotobuf-c", "libcjson", "libmicrohttpd"],
+    flags = subprocess.run(["pkg-config", "--cflags", "python3", "grpc", "libprotobuf-c", "libcjson", "libmicrohttpd",
+                            "libpq"],
                            capture_output=True, text=True, check=True).stdout.split()
     problems = []
     for path in sources(root, (".h",)):

@@ -5,7 +5,11 @@ import sys
 
 import pytest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TESTS, "harness"))
+sys.path.insert(0, os.path.join(TESTS, "e2e"))
+
+from postgres import Postgres, folder_of_programs  # noqa: E402
 
 
 def pytest_sessionfinish(session, exitstatus):
@@ -13,6 +17,16 @@ def pytest_sessionfinish(session, exitstatus):
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if exitstatus == 0 and reporter and not reporter.stats.get("passed") and reporter.stats.get("skipped"):
         session.exitstatus = 77
+
+
+@pytest.fixture(scope="session", name="postgres")
+def start_postgres():
+    """A server of the session's own."""
+    if not folder_of_programs():
+        pytest.skip("no PostgreSQL server here: scripts/deps.sh test installs one")
+    server = Postgres()
+    yield server
+    server.close()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -24,7 +24,6 @@ struct stored {
     struct blob inputs[EVENTS_MAX];
     size_t count;
     bool has_ended;
-    uint64_t fence;
 };
 
 struct double_store {
@@ -135,7 +134,8 @@ static int load_runs(struct agt_store *base,
     (void)err;
     for (size_t i = 0; r == 0 && i < store->run_count; i++) {
         const struct stored *run = &store->runs[i];
-        const struct agt_store_run row = {run->id, run->spec.data, run->spec.size, run->has_ended};
+        const struct agt_store_run row = {run->id, run->spec.data, run->spec.size, run->has_ended,
+                                          0};
 
         r = on_run(user, &row);
     }

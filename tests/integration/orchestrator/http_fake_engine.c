@@ -175,6 +175,12 @@ bool agt_run_has_ended(const struct agt_run *run)
     return run->has_ended;
 }
 
+bool agt_run_is_left(const struct agt_run *run)
+{
+    (void)run;
+    return false;
+}
+
 struct agt_event *agt_run_last_event(const struct agt_run *run)
 {
     return run->has_ended ? agt_event_ref(run->events[run->event_count - 1]) : NULL;
@@ -281,10 +287,15 @@ int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
     return 0;
 }
 
-int agt_engine_load(struct agt_engine *engine,
-                    int (*on_run)(void *user, struct agt_run *take_run,
-                                  const struct agt_run_spec *spec),
-                    void *user, struct cr_err *err)
+int agt_engine_take_up(struct agt_engine *engine, const struct agt_store_run *row,
+                       agt_engine_on_run on_run, void *user, struct cr_err *err)
+{
+    (void)row;
+    return agt_engine_load(engine, on_run, user, err);
+}
+
+int agt_engine_load(struct agt_engine *engine, agt_engine_on_run on_run, void *user,
+                    struct cr_err *err)
 {
     (void)engine;
     (void)on_run;

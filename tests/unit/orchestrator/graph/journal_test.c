@@ -187,7 +187,7 @@ static void a_store_without_room_refuses_new_runs(void **state)
     double_store_set_accepting(house->store, false);
     assert_int_equal(agt_engine_start(house->fixture.engine, &spec, &run, &status), -ENOSPC);
     assert_int_equal(status.code, RPC_RESOURCE_EXHAUSTED);
-    assert_non_null(strstr(status.message, "disk of the journal"));
+    assert_non_null(strstr(status.message, "its disk is nearly full"));
     assert_true(status.retry_after_ms > 0);
     double_store_set_accepting(house->store, true);
     run_to_its_end(house);

@@ -2,8 +2,8 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
-#include "orchestrator/store/store.h"
 #include "tests/harness/test.h"
+#include "tests/unit/orchestrator/store/store_suite.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,9 +18,6 @@
 
 #include <sys/mount.h>
 #include <sys/stat.h>
-
-#define ID_A "0000000000000000000000000000000a"
-#define ID_B "0000000000000000000000000000000b"
 
 struct fixture {
     char folder[64];
@@ -78,138 +75,30 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- writing and reading ---- */
-
-struct wait {
-    sem_t done;
-    int error;
-};
-
-static void on_done(struct agt_store_batch *batch, int error)
+static struct agt_store *open_for_suite(void *user)
 {
-    struct wait *wait = batch->user;
-
-    wait->error = error;
-    (void)sem_post(&wait->done);
-}
-
-static int append(struct fixture *fixture, struct agt_store_batch *batch)
-{
-    struct timespec until;
-    struct wait wait = {.error = 1};
-
-    (void)sem_init(&wait.done, 0, 0);
-    batch->user = &wait;
-    batch->on_done = on_done;
-    fixture->store->ops->append(fixture->store, batch);
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 10;
-    assert_int_equal(sem_timedwait(&wait.done, &until), 0);
-    (void)sem_destroy(&wait.done);
-    return wait.error;
-}
-
-static int append_event(struct fixture *fixture, const char *id, uint32_t seq, const char *text)
-{
-    struct agt_store_event event = {.seq = seq, .payload = text, .size = strlen(text)};
-    struct agt_store_batch batch = {.events = &event, .event_count = 1};
-
-    (void)memccpy(batch.run_id, id, '\0', sizeof(batch.run_id));
-    return append(fixture, &batch);
-}
-
-static int begin_run(struct fixture *fixture, const char *id)
-{
-    struct agt_store_batch batch = {.spec = "spec", .spec_size = 4};
-
-    (void)memccpy(batch.run_id, id, '\0', sizeof(batch.run_id));
-    return append(fixture, &batch);
-}
-
-/* Everything that is there, as text. */
-static char seen[65536];
-
-static int see_event(void *user, const struct agt_store_event *event)
-{
-    size_t size = strlen(seen);
-
-    (void)user;
-    (void)snprintf(seen + size, sizeof(seen) - size, " %u=%.*s%s%.*s", event->seq, (int)event->size,
-                   (const char *)event->payload, event->input ? "<" : "", (int)event->input_size,
-                   event->input ? (const char *)event->input : "");
-    return 0;
-}
-
-static int see_run(void *user, const struct agt_store_run *run)
-{
-    size_t size = strlen(seen);
-
-    (void)user;
-    (void)snprintf(seen + size, sizeof(seen) - size, "[%s %.*s %d]", run->run_id + 31,
-                   (int)run->spec_size, (const char *)run->spec, run->has_ended);
-    return 0;
-}
-
-static const char *see(struct fixture *fixture, const char *id)
-{
-    seen[0] = '\0';
-    if (id)
-        assert_int_equal(
-            fixture->store->ops->load_events(fixture->store, id, see_event, NULL, NULL), 0);
-    else
-        assert_int_equal(fixture->store->ops->load_runs(fixture->store, see_run, NULL, NULL), 0);
-    return seen;
-}
-
-static void what_was_acknowledged_is_there_after_a_restart(void **state)
-{
-    struct fixture *fixture = *state;
-    const struct agt_store_event last[] = {
-        {.seq = 2, .payload = "two", .size = 3, .input = "in", .input_size = 2},
-        {.seq = 3, .payload = "", .size = 0},
-    };
-    struct agt_store_batch batch = {
-        .run_id = ID_A, .events = last, .event_count = 2, .is_end = true};
+    struct fixture *fixture = user;
+    struct agt_store *store;
 
     open_store(fixture);
-    assert_int_equal(begin_run(fixture, ID_B), 0);
-    assert_int_equal(begin_run(fixture, ID_A), 0);
-    assert_int_equal(append_event(fixture, ID_A, 1, "one"), 0);
-    assert_int_equal(append(fixture, &batch), 0);
-    close_store(fixture);
-
-    open_store(fixture);
-    assert_string_equal(see(fixture, NULL), "[b spec 0][a spec 1]");
-    assert_string_equal(see(fixture, ID_A), " 1=one 2=two<in 3=");
+    store = fixture->store;
+    fixture->store = NULL; /* the suite frees it */
+    return store;
 }
 
-static void only_what_follows_is_taken(void **state)
-{
-    struct fixture *fixture = *state;
+#define FROM_SUITE(name)                                                                           \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        const struct suite suite = {.open = open_for_suite, .user = *state};                       \
+                                                                                                   \
+        suite_##name(&suite);                                                                      \
+    }
 
-    open_store(fixture);
-    assert_int_equal(begin_run(fixture, ID_A), 0);
-    assert_int_equal(begin_run(fixture, ID_A), -ESTALE);
-    assert_int_equal(append_event(fixture, ID_A, 2, "gap"), -ESTALE);
-    assert_int_equal(append_event(fixture, ID_A, 1, "one"), 0);
-    assert_int_equal(append_event(fixture, ID_A, 1, "again"), -ESTALE);
-    assert_int_equal(append_event(fixture, ID_B, 1, "nobody's"), -ESTALE);
-    assert_string_equal(see(fixture, ID_A), " 1=one");
-}
-
-static void a_run_that_was_forgotten_is_gone(void **state)
-{
-    struct fixture *fixture = *state;
-    struct agt_store_batch batch = {.run_id = ID_A, .is_forget = true};
-
-    open_store(fixture);
-    assert_int_equal(begin_run(fixture, ID_A), 0);
-    assert_int_equal(append_event(fixture, ID_A, 1, "one"), 0);
-    assert_int_equal(append(fixture, &batch), 0);
-
-    assert_string_equal(see(fixture, NULL), "");
-    assert_string_equal(see(fixture, ID_A), "");
-}
+FROM_SUITE(acknowledged_is_there_after_a_restart)
+FROM_SUITE(only_what_follows_is_taken)
+FROM_SUITE(forgotten_is_gone)
+FROM_SUITE(a_stale_batch_takes_no_other_with_it)
+FROM_SUITE(large_events_come_back_whole)
 
 /* ---- what can be wrong with the file ---- */
 
@@ -262,6 +151,19 @@ static void another_programs_database_is_refused(void **state)
     assert_int_equal(try_open(fixture, &err), -EPROTO);
 }
 
+struct wait {
+    sem_t done;
+    int error;
+};
+
+static void on_done(struct agt_store_batch *batch, int error)
+{
+    struct wait *wait = batch->user;
+
+    wait->error = error;
+    (void)sem_post(&wait->done);
+}
+
 static void overwrite(const char *path, off_t offset)
 {
     static const char noise[4096] = "this is no database";
@@ -287,7 +189,7 @@ static void a_damaged_database_is_refused(void **state)
     struct cr_err err;
 
     open_store(fixture);
-    assert_int_equal(begin_run(fixture, ID_A), 0);
+    assert_int_equal(suite_begin_run(fixture->store, ID_A), 0);
     close_store(fixture);
     overwrite(fixture->path, 4096);
     assert_int_equal(try_open(fixture, &err), -EUCLEAN);
@@ -317,9 +219,9 @@ static void a_torn_tail_loses_whole_transactions_only(void **state)
     unsigned count = 0;
 
     open_store(fixture);
-    assert_int_equal(begin_run(fixture, ID_A), 0);
+    assert_int_equal(suite_begin_run(fixture->store, ID_A), 0);
     for (uint32_t seq = 1; seq <= 20; seq++)
-        assert_int_equal(append_event(fixture, ID_A, seq, "x"), 0);
+        assert_int_equal(suite_append_event(fixture->store, ID_A, seq, "x"), 0);
     (void)snprintf(wal, sizeof(wal), "%s-wal", fixture->path);
     (void)snprintf(kept, sizeof(kept), "%s/kept", fixture->folder);
     (void)snprintf(kept_wal, sizeof(kept_wal), "%s-wal", kept);
@@ -330,13 +232,13 @@ static void a_torn_tail_loses_whole_transactions_only(void **state)
     assert_int_equal(rename(kept_wal, wal), 0);
 
     open_store(fixture);
-    (void)see(fixture, ID_A);
-    for (const char *at = strchr(seen, ' '); at; at = strchr(at + 1, ' ')) {
+    for (const char *at = strchr(suite_see(fixture->store, ID_A), ' '); at;
+         at = strchr(at + 1, ' ')) {
         last = (unsigned)strtoul(at + 1, NULL, 10);
         assert_int_equal(last, ++count);
     }
     assert_in_range(last, 15, 19);
-    assert_int_equal(append_event(fixture, ID_A, last + 1, "goes on"), 0);
+    assert_int_equal(suite_append_event(fixture->store, ID_A, last + 1, "goes on"), 0);
 }
 
 /* ---- what can happen to it while it is used ---- */
@@ -348,10 +250,10 @@ static void a_file_that_is_removed_stops_admission(void **state)
 
     cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
     open_store(fixture);
-    assert_int_equal(begin_run(fixture, ID_A), 0);
+    assert_int_equal(suite_begin_run(fixture->store, ID_A), 0);
     assert_true(fixture->store->ops->is_accepting(fixture->store));
     assert_int_equal(unlink(fixture->path), 0);
-    (void)append_event(fixture, ID_A, 1, "lost");
+    (void)suite_append_event(fixture->store, ID_A, 1, "lost");
     while (fixture->store->ops->is_accepting(fixture->store) && cr_clock_mono_ns() < due_ns)
         (void)poll(NULL, 0, 1);
     assert_false(fixture->store->ops->is_accepting(fixture->store));
@@ -369,7 +271,7 @@ static void a_database_that_somebody_locks_is_waited_for(void **state)
 
     (void)sem_init(&wait.done, 0, 0);
     open_store(fixture);
-    assert_int_equal(begin_run(fixture, ID_A), 0);
+    assert_int_equal(suite_begin_run(fixture->store, ID_A), 0);
     assert_int_equal(sqlite3_open(fixture->path, &other), SQLITE_OK);
     assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     fixture->store->ops->append(fixture->store, &batch);
@@ -414,7 +316,7 @@ static void a_full_disk_makes_batches_wait_and_stops_admission(void **state)
     (void)snprintf(filler, sizeof(filler), "%s/filler", fixture->folder);
     open_store(fixture);
     assert_true(fixture->store->ops->is_accepting(fixture->store));
-    assert_int_equal(begin_run(fixture, ID_A), 0);
+    assert_int_equal(suite_begin_run(fixture->store, ID_A), 0);
     fill_disk(filler);
     fixture->store->ops->append(fixture->store, &batch);
     while (fixture->store->ops->is_accepting(fixture->store) && cr_clock_mono_ns() < due_ns)
@@ -435,9 +337,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        CASE(what_was_acknowledged_is_there_after_a_restart),
+        CASE(acknowledged_is_there_after_a_restart),
         CASE(only_what_follows_is_taken),
-        CASE(a_run_that_was_forgotten_is_gone),
+        CASE(forgotten_is_gone),
+        CASE(a_stale_batch_takes_no_other_with_it),
+        CASE(large_events_come_back_whole),
         CASE(a_second_store_on_the_same_file_is_refused),
         CASE(a_newer_schema_is_refused),
         CASE(another_programs_database_is_refused),

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "orchestrator/store/postgres_db.h"
+#include "orchestrator/store/writer.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/random.h>
+
+#define LEASE_DEFAULT_MS 30000
+/* Notifications are a hint only: runs are looked for this often in any case, or four times in a
+ * lease. */
+#define LOOK_EVERY_MS 1000U
+#define COMPLAIN_EVERY_NS (10 * CR_NS_PER_S)
+
+struct postgres_store {
+    struct agt_store base; /* first */
+    char *uri;
+    struct agt_writer *writer;
+    atomic_bool is_reachable;
+
+    pthread_mutex_t lock; /* guards the database; not held while a callback runs */
+    struct agt_pg_db db;
+
+    pthread_mutex_t watch_lock; /* guards the next two, held while on_run runs; taken first */
+    void (*on_run)(void *user, const struct agt_store_run *run); /* NULL: nobody watches */
+    void *on_run_user;
+
+    /* The writer's thread only. */
+    int64_t renew_at_ns;
+    int64_t look_at_ns;
+    int64_t complain_at_ns;
+};
+
+static struct postgres_store *of(struct agt_store *store)
+{
+    return (struct postgres_store *)(void *)store;
+}
+
+/* ---- on the writer's thread ---- */
+
+static void complain(struct postgres_store *store, const struct cr_err *err)
+{
+    int64_t now_ns = cr_clock_mono_ns();
+
+    atomic_store(&store->is_reachable, false);
+    if (now_ns < store->complain_at_ns)
+        return;
+    store->complain_at_ns = now_ns + COMPLAIN_EVERY_NS;
+    cr_log_error("store: cannot use the database (%s), trying again; new runs are refused until "
+                 "then",
+                 err->text);
+}
+
+/* Connects when that is needed. With the lock. */
+static int ensure(struct postgres_store *store, struct cr_err *err)
+{
+    int r;
+
+    if (store->db.link.handle)
+        return 0;
+    r = agt_pg_db_open(&store->db, err);
+    if (r == 0)
+        cr_log_info("store: connected to the database again");
+    return r;
+}
+
+static bool write_list(void *user, struct agt_store_batch *first, bool is_repeat)
+{
+    struct postgres_store *store = user;
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    (void)pthread_mutex_lock(&store->lock);
+    r = ensure(store, &err);
+    if (r == 0)
+        r = agt_pg_db_write(&store->db, first, is_repeat, &err);
+    (void)pthread_mutex_unlock(&store->lock);
+    if (r < 0)
+        complain(store, &err);
+    else
+        atomic_store(&store->is_reachable, true);
+    return r == 0;
+}
+
+static int tell(void *user, const struct agt_store_run *run)
+{
+    struct postgres_store *store = user;
+
+    if (store->on_run)
+        store->on_run(store->on_run_user, run);
+    return 0;
+}
+
+/* Runs that are free, and those that ended elsewhere. With watch_lock. False: not now. */
+static bool look_for_runs(struct postgres_store *store, struct cr_err *err)
+{
+    PGresult *claimed;
+    PGresult *ended = NULL;
+
+    (void)pthread_mutex_lock(&store->lock);
+    claimed = agt_pg_db_claim(&store->db, err);
+    if (claimed)
+        ended = agt_pg_db_ended_elsewhere(&store->db, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    if (claimed && PQntuples(claimed) > 0)
+        cr_log_info("store: taking over runs that nobody holds runs=%d", PQntuples(claimed));
+    if (claimed && PQntuples(claimed) == AGT_PG_CLAIM_MAX)
+        store->look_at_ns = 0; /* there may be more */
+    if (claimed)
+        (void)agt_pg_db_each(claimed, tell, store);
+    if (ended)
+        (void)agt_pg_db_each(ended, tell, store);
+    return ended != NULL;
+}
+
+static int renew(struct postgres_store *store, int64_t now_ns, struct cr_err *err)
+{
+    int r = agt_pg_db_renew(&store->db, err);
+
+    if (r == 0)
+        store->renew_at_ns = now_ns + store->db.lease_ms * CR_NS_PER_MS / 4;
+    return r;
+}
+
+static int64_t look_every_ns(const struct postgres_store *store)
+{
+    uint32_t quarter_ms = store->db.lease_ms / 4;
+
+    return (quarter_ms < LOOK_EVERY_MS ? quarter_ms : LOOK_EVERY_MS) * CR_NS_PER_MS;
+}
+
+static void look_after(void *user)
+{
+    struct postgres_store *store = user;
+    struct cr_err err = CR_ERR_INIT;
+    int64_t now_ns = cr_clock_mono_ns();
+    int r;
+
+    (void)pthread_mutex_lock(&store->lock);
+    if (agt_pg_look(&store->db.link))
+        store->look_at_ns = 0;
+    r = ensure(store, &err);
+    if (r == 0 && now_ns >= store->renew_at_ns)
+        r = renew(store, now_ns, &err);
+    (void)pthread_mutex_unlock(&store->lock);
+    if (r == 0 && now_ns >= store->look_at_ns) {
+        store->look_at_ns = now_ns + look_every_ns(store);
+        (void)pthread_mutex_lock(&store->watch_lock);
+        if (store->on_run && !look_for_runs(store, &err))
+            r = -EIO;
+        (void)pthread_mutex_unlock(&store->watch_lock);
+    }
+    if (r < 0)
+        complain(store, &err);
+    else
+        atomic_store(&store->is_reachable, true);
+}
+
+static int wake_fd(void *user)
+{
+    struct postgres_store *store = user;
+    int fd;
+
+    (void)pthread_mutex_lock(&store->lock);
+    fd = store->db.link.handle ? PQsocket(store->db.link.handle) : -1;
+    (void)pthread_mutex_unlock(&store->lock);
+    return fd;
+}
+
+static const struct agt_writer_ops writer_ops = {
+    .write = write_list,
+    .look_after = look_after,
+    .fd = wake_fd,
+};
+
+/* ---- what a store does ---- */
+
+static void append(struct agt_store *base, struct agt_store_batch *take_batch)
+{
+    agt_writer_append(of(base)->writer, take_batch);
+}
+
+static bool is_accepting(struct agt_store *base)
+{
+    return atomic_load(&of(base)->is_reachable);
+}
+
+static int load_runs(struct agt_store *base,
+                     int (*on_run)(void *user, const struct agt_store_run *run), void *user,
+                     struct cr_err *err)
+{
+    struct postgres_store *store = of(base);
+    int r;
+
+    (void)pthread_mutex_lock(&store->lock);
+    r = ensure(store, err);
+    if (r == 0)
+        r = agt_pg_db_load_runs(&store->db, on_run, user, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    return r;
+}
+
+static int load_events(struct agt_store *base, const char *run_id,
+                       int (*on_event)(void *user, const struct agt_store_event *event), void *user,
+                       struct cr_err *err)
+{
+    struct postgres_store *store = of(base);
+    int r;
+
+    (void)pthread_mutex_lock(&store->lock);
+    r = ensure(store, err);
+    if (r == 0)
+        r = agt_pg_db_load_events(&store->db, run_id, on_event, user, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    return r;
+}
+
+static void watch(struct agt_store *base,
+                  void (*on_run)(void *user, const struct agt_store_run *run), void *user)
+{
+    struct postgres_store *store = of(base);
+
+    (void)pthread_mutex_lock(&store->watch_lock);
+    store->on_run = on_run;
+    store->on_run_user = user;
+    (void)pthread_mutex_unlock(&store->watch_lock);
+}
+
+static void hurry(struct agt_store *base)
+{
+    agt_writer_hurry(of(base)->writer);
+}
+
+static void free_store(struct agt_store *base)
+{
+    struct postgres_store *store = of(base);
+
+    (void)agt_writer_stop(store->writer);
+    if (store->writer && store->db.link.handle)
+        (void)agt_pg_db_release(&store->db, NULL); /* else the leases run out */
+    agt_pg_close(&store->db.link);
+    (void)pthread_mutex_destroy(&store->watch_lock);
+    (void)pthread_mutex_destroy(&store->lock);
+    free(store->uri);
+    free(store);
+}
+
+static const struct agt_store_ops ops = {
+    .append = append,
+    .is_accepting = is_accepting,
+    .load_runs = load_runs,
+    .load_events = load_events,
+    .watch = watch,
+    .hurry = hurry,
+    .free = free_store,
+};
+
+/* ---- opening ---- */
+
+/* No two processes, nor two lives of one, have the same. */
+static void name_owner(struct agt_pg_db *db)
+{
+    uint64_t number = 0;
+
+    (void)!getrandom(&number, sizeof(number), 0);
+    (void)snprintf(db->owner, sizeof(db->owner), "%016llx", (unsigned long long)number);
+}
+
+static int open_parts(struct postgres_store *store, struct cr_err *err)
+{
+    int r = agt_pg_check_uri(store->uri, err);
+
+    if (r == 0)
+        r = agt_pg_db_open(&store->db, err);
+    if (r == 0)
+        r = agt_writer_start(&writer_ops, store, &store->writer, err);
+    return r;
+}
+
+int agt_store_postgres_new(const struct agt_postgres_options *options, struct agt_store **ret_store,
+                           struct cr_err *err)
+{
+    struct postgres_store *store = calloc(1, sizeof(*store));
+    int r;
+
+    if (!store)
+        return cr_err_set(err, ENOMEM, "out of memory for the store");
+    store->base.ops = &ops;
+    (void)pthread_mutex_init(&store->lock, NULL);
+    (void)pthread_mutex_init(&store->watch_lock, NULL);
+    store->uri = strdup(options->uri);
+    store->db.uri = store->uri;
+    store->db.lease_ms = options->lease_ms ? options->lease_ms : LEASE_DEFAULT_MS;
+    name_owner(&store->db);
+    atomic_store(&store->is_reachable, true);
+    r = store->uri ? open_parts(store, err) : cr_err_set(err, ENOMEM, "out of memory");
+    if (r < 0) {
+        free_store(&store->base);
+        return cr_err_wrap(err, "store in PostgreSQL");
+    }
+    *ret_store = &store->base;
+    return 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "orchestrator/store/postgres_link.h"
+#include "orchestrator/store/store.h"
+
+/* Internal to orchestrator/store: the tables in PostgreSQL, used by one thread at a time. */
+
+struct agt_pg_db {
+    struct agt_pg_link link;
+    const char *uri; /* borrowed */
+    char owner[17];  /* this process, among those that share the tables */
+    uint32_t lease_ms;
+};
+
+/* Connects, and lays out the tables when they are missing. Refuses (-EPROTO) a newer schema. */
+int agt_pg_db_open(struct agt_pg_db *db, struct cr_err *err);
+
+/*
+ * Writes all batches of a list as one transaction and notes the error of each
+ * that does not follow what is there, or whose run is another process's. With
+ * `is_repeat`, one that is there already as this process wrote it is no error.
+ */
+int agt_pg_db_write(struct agt_pg_db *db, struct agt_store_batch *first, bool is_repeat,
+                    struct cr_err *err);
+
+/* The runs that have ended, in order. */
+int agt_pg_db_load_runs(struct agt_pg_db *db,
+                        int (*on_run)(void *user, const struct agt_store_run *run), void *user,
+                        struct cr_err *err);
+int agt_pg_db_load_events(struct agt_pg_db *db, const char *run_id,
+                          int (*on_event)(void *user, const struct agt_store_event *event),
+                          void *user, struct cr_err *err);
+
+/* ---- leases: the server's clock alone counts ---- */
+
+/* Holds on to the runs of this process. */
+int agt_pg_db_renew(struct agt_pg_db *db, struct cr_err *err);
+
+/* Lets go of them, and tells the others. */
+int agt_pg_db_release(struct agt_pg_db *db, struct cr_err *err);
+
+#define AGT_PG_CLAIM_MAX 16
+
+/*
+ * Takes up to AGT_PG_CLAIM_MAX runs that nobody holds any more; no two
+ * processes get the same. NULL when it failed. For agt_pg_db_each().
+ */
+PGresult *agt_pg_db_claim(struct agt_pg_db *db, struct cr_err *err);
+
+/* The runs that ended in other processes within the last minute. */
+PGresult *agt_pg_db_ended_elsewhere(struct agt_pg_db *db, struct cr_err *err);
+
+/* Tells of each run of such a result, and frees it. Returns as a callback did, or 0. */
+int agt_pg_db_each(PGresult *take_result,
+                   int (*on_run)(void *user, const struct agt_store_run *run), void *user);

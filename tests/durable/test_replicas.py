@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several orchestrators on one PostgreSQL: who dies is replaced, who was paused does no harm."""
+import signal
+import threading
+import time
+
+import pytest
+import services as crisol
+from house import RESTARTED, House, check_whole, count_told
+
+REFUSED = "the run cannot be written and is left"
+
+
+@pytest.fixture(scope="module", name="house")
+def make_house(postgres):
+    house = House(postgres)
+    house.flags.append("--grace-ms=200")
+    yield house
+    house.close()
+
+
+@pytest.fixture(name="two")
+def make_two(house):
+    two = (house.start(), house.start())
+    yield two
+    for replica in two:
+        replica.signal(signal.SIGCONT)
+        replica.process.stop()
+
+
+def check_store(house, run_id, events):
+    """One row per event, no gap, one owner at the end."""
+    rows = house.ask_store("SELECT count(*), max(seq), bool_and(has_ended) FROM crisol_events JOIN crisol_runs"
+                           f" USING (run) WHERE id = '{run_id}'")
+    assert rows == f"{len(events)}|{len(events)}|t"
+
+
+def fence_of(house, run_id):
+    return int(house.ask_store(f"SELECT fence FROM crisol_runs WHERE id = '{run_id}'"))
+
+
+def hold_a_run(house, replica):
+    """A run whose replica waits for its first answer; the gate lets that answer go."""
+    gate = threading.Event()
+    bought = house.proxy.requests
+    house.proxy.gate = gate
+    run_id = replica.submit()
+    crisol.wait_for(lambda: house.proxy.requests > bought, 10, "the model is asked")
+    return run_id, gate
+
+
+def test_a_run_of_a_dead_replica_is_taken_over(house, two):
+    first, second = two
+    run_id, gate = hold_a_run(house, first)
+    assert not second.knows(run_id)
+    begin = time.monotonic()
+    first.kill()
+    crisol.wait_for(lambda: second.knows(run_id), 20, "the other takes the run over")
+    taken_s = time.monotonic() - begin
+    gate.set()
+    events = second.events(run_id)
+    result = check_whole(events)
+    assert count_told(events) == 1 and any(RESTARTED in warning for warning in result["warnings"])
+    assert fence_of(house, run_id) == 2
+    check_store(house, run_id, events)
+    print(f"taken over {taken_s:.1f} s after kill -9, with leases of {int(house.flags[1].partition('=')[2])} ms")
+
+
+def test_the_late_write_of_a_paused_replica_is_refused(house, two):
+    first, second = two
+    run_id, gate = hold_a_run(house, first)
+    first.signal(signal.SIGSTOP)
+    crisol.wait_for(lambda: second.knows(run_id), 20, "the other takes the run over")
+    events = second.events(run_id)
+    check_whole(events)
+    first.signal(signal.SIGCONT)
+    gate.set()
+    crisol.wait_for(lambda: REFUSED in first.log(), 20, "the late write is refused")
+    crisol.wait_for(lambda: first.knows(run_id), 20, "the run that ended elsewhere is known here")
+    assert first.events(run_id) == events
+    check_store(house, run_id, events)
+    check_whole(first.events(first.submit()))
+    print(f"refused: {first.log().count(REFUSED)} late write; both replicas tell the same {len(events)} events")
+
+
+def test_a_run_that_ended_is_known_to_every_replica(house, two):
+    first, second = two
+    run_id = first.submit()
+    events = first.events(run_id)
+    check_whole(events)
+    crisol.wait_for(lambda: second.knows(run_id), 20, "the run is known to the other")
+    assert second.events(run_id) == events
+
+
+def test_who_stops_hands_its_runs_over_at_once(house, two):
+    first, second = two
+    house.ask_store("SELECT 1")
+    run_id, gate = hold_a_run(house, second)
+    second.signal(signal.SIGTERM)
+    second.process.match("stopping", 20)
+    crisol.wait_for(lambda: first.knows(run_id), 40, "the run is handed over")
+    gate.set()
+    check_whole(first.events(run_id))
+
+
+def test_a_database_that_goes_away_stops_nothing(house, two):
+    first, _ = two
+    run_id, gate = hold_a_run(house, first)
+    house.server.stop()
+    gate.set()
+    crisol.wait_for(lambda: "cannot use the database" in first.log(), 20, "it is noticed")
+    house.server.start()
+    crisol.wait_for(lambda: any(replica.knows(run_id) for replica in two), 30, "the run is there again")
+    holder = next(replica for replica in two if replica.knows(run_id))
+    events = holder.events(run_id)
+    check_whole(events)
+    check_store(house, run_id, events)

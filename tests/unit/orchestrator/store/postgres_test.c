@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "tests/harness/test.h"
+#include "tests/unit/orchestrator/store/store_suite.h"
+
+#include <errno.h>
+#include <libpq-fe.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEASE_MS 1200U
+
+/* The server is started around this program, by tests/harness/postgres.py. */
+static const char *uri;
+
+static void execute(const char *statement)
+{
+    PGconn *connection = PQconnectdb(uri);
+    PGresult *result;
+
+    assert_int_equal(PQstatus(connection), CONNECTION_OK);
+    result = PQexec(connection, statement);
+    if (PQresultStatus(result) == PGRES_FATAL_ERROR)
+        fail_msg("%s", PQresultErrorMessage(result));
+    PQclear(result);
+    PQfinish(connection);
+}
+
+static struct agt_store *open_store(void *user)
+{
+    const struct agt_postgres_options options = {.uri = uri, .lease_ms = LEASE_MS};
+    struct agt_store *store = NULL;
+    struct cr_err err = CR_ERR_INIT;
+
+    (void)user;
+    if (agt_store_postgres_new(&options, &store, &err) < 0)
+        fail_msg("%s", err.text);
+    return store;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
+    execute("SET client_min_messages = warning;"
+            "DROP TABLE IF EXISTS crisol_events, crisol_runs, crisol_schema");
+    return 0;
+}
+
+static const struct suite suite = {.open = open_store};
+
+#define FROM_SUITE(name)                                                                           \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        int fds = test_count_fds();                                                                \
+                                                                                                   \
+        (void)state;                                                                               \
+        suite_##name(&suite);                                                                      \
+        assert_int_equal(test_count_fds(), fds);                                                   \
+    }
+
+FROM_SUITE(acknowledged_is_there_after_a_restart)
+FROM_SUITE(only_what_follows_is_taken)
+FROM_SUITE(forgotten_is_gone)
+FROM_SUITE(a_stale_batch_takes_no_other_with_it)
+FROM_SUITE(large_events_come_back_whole)
+
+/* ---- what can be wrong ---- */
+
+static int try_open(const char *address, struct cr_err *err)
+{
+    const struct agt_postgres_options options = {.uri = address};
+    struct agt_store *store = NULL;
+
+    *err = (struct cr_err)CR_ERR_INIT;
+    return agt_store_postgres_new(&options, &store, err);
+}
+
+static void a_newer_schema_is_refused(void **state)
+{
+    struct agt_store *store = open_store(NULL);
+    struct cr_err err;
+
+    (void)state;
+    store->ops->free(store);
+    execute("UPDATE crisol_schema SET version = 7");
+    assert_int_equal(try_open(uri, &err), -EPROTO);
+    assert_non_null(strstr(err.text, "version 7"));
+}
+
+static const struct {
+    const char *address;
+    int error;
+    const char *text;
+} bad_addresses[] = {
+    {"postgresql://me:secret@localhost/x", -EINVAL, "password file"},
+    {"postgresql:///x?password=secret", -EINVAL, "password file"},
+    {"postgresql://[x", -EINVAL, "no address"},
+    {"postgresql:///x?nonsense=1", -EINVAL, "no address"},
+    {"postgresql:///x?host=/nonexistent", -EHOSTUNREACH, "connect"},
+    {"postgresql://127.0.0.1:1/x", -EHOSTUNREACH, "connect"},
+};
+
+static void a_bad_address_is_refused_and_no_password_is_told(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(bad_addresses); i++) {
+        struct cr_err err;
+
+        assert_int_equal(try_open(bad_addresses[i].address, &err), bad_addresses[i].error);
+        assert_non_null(strstr(err.text, bad_addresses[i].text));
+        assert_null(strstr(err.text, "secret"));
+    }
+}
+
+static void two_that_lay_out_at_once_both_succeed(void **state)
+{
+    struct agt_store *first = open_store(NULL);
+    struct agt_store *second = open_store(NULL);
+
+    (void)state;
+    assert_int_equal(suite_begin_run(first, ID_A), 0);
+    assert_int_equal(suite_begin_run(second, ID_B), 0);
+    second->ops->free(second);
+    first->ops->free(first);
+}
+
+/* ---- a connection that breaks ---- */
+
+static void what_is_appended_after_the_server_dropped_us_is_written(void **state)
+{
+    struct agt_store *store = open_store(NULL);
+
+    (void)state;
+    assert_int_equal(suite_begin_run(store, ID_A), 0);
+    for (uint32_t seq = 1; seq <= 5; seq++) {
+        execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE application_name = 'crisol'");
+        assert_int_equal(suite_append_event(store, ID_A, seq, "x"), 0);
+    }
+    assert_string_equal(suite_see(store, ID_A), " 1=x 2=x 3=x 4=x 5=x");
+    store->ops->free(store);
+}
+
+/* ---- leases ---- */
+
+struct watcher {
+    pthread_mutex_t lock;
+    char run_id[AGT_STORE_ID_SIZE];
+    uint64_t fence;
+    bool has_ended;
+    int count;
+};
+
+static void on_run(void *user, const struct agt_store_run *run)
+{
+    struct watcher *watcher = user;
+
+    (void)pthread_mutex_lock(&watcher->lock);
+    (void)memccpy(watcher->run_id, run->run_id, '\0', sizeof(watcher->run_id));
+    watcher->fence = run->fence;
+    watcher->has_ended = run->has_ended;
+    watcher->count++;
+    (void)pthread_mutex_unlock(&watcher->lock);
+}
+
+static int count_of(struct watcher *watcher)
+{
+    int count;
+
+    (void)pthread_mutex_lock(&watcher->lock);
+    count = watcher->count;
+    (void)pthread_mutex_unlock(&watcher->lock);
+    return count;
+}
+
+static void wait_for_run(struct watcher *watcher)
+{
+    int64_t until_ns = cr_clock_mono_ns() + 20 * CR_NS_PER_S;
+
+    while (count_of(watcher) == 0 && cr_clock_mono_ns() < until_ns)
+        (void)poll(NULL, 0, 5);
+    assert_int_not_equal(count_of(watcher), 0);
+}
+
+static void a_run_whose_holder_is_gone_is_taken_once_and_the_late_write_is_refused(void **state)
+{
+    struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct watcher third_watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct agt_store_event event = {.seq = 2, .payload = "two", .size = 3};
+    struct agt_store_batch batch = {.run_id = ID_A, .events = &event, .event_count = 1};
+    struct agt_store *first = open_store(NULL);
+    struct agt_store *second = open_store(NULL);
+    struct agt_store *third = open_store(NULL);
+    int64_t until_ns;
+
+    (void)state;
+    assert_int_equal(suite_begin_run(first, ID_A), 0);
+    assert_int_equal(suite_append_event(first, ID_A, 1, "one"), 0);
+    second->ops->watch(second, on_run, &watcher);
+    third->ops->watch(third, on_run, &third_watcher);
+    execute("UPDATE crisol_runs SET lease_until = '-infinity'"); /* it was not heard of */
+    until_ns = cr_clock_mono_ns() + 20 * CR_NS_PER_S;
+    while (count_of(&watcher) + count_of(&third_watcher) == 0 && cr_clock_mono_ns() < until_ns)
+        (void)poll(NULL, 0, 5);
+    if (count_of(&watcher) == 0) {
+        struct agt_store *swapped = second;
+
+        second = third;
+        third = swapped;
+        watcher.fence = third_watcher.fence;
+        memcpy(watcher.run_id, third_watcher.run_id, sizeof(watcher.run_id));
+    }
+    assert_string_equal(watcher.run_id, ID_A);
+    assert_int_equal(watcher.fence, AGT_STORE_FIRST_FENCE + 1);
+
+    batch.fence = AGT_STORE_FIRST_FENCE;
+    assert_int_equal(suite_append(first, &batch), -ESTALE);
+    batch.fence = watcher.fence;
+    assert_int_equal(suite_append(first, &batch), -ESTALE); /* a right guess is not enough */
+    assert_int_equal(suite_append(second, &batch), 0);
+    assert_string_equal(suite_see(first, ID_A), " 1=one 2=two");
+    first->ops->free(first);
+    second->ops->watch(second, NULL, NULL);
+    third->ops->watch(third, NULL, NULL);
+    third->ops->free(third);
+    second->ops->free(second);
+}
+
+static void a_lease_is_renewed_while_its_holder_lives(void **state)
+{
+    struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    int64_t until_ns = cr_clock_mono_ns() + 2 * LEASE_MS * CR_NS_PER_MS;
+    struct agt_store *first = open_store(NULL);
+    struct agt_store *second = open_store(NULL);
+
+    (void)state;
+    assert_int_equal(suite_begin_run(first, ID_A), 0);
+    second->ops->watch(second, on_run, &watcher);
+    while (cr_clock_mono_ns() < until_ns) /* what must not happen needs the time to happen */
+        (void)poll(NULL, 0, 50);
+    assert_int_equal(count_of(&watcher), 0);
+    assert_int_equal(suite_append_event(first, ID_A, 1, "one"), 0);
+    second->ops->watch(second, NULL, NULL);
+    second->ops->free(second);
+    first->ops->free(first);
+}
+
+static void who_stops_lets_go_at_once(void **state)
+{
+    struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    const struct agt_postgres_options hour = {.uri = uri, .lease_ms = 3600000};
+    struct agt_store *first = NULL;
+    struct agt_store *second = open_store(NULL);
+
+    (void)state;
+    assert_int_equal(agt_store_postgres_new(&hour, &first, NULL), 0);
+    assert_int_equal(suite_begin_run(first, ID_A), 0);
+    second->ops->watch(second, on_run, &watcher);
+    first->ops->free(first);
+    wait_for_run(&watcher);
+    assert_string_equal(watcher.run_id, ID_A);
+    assert_false(watcher.has_ended);
+    second->ops->watch(second, NULL, NULL);
+    second->ops->free(second);
+}
+
+static void a_run_that_ends_elsewhere_is_told(void **state)
+{
+    struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct agt_store *first = open_store(NULL);
+    struct agt_store *second = open_store(NULL);
+
+    (void)state;
+    second->ops->watch(second, on_run, &watcher);
+    assert_int_equal(suite_begin_run(first, ID_A), 0);
+    assert_int_equal(suite_end_run(first, ID_A, 1), 0);
+    wait_for_run(&watcher);
+    assert_string_equal(watcher.run_id, ID_A);
+    assert_true(watcher.has_ended);
+    second->ops->watch(second, NULL, NULL);
+    second->ops->free(second);
+    first->ops->free(first);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup(name, set_up)
+        CASE(acknowledged_is_there_after_a_restart),
+        CASE(only_what_follows_is_taken),
+        CASE(forgotten_is_gone),
+        CASE(a_stale_batch_takes_no_other_with_it),
+        CASE(large_events_come_back_whole),
+        CASE(a_newer_schema_is_refused),
+        CASE(a_bad_address_is_refused_and_no_password_is_told),
+        CASE(two_that_lay_out_at_once_both_succeed),
+        CASE(what_is_appended_after_the_server_dropped_us_is_written),
+        CASE(a_run_whose_holder_is_gone_is_taken_once_and_the_late_write_is_refused),
+        CASE(a_lease_is_renewed_while_its_holder_lives),
+        CASE(who_stops_lets_go_at_once),
+        CASE(a_run_that_ends_elsewhere_is_told),
+    };
+
+    uri = getenv("CRISOL_TEST_POSTGRES");
+    if (!uri)
+        return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
