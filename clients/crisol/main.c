@@ -16,6 +16,7 @@ static const struct {
     {"run", cli_run, "turn a task into code that passed its tests"},
     {"watch", cli_watch, "follow a run that was started before"},
     {"runs", cli_runs, "list the runs"},
+    {"verify-receipt", cli_verify_receipt, "check the result of a run against its receipt"},
     {"exec", cli_exec, "run a program in a sandbox"},
     {"attack", cli_attack, "run hostile programs in sandboxes and show what became of them"},
     {"health", cli_health, "ask both services whether they serve"},
@@ -25,7 +26,7 @@ static void print_usage(FILE *file)
 {
     (void)fputs("Usage: crisol COMMAND [OPTIONS]\n\nCommands:\n", file);
     for (size_t i = 0; i < CR_ARRAY_SIZE(commands); i++)
-        (void)fprintf(file, "  %-8s %s\n", commands[i].name, commands[i].help);
+        (void)fprintf(file, "  %-14s %s\n", commands[i].name, commands[i].help);
     (void)fputs("\n'crisol COMMAND --help' tells more; 'crisol --version' prints the version.\n",
                 file);
 }

@@ -64,6 +64,14 @@ static void emit(struct agt_run *run, struct agt_check_result *result)
     agt_run_emit(run, &event);
 }
 
+static void book(struct agt_run *run, struct agt_check_result *result)
+{
+    Crisol__Agent__V1__VerificationCheck check;
+
+    agt_check_fill(result, &check);
+    agt_receipt_add_message(&run->receipt, AGT_RECEIPT_CHECK, run->iteration, &check.base);
+}
+
 static void cancel_from(struct agt_checks *checks, size_t index)
 {
     for (; checks && index < AGT_CHECKS_MAX; index++) {
@@ -320,8 +328,10 @@ void agt_checks_on_end(struct agt_run *run, struct agt_checks *checks, struct ag
     } else {
         judge_canary(run, checks, index, call);
     }
-    if (!is_open(checks, index))
-        emit(run, result);
+    if (is_open(checks, index))
+        return;
+    book(run, result);
+    emit(run, result);
 }
 
 bool agt_checks_are_over(const struct agt_checks *checks)

@@ -5,14 +5,13 @@
 #include "orchestrator/graph/checks.h"
 #include "orchestrator/graph/evidence.h"
 #include "orchestrator/graph/feedback.h"
+#include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <sys/random.h>
 
 #define CAUSE(name) CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_##name
 #define ATTEMPT(name) CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_##name
@@ -24,12 +23,12 @@
 #define DETAILS_KEPT 8
 
 /* The program runs before this is drawn, so it cannot have written it. */
-static void make_delimiter(char text[static 24])
+static void make_delimiter(struct agt_run *run, char text[static 24])
 {
-    uint64_t number = 0;
+    char digits[17];
 
-    (void)!getrandom(&number, sizeof(number), 0);
-    (void)snprintf(text, 24, "OUTPUT-%016llx", (unsigned long long)number);
+    agt_journal_draw(run, digits, sizeof(digits)); /* it stands in a prompt, which is repeated */
+    (void)snprintf(text, 24, "OUTPUT-%s", digits);
 }
 
 static bool is_repeated(const struct agt_run *run, const struct agt_evidence *evidence)
@@ -42,7 +41,7 @@ static bool is_repeated(const struct agt_run *run, const struct agt_evidence *ev
     return before->cause == evidence->cause && strcmp(before->summary, evidence->summary) == 0;
 }
 
-static char *make_feedback(const struct agt_run *run, const struct agt_evidence *evidence)
+static char *make_feedback(struct agt_run *run, const struct agt_evidence *evidence)
 {
     const Crisol__Sandbox__V1__ExecuteResult *witness =
         run->checks ? agt_checks_witness(run->checks) : NULL;
@@ -59,10 +58,10 @@ static char *make_feedback(const struct agt_run *run, const struct agt_evidence 
         .budget = AGT_FEEDBACK_BUDGET,
     };
 
-    make_delimiter(delimiter);
     cr_buf_init(&text, AGT_FEEDBACK_BUDGET);
     if (evidence->has_passed)
         return strdup("");
+    make_delimiter(run, delimiter);
     return agt_feedback_add(&feedback, &text) == 0 ? cr_buf_take_str(&text) : NULL;
 }
 
@@ -99,6 +98,19 @@ static void choose_best(struct agt_run *run)
     loser->stderr_text = NULL;
 }
 
+static void book_attempt(struct agt_run *run, const struct agt_attempt *attempt)
+{
+    struct agt_verification_message message;
+
+    agt_receipt_add_message(&run->receipt, AGT_RECEIPT_EXECUTION, attempt->iteration,
+                            &attempt->execution->base);
+    if (!attempt->verification)
+        return;
+    agt_verification_fill(attempt->verification, &message);
+    agt_receipt_add_message(&run->receipt, AGT_RECEIPT_VERIFICATION, attempt->iteration,
+                            &message.base.base);
+}
+
 /* Moves everything of the current attempt into the list. */
 static struct agt_attempt *add_attempt(struct agt_run *run, const struct agt_evidence *evidence,
                                        struct agt_verification *verification)
@@ -126,6 +138,7 @@ static struct agt_attempt *add_attempt(struct agt_run *run, const struct agt_evi
     run->audit = (struct agt_audit){.is_change = false};
     run->attempt_count++;
     agt_sandbox_trim(attempt->execution, CASES_KEPT, DETAILS_KEPT);
+    book_attempt(run, attempt);
     choose_best(run);
     return attempt;
 }

@@ -23,6 +23,19 @@ static const char *purpose(enum agt_prompt_kind kind)
     return names[kind];
 }
 
+/* The instruction and the prompt are the two things that a provider gets. */
+static void book_prompt(struct agt_run *run, const struct agt_model_request *request)
+{
+    agt_receipt_add_text(&run->receipt, AGT_RECEIPT_PROMPT, run->iteration, request->system);
+    agt_receipt_add_text(&run->receipt, AGT_RECEIPT_PROMPT, run->iteration, request->prompt);
+}
+
+static void book_answer(struct agt_run *run, const struct agt_call *call)
+{
+    agt_receipt_add_text(&run->receipt, AGT_RECEIPT_SERVED, run->iteration, call->model_served);
+    agt_receipt_add_text(&run->receipt, AGT_RECEIPT_ANSWER, run->iteration, call->text);
+}
+
 void agt_model_ask(struct agt_run *run, enum agt_prompt_kind kind, const struct agt_prompt *prompt)
 {
     CR_AUTO_BUF struct cr_buf text = {0};
@@ -39,6 +52,7 @@ void agt_model_ask(struct agt_run *run, enum agt_prompt_kind kind, const struct 
     r = agt_prompt_add(prompt, &text);
     if (r == 0) {
         request.prompt = cr_buf_str(&text);
+        book_prompt(run, &request);
         r = agt_call_start_model(run, &request, &err);
     }
     if (r < 0)
@@ -118,6 +132,7 @@ bool agt_model_check(struct agt_run *run, const struct agt_call *call)
 
     emit_call(run, call);
     book_served(run, call);
+    book_answer(run, call);
     if (run->stop != AGT_STOP_NONE)
         return false; /* the caller of the node ends it */
     switch (call->model_end) {

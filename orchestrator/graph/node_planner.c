@@ -55,6 +55,7 @@ void agt_planner_on_end(struct agt_run *run, struct agt_call *call)
         return;
     }
     agt_model_accept(run);
+    agt_receipt_add_text(&run->receipt, AGT_RECEIPT_PLAN, 0, run->plan);
     emit_plan(run);
     agt_run_set_outcome(run, AGT_OUTCOME_DONE);
 }

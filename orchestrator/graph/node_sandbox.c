@@ -69,6 +69,13 @@ int agt_sandbox_execute(struct agt_run *run, const struct agt_execution *executi
                                   execution->is_quiet, ret_call, err);
 }
 
+/* What is about to be run. */
+static void book_files(struct agt_run *run)
+{
+    agt_receipt_add_text(&run->receipt, AGT_RECEIPT_SOLUTION, run->iteration, run->files.solution);
+    agt_receipt_add_text(&run->receipt, AGT_RECEIPT_TESTS, run->iteration, run->files.tests);
+}
+
 void agt_sandbox_enter(struct agt_run *run)
 {
     const struct agt_execution execution = {
@@ -77,6 +84,7 @@ void agt_sandbox_enter(struct agt_run *run)
         .suffix = "",
     };
 
+    book_files(run);
     if (agt_sandbox_execute(run, &execution, &run->call, NULL) < 0)
         on_fault(run, AGT_FAULT_FAILED, 0, "the call could not be started");
 }
@@ -141,12 +149,22 @@ static void keep(struct agt_run *run, struct agt_call *call)
                      run->iteration, omitted, AGT_OUTPUT_KEPT_MAX);
 }
 
+static void book_policy(struct agt_run *run, const Crisol__Sandbox__V1__ExecuteResult *result)
+{
+    if (!result->policy)
+        return;
+    agt_receipt_add_text(&run->receipt, AGT_RECEIPT_POLICY, run->iteration, result->policy->digest);
+    agt_receipt_add_text(&run->receipt, AGT_RECEIPT_RUNTIME, run->iteration,
+                         result->policy->runtime_digest);
+}
+
 void agt_sandbox_on_end(struct agt_run *run, struct agt_call *call)
 {
     const char *message;
     enum agt_fault fault;
 
     if (call->result) {
+        book_policy(run, call->result);
         agt_sandbox_trim(call->result, SIZE_MAX, DETAILS_SENT);
         emit_result(run, call->result);
     }

@@ -208,6 +208,9 @@ static void emit_run_started(struct agt_run *run)
 void agt_run_begin(struct agt_run *run)
 {
     cr_log_info("run started run=%s max_iterations=%d", run->id, run->max_iterations);
+    agt_receipt_add_text(&run->receipt, AGT_RECEIPT_TASK, 0, run->task);
+    if (run->limits)
+        agt_receipt_add_message(&run->receipt, AGT_RECEIPT_LIMITS, 0, &run->limits->base);
     emit_run_started(run);
     enter(run, agt_agent_graph.nodes[0].node);
     drive(run);

@@ -6,6 +6,7 @@
 #include "orchestrator/graph/fenced.h"
 #include "orchestrator/graph/graph.h"
 #include "orchestrator/graph/tries.h"
+#include "orchestrator/receipt/receipt.h"
 #include "orchestrator/verify/audit.h"
 #include "orchestrator/verify/level.h"
 
@@ -123,6 +124,7 @@ struct agt_run {
     Crisol__Agent__V1__ModelUsage usage;
     Crisol__Agent__V1__FailureCause cause;
     char *failure; /* one sentence on what ended the run; NULL: none */
+    struct agt_receipt receipt;
 };
 
 /* Makes a run with one reference. The spec is valid. Returns 0 or -ENOMEM. */

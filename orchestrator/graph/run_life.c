@@ -69,6 +69,7 @@ static void free_run(struct agt_run *run)
     free(run->stdout_text);
     free(run->stderr_text);
     free(run->failure);
+    agt_receipt_done(&run->receipt);
     free(run->cancel_mail); /* it holds no reference before it is posted */
     (void)agt_event_log_unref(run->log);
     (void)pthread_mutex_destroy(&run->lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/buf.h"
 #include "common/clock.h"
+#include "common/log.h"
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/run.h"
 
@@ -254,11 +255,16 @@ void agt_run_emit_result(struct agt_run *run)
     Crisol__Agent__V1__RunResult result = CRISOL__AGENT__V1__RUN_RESULT__INIT;
     Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
     struct pieces pieces = {.empty = ""};
+    Crisol__Agent__V1__Receipt *receipt = NULL;
 
     fill(run, &pieces, &result);
     limit(run, &pieces, &result);
+    if (agt_receipt_conclude(&run->receipt, &result, &receipt) < 0)
+        cr_log_error("run: no memory for the receipt, leaving it out run=%s", run->id);
+    result.receipt = receipt;
     event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_RESULT;
     event.result = &result;
     agt_run_emit(run, &event);
+    agt_receipt_free_message(receipt);
     cr_buf_done(&pieces.final_response);
 }

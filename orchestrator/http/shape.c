@@ -100,6 +100,7 @@ static void write_added_members(struct agt_json *json, const Crisol__Agent__V1__
     write_strings(json, "warnings", result->warnings, result->n_warnings);
     agt_json_message(json, "usage", result->usage ? &result->usage->base : NULL, true);
     agt_json_int(json, "elapsed_ms", result->elapsed_ms);
+    agt_json_message(json, "receipt", result->receipt ? &result->receipt->base : NULL, true);
 }
 
 int agt_shape_write_result(const Crisol__Agent__V1__RunResult *result, struct cr_buf *buf)

@@ -198,4 +198,6 @@ void agt_view_shorten(Crisol__Agent__V1__RunResult *result)
     result->n_attempts = 0;
     crisol__agent__v1__execution_result__free_unpacked(result->execution_result, NULL);
     result->execution_result = NULL;
+    crisol__agent__v1__receipt__free_unpacked(result->receipt, NULL);
+    result->receipt = NULL;
 }

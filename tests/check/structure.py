@@ -34,8 +34,10 @@ LAYERS = {
     "orchestrator/model": ["common"],
     "orchestrator/sandbox": ["common", "rpc", "generated"],
     "orchestrator/verify": ["common", "generated"],
+    "orchestrator/receipt": ["common", "generated"],
     "orchestrator/graph": ["common", "rpc", "generated", "orchestrator/model", "orchestrator/sandbox",
-                           "orchestrator/prompts", "orchestrator/store", "orchestrator/verify"],
+                           "orchestrator/prompts", "orchestrator/store", "orchestrator/verify",
+                           "orchestrator/receipt"],
     "orchestrator/prompts": ["common"],
     "orchestrator/runs": ["common", "rpc", "generated", "orchestrator/graph", "orchestrator/store"],
     "orchestrator/store": ["common"],
@@ -45,7 +47,7 @@ LAYERS = {
     "orchestrator": ["common", "rpc", "proto", "generated", "orchestrator/model", "orchestrator/sandbox",
                      "orchestrator/graph", "orchestrator/http", "orchestrator/runs", "orchestrator/service",
                      "orchestrator/store"],
-    "clients/crisol": ["common", "rpc", "generated"],
+    "clients/crisol": ["common", "rpc", "generated", "orchestrator/receipt"],
     "clients/gemini-replay": ["common"],
 }
 # Third-party headers that only these folders may see.

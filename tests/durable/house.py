@@ -139,10 +139,10 @@ class House:
         os.chown(self.store.name, crisol.SERVICE_UID, crisol.SERVICE_UID)
         self.server = server
         self.database = None
-        self.flags = [f"--store=sqlite:{self.store.name}/journal.db", "--store-free-mib=1"]
+        self.flags = [f"--store=sqlite:{self.store.name}/journal.db", "--store-free-mib=1", "--grace-ms=200"]
         if server:
             self.database = "d" + os.path.basename(self.store.name).rpartition("-")[2].lower()
-            self.flags = [f"--store={server.create(self.database)}", f"--store-lease-ms={LEASE_MS}"]
+            self.flags = [f"--store={server.create(self.database)}", f"--store-lease-ms={LEASE_MS}", "--grace-ms=200"]
         self.services = crisol.Services(with_agent=False)
         self.replicas = []
         self.replay = crisol.Process("gemini-replay", [

@@ -63,7 +63,7 @@ def test_one_kill_while_the_model_answers_buys_one_answer_more(house):
 
 
 def test_a_stop_leaves_detached_runs_to_the_next_start(house):
-    house.flags.append("--grace-ms=0")
+    house.flags[-1] = "--grace-ms=0"
     house.now = house.restart(house.now)
     run_id = house.now.submit()
     assert house.now.process.stop() == 0

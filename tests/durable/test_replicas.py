@@ -14,7 +14,6 @@ REFUSED = "the run cannot be written and is left"
 @pytest.fixture(scope="module", name="house")
 def make_house(postgres):
     house = House(postgres)
-    house.flags.append("--grace-ms=200")
     yield house
     house.close()
 

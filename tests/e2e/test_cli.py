@@ -113,6 +113,24 @@ def test_run_repairs_and_succeeds(services):
     assert time.monotonic() - begin < 20 * crisol.SLOWNESS
 
 
+def test_a_receipt_fits_its_result_and_no_other(services, tmp_path):
+    done = services.crisol("run", "--json", "Write an LRU cache in Python.")
+    assert done.returncode == 0, done.stderr.decode()
+    answer = tmp_path / "answer.json"
+    answer.write_bytes(done.stdout)
+    checked = services.crisol("verify-receipt", str(answer))
+    assert checked.returncode == 0, checked.stderr.decode()
+    head = checked.stdout.decode().split("head=")[1].strip()
+    assert services.crisol("verify-receipt", "--head", head, "-", stdin=done.stdout).returncode == 0
+    other = services.crisol("verify-receipt", "--head", "0" * 64, str(answer))
+    assert other.returncode == 1 and b"kept" in other.stderr
+    result = json.loads(done.stdout)
+    result["attempts"][0]["files"][0]["text"] += " "
+    changed = services.crisol("verify-receipt", "-", stdin=json.dumps(result).encode())
+    assert changed.returncode == 1 and b"solution.py of attempt 1 was changed" in changed.stderr
+    assert services.crisol("verify-receipt", "-", stdin=b"[]").returncode == 125
+
+
 def test_run_writes_its_files(services, tmp_path):
     done = services.crisol("run", "--out", str(tmp_path / "out"), "Write an LRU cache in Python.")
     assert done.returncode == 0

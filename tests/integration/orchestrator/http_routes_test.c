@@ -291,7 +291,7 @@ static void requests_follow_each_other_on_one_connection(void **state)
         cr_buf_clear(&answer);
     }
     client_send_str(fd, post);
-    client_read_until(fd, &answer, "\"elapsed_ms\":0}");
+    client_read_until(fd, &answer, "\"receipt\":null}");
     cr_buf_clear(&answer);
     client_send_str(fd, request);
     client_read_until(fd, &answer, "{\"status\":\"ok\"}");

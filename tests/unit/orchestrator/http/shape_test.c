@@ -52,6 +52,7 @@ static void an_empty_result_has_every_member(void **state)
         "warnings",
         "usage",
         "elapsed_ms",
+        "receipt",
     };
     const Crisol__Agent__V1__RunResult result = RESULT_INIT;
     cJSON *root = shape_of(&result);
