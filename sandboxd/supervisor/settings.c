@@ -189,7 +189,11 @@ int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_chi
     return r == 0 ? add_maxima(settings, args) : r;
 }
 
-/* What callers may do has the same flags in sandboxd-front. */
+/*
+ * What callers may do has the same flags, and the same defaults, in
+ * sandboxd-front. A stack of the self-test sets none of them: 0 and NULL, which
+ * no setting can have.
+ */
 static int add_edge(const struct sbx_settings *settings, struct sbx_child_args *args)
 {
     static const char prefix[] = CR_EDGE_FLAG_PREFIX;
@@ -197,13 +201,15 @@ static int add_edge(const struct sbx_settings *settings, struct sbx_child_args *
 
     for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(table); i++) {
         const void *value = (const char *)settings + table[i].offset;
+        const uint64_t *number = table[i].type == CR_SETTING_UINT ? value : NULL;
+        char *const *text = table[i].type == CR_SETTING_UINT ? NULL : value;
 
         if (strncmp(table[i].flag, prefix, strlen(prefix)) != 0)
             continue;
-        if (table[i].type == CR_SETTING_UINT)
-            r = add(args, "--%s=%" PRIu64, table[i].flag, *(const uint64_t *)value);
-        else
-            r = add(args, "--%s=%s", table[i].flag, *(char *const *)value);
+        if (number && *number > 0)
+            r = add(args, "--%s=%" PRIu64, table[i].flag, *number);
+        else if (text && *text)
+            r = add(args, "--%s=%s", table[i].flag, *text);
     }
     return r;
 }
