@@ -141,6 +141,7 @@ void sbx_backend_say_hello(struct sbx_backend *backend, uint32_t number)
     msg.hello.cgroup_version = backend->link.cgroup_version;
     msg.hello.runtime_digest = sbx_runtimes_digest();
     msg.hello.maximum = backend->link.maximum;
+    msg.hello.pool_slots = backend->pool_slots;
     memcpy(msg.hello.controls, backend->controls, sizeof(msg.hello.controls));
     sbx_backend_send(backend, &msg);
 }

@@ -73,7 +73,9 @@ struct sbx_backend {
     int lifeline_fd;      /* to the supervisor */
     struct sbx_cgroup_host cgroups;
     uint8_t controls[SBX_CONTROL_COUNT];
-    uint32_t weakened; /* enum sbx_control, or SBX_WEAKEN_NOTHING: see weaken.h */
+    uint32_t weakened;   /* enum sbx_control, or SBX_WEAKEN_NOTHING: see weaken.h */
+    uint32_t pool_slots; /* boxes that are to wait for runs; 0: no pool */
+    uint32_t pool_ready; /* of them, those that do */
     uint32_t slot_count;
     struct sbx_job *jobs[SBX_SLOTS_MAX]; /* borrowed: parts of the backend's own slots */
     bool is_stopping;
@@ -114,7 +116,10 @@ enum sbx_watch_kind {
     SBX_WATCH_OWN, /* the first of the backend's own kinds */
 };
 
-/* Watches `fd` for `events`; `job` may be NULL. Closing the fd ends it. Returns 0 or -errno. */
+/*
+ * Watches `fd` for `events`; `job` may be NULL. An fd that is watched already
+ * is so for these from now on. Closing the fd ends it. Returns 0 or -errno.
+ */
 int sbx_backend_watch(struct sbx_backend *backend, int fd, uint32_t events, uint32_t kind,
                       const struct sbx_job *job);
 

@@ -45,15 +45,11 @@ int sbx_box_die_with_parent(void)
 }
 
 /* A new network namespace has its loopback down. */
-int sbx_box_make_namespaces(uint32_t weakened)
+int sbx_box_make_network(void)
 {
     CR_AUTO_CLOSE int fd = -1;
     struct ifreq request = {.ifr_name = "lo"};
 
-    if (sethostname(HOSTNAME, strlen(HOSTNAME)) < 0)
-        return -errno;
-    if (weakened == SBX_CONTROL_NETWORK)
-        return 0;
     if (unshare(CLONE_NEWNET) < 0)
         return -errno;
     fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -61,6 +57,22 @@ int sbx_box_make_namespaces(uint32_t weakened)
         return -errno;
     request.ifr_flags = (short)(request.ifr_flags | IFF_UP);
     return ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
+}
+
+int sbx_box_make_namespaces(uint32_t weakened)
+{
+    if (sethostname(HOSTNAME, strlen(HOSTNAME)) < 0)
+        return -errno;
+    return weakened == SBX_CONTROL_NETWORK ? 0 : sbx_box_make_network();
+}
+
+int sbx_box_join_namespaces(int net_fd, uint32_t weakened)
+{
+    if (sethostname(HOSTNAME, strlen(HOSTNAME)) < 0)
+        return -errno;
+    if (weakened == SBX_CONTROL_NETWORK)
+        return 0;
+    return setns(net_fd, CLONE_NEWNET) < 0 ? -errno : 0;
 }
 
 /* The folder `name` of the workspace as a mount of its own, which hangs nowhere yet. */

@@ -21,6 +21,12 @@ int sbx_box_die_with_parent(void);
 /* Name of the machine, and a network of its own whose loopback is up. */
 int sbx_box_make_namespaces(uint32_t weakened);
 
+/* The same with a network that was made ahead (`net_fd`, borrowed). */
+int sbx_box_join_namespaces(int net_fd, uint32_t weakened);
+
+/* In a process of its own making: a network namespace with its loopback up. */
+int sbx_box_make_network(void);
+
 /*
  * /proc, and the folders of a workspace (sbx_workspace_make(), borrowed) on
  * /workspace, /tmp and /dev/shm; the working folder becomes /workspace.

@@ -491,3 +491,11 @@ int sbx_cgroup_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
 {
     return group->host->ops->oom_kills(group, ret_count);
 }
+
+int sbx_cgroup_memory_bytes(const struct sbx_cgroup *group, uint64_t *ret_bytes)
+{
+    *ret_bytes = 0;
+    if (sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY) < 0)
+        return 0;
+    return group->host->ops->memory_bytes(group, ret_bytes);
+}

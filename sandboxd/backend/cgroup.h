@@ -34,6 +34,7 @@ struct sbx_cgroup_ops {
     int (*cpu_us)(const struct sbx_cgroup *group, uint64_t *ret_us);
     int (*oom_kills)(const struct sbx_cgroup *group, uint64_t *ret_count);
     int (*hear)(const struct sbx_cgroup *group);
+    int (*memory_bytes)(const struct sbx_cgroup *group, uint64_t *ret_bytes);
     int (*kill)(const struct sbx_cgroup *group);
 };
 
@@ -149,6 +150,9 @@ int sbx_cgroup_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *re
                      struct cr_err *err);
 int sbx_cgroup_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us);
 int sbx_cgroup_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count);
+
+/* What it is charged for now; 0 where memory is not controlled. */
+int sbx_cgroup_memory_bytes(const struct sbx_cgroup *group, uint64_t *ret_bytes);
 
 /* Finding groups. */
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -16,12 +17,16 @@ static int limit_memory(const struct sbx_cgroup *group, uint64_t bytes, struct c
 {
     int fd = sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY);
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    char text[32];
     int r;
 
     if (fd < 0)
         return 0;
     bytes = bytes / page * page; /* what the kernel keeps */
-    /* In this order: the sum may never be below the part, or the write is refused. */
+    /* The sum may never be below the part, or the write is refused: then it is raised first. */
+    (void)snprintf(text, sizeof(text), "%" PRIu64, bytes);
+    if (group->host->has_swap && sbx_cgroup_write(fd, "memory.limit_in_bytes", text) == -EINVAL)
+        (void)sbx_cgroup_write(fd, "memory.memsw.limit_in_bytes", text);
     r = sbx_cgroup_put(fd, "memory.limit_in_bytes", bytes, true, err);
     if (r == 0 && group->host->has_swap)
         r = sbx_cgroup_put(fd, "memory.memsw.limit_in_bytes", bytes, true, err);
@@ -106,6 +111,12 @@ static int v1_hear(const struct sbx_cgroup *group)
     return read(group->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN ? -errno : 0;
 }
 
+static int v1_memory_bytes(const struct sbx_cgroup *group, uint64_t *ret_bytes)
+{
+    return sbx_cgroup_get(sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY), "memory.usage_in_bytes",
+                          ret_bytes);
+}
+
 /* What old kernels lack stays 0. */
 static void read_optional(const struct sbx_cgroup *group, struct sbx_cgroup_usage *usage)
 {
@@ -166,5 +177,6 @@ const struct sbx_cgroup_ops sbx_cgroup_v1 = {
     .cpu_us = v1_cpu_us,
     .oom_kills = v1_oom_kills,
     .hear = v1_hear,
+    .memory_bytes = v1_memory_bytes,
     .kill = v1_kill,
 };

@@ -92,6 +92,11 @@ static int v2_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
     return sbx_cgroup_find_key(text, "oom_kill", ret_count);
 }
 
+static int v2_memory_bytes(const struct sbx_cgroup *group, uint64_t *ret_bytes)
+{
+    return sbx_cgroup_get(group->fds[0], "memory.current", ret_bytes);
+}
+
 static int v2_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
                     struct cr_err *err)
 {
@@ -211,5 +216,6 @@ const struct sbx_cgroup_ops sbx_cgroup_v2 = {
     .cpu_us = v2_cpu_us,
     .oom_kills = v2_oom_kills,
     .hear = v2_hear,
+    .memory_bytes = v2_memory_bytes,
     .kill = v2_kill,
 };

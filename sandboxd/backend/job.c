@@ -85,6 +85,8 @@ void sbx_job_begin(struct sbx_backend *backend, struct sbx_job *job, const struc
     sbx_job_init(job, job->slot);
     job->generation = generation;
     job->id = msg->header.run;
+    job->runtime = msg->runtime;
+    job->flags = msg->flags;
     job->limits = msg->limits;
     job->received_ns = cr_clock_mono_ns();
     job->facts.limits = &job->limits;

@@ -36,6 +36,9 @@ struct sbx_job {
     uint32_t slot;       /* index */
     uint32_t generation; /* counts uses, so that a late event of an earlier run is known as such */
     uint64_t id;         /* the front's number */
+    uint32_t runtime;    /* index into the runtime table */
+    uint32_t flags;      /* of RUN */
+    bool is_pool_hit;    /* its box was made ahead */
     struct sbx_limits limits;
     int fds[SBX_RUN_FDS]; /* as in RUN; -1 once handed on or closed */
     int control_fd;       /* messages of boxctl.h; -1: none */

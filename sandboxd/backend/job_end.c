@@ -223,6 +223,8 @@ static void fill_result(const struct sbx_backend *backend, const struct sbx_job 
     result->processes_peak = narrow(facts->usage.processes_peak);
     result->process_limit_hits = narrow(facts->usage.process_limit_hits);
     result->killed_leftovers = job->leftovers;
+    result->is_pool_hit = job->is_pool_hit;
+    result->pool_ready = (uint8_t)backend->pool_ready;
 }
 
 void sbx_job_finish(struct sbx_backend *backend, struct sbx_job *job)

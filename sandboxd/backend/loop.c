@@ -34,7 +34,11 @@ int sbx_backend_watch(struct sbx_backend *backend, int fd, uint32_t events, uint
 {
     struct epoll_event event = {.events = events, .data.u64 = make_tag(kind, job)};
 
-    return epoll_ctl(backend->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+    if (epoll_ctl(backend->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
+        return 0;
+    if (errno != EEXIST)
+        return -errno;
+    return epoll_ctl(backend->epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0 ? -errno : 0;
 }
 
 void sbx_backend_send(struct sbx_backend *backend, const union sbx_msg *msg)

@@ -29,8 +29,9 @@ struct sbx_backend {
     pthread_t thread;
     bool has_thread;
 
-    pthread_mutex_t lock; /* guards hello and is_up */
+    pthread_mutex_t lock; /* guards hello, pool and is_up */
     struct sbx_msg_hello hello;
+    struct sbx_pool_counts pool;
     bool is_up;
 
     /* The stream thread's own. */
@@ -120,6 +121,7 @@ static void set_up(struct sbx_backend *backend, bool is_up, const struct sbx_msg
 
     (void)pthread_mutex_lock(&backend->lock);
     backend->is_up = is_up;
+    backend->pool.ready = 0;
     if (hello)
         backend->hello = *hello;
     (void)pthread_mutex_unlock(&backend->lock);
@@ -171,12 +173,37 @@ static int on_hello(struct sbx_backend *backend, const struct sbx_msg_hello *hel
     return 0;
 }
 
+static void note_result(struct sbx_backend *backend, const struct sbx_msg_result *result)
+{
+    bool is_hit = result->is_pool_hit != 0;
+
+    (void)pthread_mutex_lock(&backend->lock);
+    backend->pool.ready = result->pool_ready;
+    backend->pool.hits += is_hit;
+    backend->pool.misses += !is_hit && result->stage != SBX_STAGE_REFUSED;
+    (void)pthread_mutex_unlock(&backend->lock);
+}
+
+static int on_pool(struct sbx_backend *backend, const struct sbx_msg_pool *pool)
+{
+    if (!backend->is_up || pool->ready > backend->hello.pool_slots)
+        return -EPROTO;
+    (void)pthread_mutex_lock(&backend->lock);
+    backend->pool.ready = (uint32_t)pool->ready;
+    (void)pthread_mutex_unlock(&backend->lock);
+    return 0;
+}
+
 static int on_message(struct sbx_backend *backend, const union sbx_msg *msg)
 {
     struct sbx_execution *run;
 
     if (msg->header.type == SBX_MSG_HELLO)
         return on_hello(backend, &msg->hello);
+    if (msg->header.type == SBX_MSG_POOL)
+        return on_pool(backend, &msg->pool);
+    if (msg->header.type == SBX_MSG_RESULT)
+        note_result(backend, &msg->result);
     run = sbx_admission_find(&backend->admission, msg->header.run);
     return run ? sbx_run_message(run, msg) : -EPROTO;
 }
@@ -453,6 +480,13 @@ bool sbx_backend_hello(struct sbx_backend *backend, struct sbx_msg_hello *ret_he
         *ret_hello = backend->hello;
     (void)pthread_mutex_unlock(&backend->lock);
     return is_up;
+}
+
+void sbx_backend_pool(struct sbx_backend *backend, struct sbx_pool_counts *ret_counts)
+{
+    (void)pthread_mutex_lock(&backend->lock);
+    *ret_counts = backend->pool;
+    (void)pthread_mutex_unlock(&backend->lock);
 }
 
 size_t sbx_backend_queue_length(const struct sbx_backend *backend)

@@ -46,6 +46,16 @@ void sbx_backend_drain(struct sbx_backend *backend);
 /* Any thread: what the backend said about itself. False while there is none. */
 bool sbx_backend_hello(struct sbx_backend *backend, struct sbx_msg_hello *ret_hello);
 
+/* The backend's pool. */
+struct sbx_pool_counts {
+    uint32_t ready;  /* boxes that waited when the backend last spoke of it */
+    uint64_t hits;   /* runs that got one, since the front was started */
+    uint64_t misses; /* runs that did not */
+};
+
+/* Any thread. */
+void sbx_backend_pool(struct sbx_backend *backend, struct sbx_pool_counts *ret_counts);
+
 size_t sbx_backend_queue_length(const struct sbx_backend *backend);
 
 /* Any thread: tells the supervisor that the front serves. */

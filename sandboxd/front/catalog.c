@@ -124,6 +124,19 @@ static void fill_host(struct host_facts *host, const struct sbx_msg_hello *hello
     }
 }
 
+static void fill_pool(struct sbx_backend *backend, const struct sbx_msg_hello *hello,
+                      Crisol__Sandbox__V1__Pool *pool)
+{
+    struct sbx_pool_counts counts;
+
+    sbx_backend_pool(backend, &counts);
+    crisol__sandbox__v1__pool__init(pool);
+    pool->slots = hello->pool_slots;
+    pool->ready = counts.ready;
+    pool->hits = counts.hits;
+    pool->misses = counts.misses;
+}
+
 void sbx_service_get_capabilities(struct rpc_call *call)
 {
     const struct sbx_service *service = rpc_call_context(call);
@@ -135,6 +148,7 @@ void sbx_service_get_capabilities(struct rpc_call *call)
     struct sbx_controls controls;
     struct sbx_msg_hello hello;
     struct host_facts host = {.cgroup = ""};
+    Crisol__Sandbox__V1__Pool pool;
 
     if (!get_hello(call, &hello))
         return;
@@ -151,6 +165,8 @@ void sbx_service_get_capabilities(struct rpc_call *call)
     response.default_limits = &defaults;
     response.slots = hello.slots;
     response.queue_length = (uint32_t)sbx_backend_queue_length(service->backend);
+    fill_pool(service->backend, &hello, &pool);
+    response.pool = &pool;
     response.n_host = HOST_ENTRIES;
     response.host = host.list;
     rpc_call_finish(call, NULL, &response.base);

@@ -34,7 +34,8 @@ struct sbx_box_plan {
     const struct sbx_limits *limits;
     int init_fd;      /* the sandbox-init binary, O_PATH */
     int seccomp_fd;   /* its seccomp program */
-    int userns_fd;    /* user namespace of the slot */
+    int userns_fd;    /* user namespace of the place */
+    int net_fd;       /* network namespace made ahead; -1: the box makes its own */
     int workspace_fd; /* from sbx_workspace_make() */
     int payload_fd;
     int stdio_fds[3];

@@ -72,7 +72,9 @@ __attribute__((noreturn)) void sbx_box_child(const struct sbx_box_plan *plan, in
     sbx_box_check(control_fd, SBX_STAGE_CLONE, sbx_box_die_with_parent());
     sbx_box_check(control_fd, SBX_STAGE_CLONE, sbx_box_reset_signals());
     sbx_box_check(control_fd, SBX_STAGE_CGROUP, enter_group(plan));
-    sbx_box_check(control_fd, SBX_STAGE_NAMESPACE, sbx_box_make_namespaces(plan->weakened));
+    sbx_box_check(control_fd, SBX_STAGE_NAMESPACE,
+                  plan->net_fd >= 0 ? sbx_box_join_namespaces(plan->net_fd, plan->weakened)
+                                    : sbx_box_make_namespaces(plan->weakened));
     sbx_box_check(control_fd, SBX_STAGE_MOUNT,
                   sbx_box_make_mounts(plan->workspace_fd, plan->weakened));
     sbx_box_lose_priority();

@@ -15,10 +15,31 @@ static void on_keeper(struct sbx_native *native)
 
 static void on_event(struct sbx_backend *backend, struct sbx_job *job, uint32_t kind)
 {
+    struct sbx_native *native = sbx_native_of(backend);
+
     if (kind == SBX_NATIVE_WATCH_KEEPER)
-        on_keeper(sbx_native_of(backend));
+        on_keeper(native);
+    else if (kind == SBX_NATIVE_WATCH_DEAD)
+        sbx_run_on_dead(native, (struct sbx_run *)job);
+    else if (kind < SBX_NATIVE_WATCH_POOL_DEAD)
+        sbx_pool_on_control(native, kind - SBX_NATIVE_WATCH_POOL_CONTROL);
     else
-        sbx_run_on_dead(sbx_native_of(backend), (struct sbx_run *)job);
+        sbx_pool_on_dead(native, kind - SBX_NATIVE_WATCH_POOL_DEAD);
+}
+
+static int64_t next_ns(struct sbx_backend *backend)
+{
+    return sbx_pool_next_ns(sbx_native_of(backend));
+}
+
+static void on_time(struct sbx_backend *backend, int64_t now_ns)
+{
+    sbx_pool_on_time(sbx_native_of(backend), now_ns);
+}
+
+static bool is_idle(struct sbx_backend *backend)
+{
+    return sbx_pool_is_empty(&sbx_native_of(backend)->pool);
 }
 
 const struct sbx_backend_ops sbx_native_ops = {
@@ -33,4 +54,7 @@ const struct sbx_backend_ops sbx_native_ops = {
     .open_folder = sbx_run_open_folder,
     .release = sbx_run_release,
     .on_event = on_event,
+    .next_ns = next_ns,
+    .on_time = on_time,
+    .is_idle = is_idle,
 };

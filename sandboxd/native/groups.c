@@ -26,7 +26,7 @@ static int ask(struct sbx_native *native)
 
 int sbx_groups_start(struct sbx_native *native, struct cr_err *err)
 {
-    for (uint32_t i = 0; i < native->base.slot_count + SBX_GROUPS_SPARE; i++) {
+    for (uint32_t i = 0; i < native->place_count + SBX_GROUPS_SPARE; i++) {
         int r = ask(native);
 
         if (r < 0)
@@ -35,13 +35,15 @@ int sbx_groups_start(struct sbx_native *native, struct cr_err *err)
     return 0;
 }
 
-int sbx_groups_take(struct sbx_native *native, struct sbx_cgroup *ret_group)
+int sbx_groups_take(struct sbx_native *native, struct sbx_cgroup *ret_group, int *ret_net_fd)
 {
     struct sbx_groups *groups = &native->groups;
 
     if (groups->ready_count == 0)
         return -EAGAIN;
-    *ret_group = groups->ready[--groups->ready_count];
+    groups->ready_count--;
+    *ret_group = groups->ready[groups->ready_count];
+    *ret_net_fd = cr_take_fd(&groups->net_fds[groups->ready_count]);
     return 0;
 }
 
@@ -64,7 +66,8 @@ void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, i
     cr_close_fd(workspace_fd);
 }
 
-static void on_made(struct sbx_native *native, const struct sbx_keeper_msg *msg)
+/* Takes *net_fd when the group is there. */
+static void on_made(struct sbx_native *native, const struct sbx_keeper_msg *msg, int *net_fd)
 {
     struct sbx_groups *groups = &native->groups;
     struct cr_err err = CR_ERR_INIT;
@@ -79,17 +82,19 @@ static void on_made(struct sbx_native *native, const struct sbx_keeper_msg *msg)
         groups->missing++;
         return;
     }
-    groups->ready_count++;
+    groups->net_fds[groups->ready_count++] = cr_take_fd(net_fd);
 }
 
 int sbx_groups_on_keeper(struct sbx_native *native)
 {
     struct sbx_keeper_msg msg;
+    int net_fd = -1;
     int r;
 
-    while ((r = sbx_keeper_receive(&native->keeper, &msg)) == 0) {
+    while ((r = sbx_keeper_receive(&native->keeper, &msg, &net_fd)) == 0) {
         if (msg.op == SBX_KEEPER_MAKE)
-            on_made(native, &msg);
+            on_made(native, &msg, &net_fd);
+        cr_close_fd(&net_fd);
     }
     for (uint32_t i = 0; i < native->base.slot_count; i++) {
         if (native->runs[i].job.state == SBX_JOB_STARTING)
@@ -100,6 +105,9 @@ int sbx_groups_on_keeper(struct sbx_native *native)
 
 void sbx_groups_close(struct sbx_groups *groups)
 {
-    while (groups->ready_count > 0)
-        sbx_cgroup_close(&groups->ready[--groups->ready_count]);
+    while (groups->ready_count > 0) {
+        groups->ready_count--;
+        sbx_cgroup_close(&groups->ready[groups->ready_count]);
+        cr_close_fd(&groups->net_fds[groups->ready_count]);
+    }
 }

@@ -5,17 +5,23 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "sandboxd/backend/box_steps.h"
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/native/sweep.h"
+#include "sandboxd/wire/fds.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -30,6 +36,7 @@
 struct keeping {
     const struct sbx_cgroup_host *host;
     int fd;
+    int home_fd; /* our own network namespace */
     size_t pending_count;
 
     struct {
@@ -38,11 +45,48 @@ struct keeping {
     } pending[PENDING_MAX];
 };
 
-static int answer(const struct keeping *keeping, uint32_t op, uint32_t number, int error)
+/* `net_fd` goes along unless it is -1. */
+static int answer(const struct keeping *keeping, uint32_t op, uint32_t number, int error,
+                  int net_fd)
 {
     struct sbx_keeper_msg msg = {.op = op, .number = number, .error = error};
 
-    return send(keeping->fd, &msg, sizeof(msg), MSG_NOSIGNAL) == sizeof(msg) ? 0 : -errno;
+    return sbx_fds_send(keeping->fd, &msg, sizeof(msg), &net_fd, net_fd >= 0 ? 1 : 0);
+}
+
+/* The network namespace that this process is in; there is no /proc to open it from. */
+static int open_network(void)
+{
+    CR_AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int net_fd = fd < 0 ? -1 : ioctl(fd, SIOCGSKNS);
+
+    return net_fd < 0 ? -errno : net_fd;
+}
+
+/* Makes one and goes home again. Returns it or -errno. */
+static int make_network(const struct keeping *keeping)
+{
+    int r = sbx_box_make_network();
+    int net_fd = r < 0 ? r : open_network();
+
+    if (setns(keeping->home_fd, CLONE_NEWNET) < 0 && net_fd >= 0) {
+        r = -errno;
+        (void)close(net_fd);
+        return r;
+    }
+    return net_fd;
+}
+
+static void make(const struct keeping *keeping, uint32_t number)
+{
+    CR_AUTO_CLOSE int net_fd = make_network(keeping);
+    struct cr_err err = CR_ERR_INIT;
+    int r = net_fd < 0 ? cr_err_sys(&err, -net_fd, "make a network namespace")
+                       : sbx_cgroup_make(keeping->host, number, &err);
+
+    if (r < 0)
+        cr_log_error("%s", err.text);
+    (void)answer(keeping, SBX_KEEPER_MAKE, number, -r, r < 0 ? -1 : net_fd);
 }
 
 /* EBUSY for some milliseconds after the last member was reaped is normal: try again. */
@@ -59,7 +103,7 @@ static void retry_pending(struct keeping *keeping)
             cr_log_warn("cannot remove a control group, leaving it to the sweep number=%" PRIu32
                         " error=%s",
                         keeping->pending[i].number, strerrordesc_np(-r));
-        (void)answer(keeping, SBX_KEEPER_REMOVE, keeping->pending[i].number, -r);
+        (void)answer(keeping, SBX_KEEPER_REMOVE, keeping->pending[i].number, -r, -1);
         keeping->pending[i] = keeping->pending[--keeping->pending_count];
     }
 }
@@ -67,16 +111,11 @@ static void retry_pending(struct keeping *keeping)
 static void handle(struct keeping *keeping, const struct sbx_keeper_msg *msg)
 {
     if (msg->op == SBX_KEEPER_MAKE) {
-        struct cr_err err = CR_ERR_INIT;
-        int r = sbx_cgroup_make(keeping->host, msg->number, &err);
-
-        if (r < 0)
-            cr_log_error("%s", err.text);
-        (void)answer(keeping, SBX_KEEPER_MAKE, msg->number, -r);
+        make(keeping, msg->number);
         return;
     }
     if (keeping->pending_count == PENDING_MAX) {
-        (void)answer(keeping, SBX_KEEPER_REMOVE, msg->number, ENOSPC);
+        (void)answer(keeping, SBX_KEEPER_REMOVE, msg->number, ENOSPC, -1);
         return;
     }
     keeping->pending[keeping->pending_count].number = msg->number;
@@ -85,42 +124,17 @@ static void handle(struct keeping *keeping, const struct sbx_keeper_msg *msg)
     retry_pending(keeping);
 }
 
-/* Closes the workspace that came along: the last reference frees its pages, here. */
-static void drop_fds(struct msghdr *header)
-{
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part; part = CMSG_NXTHDR(header, part)) {
-        int fd;
-
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
-            continue;
-        for (size_t at = CMSG_LEN(0); at + sizeof(fd) <= part->cmsg_len; at += sizeof(fd)) {
-            memcpy(&fd, (const char *)part + at, sizeof(fd));
-            (void)close(fd);
-        }
-    }
-}
-
 /* Returns false when the backend is gone. */
 static bool receive(struct keeping *keeping)
 {
     struct sbx_keeper_msg msg;
+    int workspace_fd = -1;
+    int r = sbx_fds_receive(keeping->fd, &msg, sizeof(msg), &workspace_fd, 1, MSG_DONTWAIT);
 
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec part = {.iov_base = &msg, .iov_len = sizeof(msg)};
-    struct msghdr header = {.msg_iov = &part,
-                            .msg_iovlen = 1,
-                            .msg_control = control.bytes,
-                            .msg_controllen = sizeof(control)};
-    ssize_t n = recvmsg(keeping->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-
-    if (n < 0)
-        return errno == EAGAIN || errno == EINTR;
-    drop_fds(&header);
-    if (n != sizeof(msg))
-        return false;
+    if (r < 0)
+        return r == -EAGAIN || r == -EINTR;
+    if (r > 0)
+        (void)close(workspace_fd); /* the last reference frees its pages, here */
     handle(keeping, &msg);
     return true;
 }
@@ -156,6 +170,7 @@ __attribute__((noreturn)) static void keep(const struct sbx_cgroup_host *host, i
 
     (void)prctl(PR_SET_NAME, "crisol-keeper");
     close_others(host, fd);
+    keeping.home_fd = open_network();
     do {
         (void)poll(&watch, 1, keeping.pending_count > 0 ? RETRY_MS : -1);
         retry_pending(&keeping);
@@ -184,6 +199,7 @@ int sbx_keeper_start(const struct sbx_cgroup_host *host, struct sbx_keeper *ret_
     if (pid == 0)
         keep(host, pair[1]);
     (void)close(pair[1]);
+    (void)fcntl(pair[0], F_SETFL, O_NONBLOCK); /* cannot fail for a socket */
     *ret_keeper = (struct sbx_keeper){.pid = pid, .fd = pair[0]};
     return 0;
 }
@@ -192,22 +208,7 @@ static int request(const struct sbx_keeper *keeper, enum sbx_keeper_op op, uint3
 {
     struct sbx_keeper_msg msg = {.op = op, .number = number};
 
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec part = {.iov_base = &msg, .iov_len = sizeof(msg)};
-    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-
-    if (fd >= 0) {
-        control.align.cmsg_level = SOL_SOCKET;
-        control.align.cmsg_type = SCM_RIGHTS;
-        control.align.cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
-        header.msg_control = control.bytes;
-        header.msg_controllen = sizeof(control);
-    }
-    return sendmsg(keeper->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(msg) ? 0 : -errno;
+    return sbx_fds_send(keeper->fd, &msg, sizeof(msg), &fd, fd >= 0 ? 1 : 0);
 }
 
 int sbx_keeper_make(const struct sbx_keeper *keeper, uint32_t number)
@@ -220,17 +221,14 @@ int sbx_keeper_remove(const struct sbx_keeper *keeper, uint32_t number, int work
     return request(keeper, SBX_KEEPER_REMOVE, number, workspace_fd);
 }
 
-int sbx_keeper_receive(const struct sbx_keeper *keeper, struct sbx_keeper_msg *ret_msg)
+int sbx_keeper_receive(const struct sbx_keeper *keeper, struct sbx_keeper_msg *ret_msg,
+                       int *ret_net_fd)
 {
-    struct sbx_keeper_msg msg;
-    ssize_t n = recv(keeper->fd, &msg, sizeof(msg), MSG_DONTWAIT);
+    int r;
 
-    if (n < 0)
-        return -errno;
-    if (n != sizeof(msg))
-        return -EPIPE;
-    *ret_msg = msg;
-    return 0;
+    *ret_net_fd = -1;
+    r = sbx_fds_receive(keeper->fd, ret_msg, sizeof(*ret_msg), ret_net_fd, 1, MSG_DONTWAIT);
+    return r > 0 ? 0 : r;
 }
 
 int sbx_keeper_stop(struct sbx_keeper *keeper, struct cr_err *err)

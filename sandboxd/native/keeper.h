@@ -11,8 +11,8 @@ struct sbx_cgroup_host;
 /*
  * The keeper: a child of the backend that does the work which may wait behind
  * an RCU grace period or free much memory, so that the loop never does. It
- * makes and removes control groups and drops the last reference to
- * workspaces. When the backend is gone, however it went, it kills and removes
+ * makes and removes control groups, makes network namespaces and drops the
+ * last reference to workspaces. When the backend is gone, however it went, it kills and removes
  * what is left and exits.
  */
 struct sbx_keeper {
@@ -40,7 +40,7 @@ struct sbx_keeper_msg {
 int sbx_keeper_start(const struct sbx_cgroup_host *host, struct sbx_keeper *ret_keeper,
                      struct cr_err *err);
 
-/* Asks for a group; the answer comes on the fd. Returns 0 or -errno. */
+/* Asks for a group and a network namespace; the answer comes on the fd. Returns 0 or -errno. */
 int sbx_keeper_make(const struct sbx_keeper *keeper, uint32_t number);
 
 /*
@@ -49,8 +49,12 @@ int sbx_keeper_make(const struct sbx_keeper *keeper, uint32_t number);
  */
 int sbx_keeper_remove(const struct sbx_keeper *keeper, uint32_t number, int workspace_fd);
 
-/* Next answer: 0, -EAGAIN, -EPIPE when the keeper is gone. */
-int sbx_keeper_receive(const struct sbx_keeper *keeper, struct sbx_keeper_msg *ret_msg);
+/*
+ * Next answer: 0, -EAGAIN, -EPIPE when the keeper is gone. *ret_net_fd is the
+ * caller's: the network namespace with an answer to MAKE, its loopback up; else -1.
+ */
+int sbx_keeper_receive(const struct sbx_keeper *keeper, struct sbx_keeper_msg *ret_msg,
+                       int *ret_net_fd);
 
 /* Lets it clean up and waits for it, up to a deadline. Safe to repeat. */
 int sbx_keeper_stop(struct sbx_keeper *keeper, struct cr_err *err);

@@ -32,11 +32,13 @@ static const struct cr_setting settings_table[] = {
         .offset = offsetof(struct sbx_native_settings, uid_base),
         .fallback = "1879048192", /* SBX_USERNS_DEFAULT_BASE */
         .min = 65536,
-        .max = UINT32_MAX - SBX_SLOTS_MAX * SBX_USERNS_RANGE,
-        .help = "First host user id of the boxes; each slot takes 65,536.",
+        .max = UINT32_MAX - SBX_PLACES_MAX * SBX_USERNS_RANGE,
+        .help = "First host user id of the boxes; each box takes 65,536.",
     },
     TEXT("init", init_path, NULL, false,
          "The sandbox-init binary; empty: the one beside this binary."),
+    TEXT("pool", pool, NULL, true,
+         "KIND=N: boxes of a kind that wait for runs; 0: none of any kind. Repeatable."),
     TEXT("accept-gap", accept_gaps, NULL, true,
          "A control that may be missing on this host. Repeatable."),
     {

@@ -5,6 +5,7 @@
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/backend/weaken.h"
 #include "sandboxd/native/keeper.h"
+#include "sandboxd/native/pool.h"
 #include "sandboxd/native/run.h"
 #include "sandboxd/wire/msg.h"
 
@@ -13,8 +14,9 @@
 
 struct cr_err;
 
+#define SBX_PLACES_MAX (SBX_SLOTS_MAX + SBX_POOL_MAX)
 #define SBX_GROUPS_SPARE 2U
-#define SBX_GROUPS_MAX (SBX_SLOTS_MAX + SBX_GROUPS_SPARE)
+#define SBX_GROUPS_MAX (SBX_PLACES_MAX + SBX_GROUPS_SPARE)
 
 /* The flags of the program, see main.c. */
 struct sbx_native_settings {
@@ -22,6 +24,7 @@ struct sbx_native_settings {
     uint64_t uid_base;
     char *init_path;   /* NULL: beside our own binary */
     char *accept_gaps; /* comma-separated names of controls; NULL: none */
+    char *pool;        /* as for sbx_pool_init() */
     bool is_check;     /* sbx_native_check() instead of serving */
     struct sbx_weaken_settings weaken;
     char *log_level;
@@ -29,12 +32,19 @@ struct sbx_native_settings {
     uint64_t maximum[SBX_LIMIT_COUNT]; /* 0: the built-in one */
 };
 
-/* Control groups made ahead. */
+/* Control groups made ahead, each with a network namespace. */
 struct sbx_groups {
     struct sbx_cgroup ready[SBX_GROUPS_MAX];
+    int net_fds[SBX_GROUPS_MAX];
     uint32_t ready_count;
     uint32_t next_number;
     uint32_t missing; /* could not be asked for or made; asked for again with the next */
+};
+
+/* Host ids for one box at a time, with the user namespace that maps them. */
+struct sbx_place {
+    int userns_fd;
+    bool is_taken;
 };
 
 /* Everything of the one process; one thread. */
@@ -42,9 +52,14 @@ struct sbx_native {
     struct sbx_backend base; /* first, so that one is found from the other */
     int init_fd;
     int seccomp_fd;
+    int null_fd; /* /dev/null of the boxes */
     uint32_t uid_base;
+    uint32_t place_count; /* one for each run and each slot of the pool */
+    struct sbx_place places[SBX_PLACES_MAX];
+    uint64_t box_bytes; /* memory that a box without a program is charged for */
     struct sbx_keeper keeper;
     struct sbx_groups groups;
+    struct sbx_pool pool;
     struct sbx_run runs[SBX_SLOTS_MAX];
 };
 
@@ -77,10 +92,12 @@ int sbx_native_check(const struct sbx_native_settings *settings, struct sbx_nati
 
 /* events.c */
 
-/* The kinds of events that are its own; the first has no job. */
+/* The kinds of events that are its own; only DEAD has a job. */
 enum sbx_native_watch_kind {
     SBX_NATIVE_WATCH_KEEPER = SBX_WATCH_OWN,
     SBX_NATIVE_WATCH_DEAD,
+    SBX_NATIVE_WATCH_POOL_CONTROL, /* and the index of the slot */
+    SBX_NATIVE_WATCH_POOL_DEAD = SBX_NATIVE_WATCH_POOL_CONTROL + SBX_POOL_MAX, /* likewise */
 };
 
 extern const struct sbx_backend_ops sbx_native_ops;
@@ -90,8 +107,8 @@ extern const struct sbx_backend_ops sbx_native_ops;
 /* Asks the keeper for the first groups. */
 int sbx_groups_start(struct sbx_native *native, struct cr_err *err);
 
-/* Takes a group that is ready: 0, or -EAGAIN. */
-int sbx_groups_take(struct sbx_native *native, struct sbx_cgroup *ret_group);
+/* Takes a group and a network that are ready: 0, or -EAGAIN. */
+int sbx_groups_take(struct sbx_native *native, struct sbx_cgroup *ret_group, int *ret_net_fd);
 
 /* Gives a used group back, with the workspace to drop; consumes both. */
 void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, int *workspace_fd);

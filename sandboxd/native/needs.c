@@ -159,6 +159,19 @@ static int meet_filter(const struct sbx_native_settings *settings, struct sbx_na
     return r == 0 ? sbx_weaken_filter(&native->base, &native->seccomp_fd, err) : r;
 }
 
+static int make_places(struct sbx_native *native, uint32_t count, struct cr_err *err)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        int r = sbx_userns_make(native->uid_base + i * SBX_USERNS_RANGE,
+                                &native->places[i].userns_fd, err);
+
+        if (r < 0)
+            return r;
+        native->place_count = i + 1;
+    }
+    return 0;
+}
+
 static int meet_slots(const struct sbx_native_settings *settings, struct sbx_native *native,
                       uint32_t argument, struct cr_err *err)
 {
@@ -170,15 +183,10 @@ static int meet_slots(const struct sbx_native_settings *settings, struct sbx_nat
     count = sbx_host_slots(settings->slots, sysconf(_SC_NPROCESSORS_ONLN),
                            (uint64_t)info.totalram * info.mem_unit, SBX_SLOTS_MAX);
     for (uint32_t i = 0; i < count; i++) {
-        int fd = -1;
-        int r = sbx_userns_make(native->uid_base + i * SBX_USERNS_RANGE, &fd, err);
-
-        if (r < 0)
-            return r;
-        sbx_run_init(&native->runs[i], i, fd);
+        sbx_run_init(&native->runs[i], i);
         sbx_backend_add_slot(&native->base, &native->runs[i].job);
     }
-    return 0;
+    return make_places(native, count + native->pool.slot_count, err);
 }
 
 static int meet_init(const struct sbx_native_settings *settings, struct sbx_native *native,

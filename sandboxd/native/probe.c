@@ -83,7 +83,8 @@ static int receive(const struct sbx_box *box, int64_t deadline_ns, struct sbx_in
     return 0;
 }
 
-static int talk(const struct sbx_box *box, const char *program, struct cr_err *err)
+static int talk(const struct sbx_box *box, const struct sbx_cgroup *group, const char *program,
+                uint64_t *ret_box_bytes, struct cr_err *err)
 {
     const struct sbx_init_msg go = {.event = SBX_INIT_GO};
     int64_t deadline_ns = cr_clock_mono_ns() + DEADLINE_NS;
@@ -92,6 +93,10 @@ static int talk(const struct sbx_box *box, const char *program, struct cr_err *e
 
     if (r < 0)
         return r;
+    /* Nothing but sandbox-init is in it yet. */
+    r = sbx_cgroup_memory_bytes(group, ret_box_bytes);
+    if (r < 0)
+        return cr_err_sys(err, -r, "read the memory of the trial box");
     if (msg.event != SBX_INIT_READY ||
         send(box->control_fd, &go, sizeof(go), MSG_NOSIGNAL) != sizeof(go))
         return cr_err_set(err, EPROTO, "the trial box does not speak as expected");
@@ -104,7 +109,7 @@ static int talk(const struct sbx_box *box, const char *program, struct cr_err *e
     return 0;
 }
 
-static int run_box(const struct sbx_native *native, const struct sbx_cgroup *group,
+static int run_box(struct sbx_native *native, const struct sbx_cgroup *group,
                    const char *const *argv, struct cr_err *err)
 {
     CR_AUTO_CLOSE int null_fd = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
@@ -127,7 +132,8 @@ static int run_box(const struct sbx_native *native, const struct sbx_cgroup *gro
                                                  .limits = &sbx_default_limits,
                                                  .init_fd = native->init_fd,
                                                  .seccomp_fd = native->seccomp_fd,
-                                                 .userns_fd = native->runs[0].userns_fd,
+                                                 .userns_fd = native->places[0].userns_fd,
+                                                 .net_fd = -1,
                                                  .workspace_fd = workspace_fd,
                                                  .payload_fd = payload_fd,
                                                  .stdio_fds = {null_fd, null_fd, null_fd},
@@ -135,7 +141,7 @@ static int run_box(const struct sbx_native *native, const struct sbx_cgroup *gro
                           &box, err);
     if (r < 0)
         return r;
-    r = talk(&box, argv[0], err);
+    r = talk(&box, group, argv[0], &native->box_bytes, err);
     sbx_box_kill(&box);
     sbx_box_reap(&box);
     return r;

@@ -16,30 +16,16 @@
 #include <sys/epoll.h>
 
 #define GROUP_DEADLINE_NS (3 * CR_NS_PER_S)
-#define WEAK_FACTOR 16 /* of a workspace whose limits are left out: see weaken.h */
 
 static struct sbx_run *run_of(struct sbx_job *job)
 {
     return (struct sbx_run *)job;
 }
 
-static void reset(struct sbx_run *run)
-{
-    run->workspace_fd = -1;
-    run->box = (struct sbx_box)SBX_BOX_INIT;
-}
-
-void sbx_run_init(struct sbx_run *run, uint32_t slot, int userns_fd)
+void sbx_run_init(struct sbx_run *run, uint32_t slot)
 {
     sbx_job_init(&run->job, slot);
-    run->userns_fd = userns_fd;
-    reset(run);
-}
-
-/* On the host: whose the files of the program are. */
-static uid_t owner_of(const struct sbx_native *native, const struct sbx_run *run)
-{
-    return native->uid_base + run->job.slot * SBX_USERNS_RANGE + SBX_USERNS_PROGRAM_ID;
+    run->cell = (struct sbx_cell)SBX_CELL_INIT;
 }
 
 /* ---- making the box ---- */
@@ -49,83 +35,64 @@ static int watch_box(struct sbx_native *native, struct sbx_run *run)
     int r = sbx_job_watch(&native->base, &run->job);
 
     return r < 0 ? r
-                 : sbx_backend_watch(&native->base, run->box.pidfd, EPOLLIN, SBX_NATIVE_WATCH_DEAD,
-                                     &run->job);
+                 : sbx_backend_watch(&native->base, run->cell.box.pidfd, EPOLLIN,
+                                     SBX_NATIVE_WATCH_DEAD, &run->job);
 }
 
-/* Control group and workspace. Returns the stage that failed, or NONE. */
-static enum sbx_stage make_surroundings(struct sbx_native *native, struct sbx_run *run,
-                                        struct cr_err *err)
-{
-    const struct sbx_limits *limits = &run->job.limits;
-    uint64_t weak = sbx_is_weakened(&native->base, SBX_CONTROL_TMPFS) ? WEAK_FACTOR : 1;
-
-    if (sbx_cgroup_limit(&run->job.group, limits, err) < 0 ||
-        sbx_cgroup_arm(&run->job.group, err) < 0)
-        return SBX_STAGE_CGROUP;
-    if (sbx_workspace_make(limits->value[SBX_LIMIT_WORKSPACE_BYTES] * weak,
-                           limits->value[SBX_LIMIT_WORKSPACE_INODES] * weak, owner_of(native, run),
-                           &run->workspace_fd, err) < 0)
-        return SBX_STAGE_MOUNT;
-    return SBX_STAGE_NONE;
-}
-
-static int start_box(struct sbx_native *native, struct sbx_run *run, struct cr_err *err)
+/* The cell holds a box that is on its way to READY. */
+static void go_on(struct sbx_native *native, struct sbx_run *run)
 {
     struct sbx_job *job = &run->job;
-    struct sbx_box_plan plan = {
-        .group = &job->group,
-        .limits = &job->limits,
-        .init_fd = native->init_fd,
-        .seccomp_fd = native->seccomp_fd,
-        .userns_fd = run->userns_fd,
-        .workspace_fd = run->workspace_fd,
-        .payload_fd = job->fds[0],
-        .stdio_fds = {job->fds[1], job->fds[2], job->fds[3]},
-        .weakened = native->base.weakened,
-    };
-    int r = sbx_box_start(&plan, &run->box, err);
+    int r;
 
-    if (r < 0)
-        return r;
-    job->control_fd = cr_take_fd(&run->box.control_fd);
+    job->group = run->cell.group;
+    job->has_group = true;
+    job->control_fd = cr_take_fd(&run->cell.box.control_fd);
     /* Only the box holds these from now on: their end is the end of the box. */
     for (int i = 1; i <= 3; i++)
         cr_close_fd(&job->fds[i]);
-    return 0;
+    sbx_job_prepare(job);
+    r = watch_box(native, run);
+    if (r < 0) {
+        /* Without its events we would not see its end: this one wait is synchronous. */
+        sbx_job_fail(&native->base, job, SBX_STAGE_CLONE, -r);
+        sbx_run_on_dead(native, run);
+    }
 }
 
 void sbx_run_on_group(struct sbx_native *native, struct sbx_run *run)
 {
     struct cr_err err = CR_ERR_INIT;
     enum sbx_stage stage;
-    int r;
 
-    if (sbx_groups_take(native, &run->job.group) < 0)
-        return; /* comes again when the keeper has made one */
-    run->job.has_group = true;
-    stage = make_surroundings(native, run, &err);
-    if (stage == SBX_STAGE_NONE && start_box(native, run, &err) < 0)
+    if (sbx_cell_open(native, &run->cell) < 0)
+        return; /* comes again when the keeper has made a group */
+    run->box_bytes = native->box_bytes;
+    stage = sbx_cell_furnish(native, &run->cell, &run->job.limits, run->box_bytes, &err);
+    if (stage == SBX_STAGE_NONE && sbx_cell_start(native, &run->cell, run->job.fds, &err) < 0)
         stage = SBX_STAGE_CLONE;
-    if (stage != SBX_STAGE_NONE) {
-        cr_log_error("cannot start a box run=%" PRIu64 " error=\"%s\"", run->job.id, err.text);
-        sbx_job_fail_start(&native->base, &run->job, stage, -err.code);
+    if (stage == SBX_STAGE_NONE) {
+        go_on(native, run);
         return;
     }
-    sbx_job_prepare(&run->job);
-    r = watch_box(native, run);
-    if (r < 0) {
-        /* Without its events we would not see its end: this one wait is synchronous. */
-        sbx_job_fail(&native->base, &run->job, SBX_STAGE_CLONE, -r);
-        sbx_run_on_dead(native, run);
-    }
+    cr_log_error("cannot start a box run=%" PRIu64 " error=\"%s\"", run->job.id, err.text);
+    run->job.group = run->cell.group;
+    sbx_job_fail_start(&native->base, &run->job, stage, -err.code);
 }
 
 void sbx_run_start(struct sbx_backend *backend, struct sbx_job *job)
 {
-    reset(run_of(job));
+    struct sbx_native *native = sbx_native_of(backend);
+    struct sbx_run *run = run_of(job);
+
+    run->cell = (struct sbx_cell)SBX_CELL_INIT;
+    job->is_pool_hit = sbx_pool_take(native, job, &run->cell, &run->box_bytes);
+    if (job->is_pool_hit) {
+        go_on(native, run);
+        return;
+    }
     job->deadline_ns = cr_clock_mono_ns() + GROUP_DEADLINE_NS;
-    sbx_run_on_group(sbx_native_of(backend), run_of(job));
+    sbx_run_on_group(native, run);
 }
 
 int sbx_run_before_go(struct sbx_backend *backend, struct sbx_job *job, struct cr_err *err)
@@ -150,7 +117,7 @@ void sbx_run_kill(struct sbx_backend *backend, struct sbx_job *job)
 {
     (void)backend;
     (void)sbx_cgroup_kill(&job->group);
-    sbx_box_kill(&run_of(job)->box);
+    sbx_box_kill(&run_of(job)->cell.box);
 }
 
 void sbx_run_on_kill_time(struct sbx_backend *backend, struct sbx_job *job)
@@ -163,12 +130,12 @@ void sbx_run_on_dead(struct sbx_native *native, struct sbx_run *run)
 {
     struct sbx_job *job = &run->job;
 
-    if (run->box.pidfd < 0)
+    if (run->cell.box.pidfd < 0)
         return; /* reaped earlier in this round of events */
     sbx_job_read_last_words(&native->base, job);
     /* Unless we did, it went by itself: an OOM kill, or our fault. */
     sbx_job_kill(&native->base, job, cr_clock_mono_ns());
-    sbx_box_reap(&run->box);
+    sbx_box_reap(&run->cell.box);
     cr_close_fd(&job->control_fd);
     job->dead_ns = cr_clock_mono_ns();
     sbx_job_on_empty(&native->base, job);
@@ -176,6 +143,8 @@ void sbx_run_on_dead(struct sbx_native *native, struct sbx_run *run)
 
 void sbx_run_measure(struct sbx_backend *backend, struct sbx_job *job)
 {
+    struct sbx_run *run = run_of(job);
+    uint64_t *peak = &job->facts.usage.memory_peak_bytes;
     struct cr_err err = CR_ERR_INIT;
 
     (void)backend;
@@ -184,7 +153,8 @@ void sbx_run_measure(struct sbx_backend *backend, struct sbx_job *job)
         job->facts.stage = SBX_STAGE_MEASURE;
         job->facts.error = -err.code;
     }
-    if (sbx_workspace_usage(run_of(job)->workspace_fd, &job->facts.workspace_bytes,
+    *peak = *peak > run->box_bytes ? *peak - run->box_bytes : 0;
+    if (sbx_workspace_usage(run->cell.workspace_fd, &job->facts.workspace_bytes,
                             &job->facts.workspace_inodes, &job->facts.is_workspace_full) < 0)
         cr_log_warn("cannot read the size of a workspace run=%" PRIu64, job->id);
 }
@@ -192,17 +162,13 @@ void sbx_run_measure(struct sbx_backend *backend, struct sbx_job *job)
 int sbx_run_open_folder(struct sbx_backend *backend, struct sbx_job *job, uid_t *ret_owner)
 {
     struct sbx_run *run = run_of(job);
-    int fd = openat(run->workspace_fd, "w", O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = openat(run->cell.workspace_fd, "w", O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
-    *ret_owner = owner_of(sbx_native_of(backend), run);
+    *ret_owner = sbx_cell_owner(sbx_native_of(backend), &run->cell);
     return fd < 0 ? -errno : fd;
 }
 
 void sbx_run_release(struct sbx_backend *backend, struct sbx_job *job)
 {
-    struct sbx_run *run = run_of(job);
-
-    if (job->has_group)
-        sbx_groups_give_back(sbx_native_of(backend), &job->group, &run->workspace_fd);
-    cr_close_fd(&run->workspace_fd);
+    sbx_cell_close(sbx_native_of(backend), &run_of(job)->cell);
 }

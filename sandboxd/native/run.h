@@ -2,7 +2,7 @@
 #pragma once
 
 #include "sandboxd/backend/job.h"
-#include "sandboxd/native/box.h"
+#include "sandboxd/native/cell.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,16 +11,19 @@
 
 struct sbx_native;
 
-/* A slot, and the box of the run in it. STARTING is short: it waits for a control group. */
+/*
+ * A slot, and the box of the run in it. STARTING is short: it waits for a
+ * control group. The job borrows the group of the cell, and has the control
+ * socket of its box.
+ */
 struct sbx_run {
     struct sbx_job job; /* first, so that one is found from the other */
-    int userns_fd;      /* of the slot, fixes the host ids; outlives the run */
-    int workspace_fd;
-    struct sbx_box box; /* its control socket is the job's */
+    struct sbx_cell cell;
+    uint64_t box_bytes; /* of the memory charged: what is the box's, not the program's */
 };
 
 /* Once per slot. */
-void sbx_run_init(struct sbx_run *run, uint32_t slot, int userns_fd);
+void sbx_run_init(struct sbx_run *run, uint32_t slot);
 
 /* The steps of struct sbx_backend_ops. */
 void sbx_run_start(struct sbx_backend *backend, struct sbx_job *job);

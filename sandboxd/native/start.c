@@ -69,10 +69,13 @@ void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_nati
     *native = (struct sbx_native){
         .init_fd = -1,
         .seccomp_fd = -1,
+        .null_fd = -1,
         .uid_base = (uint32_t)settings->uid_base,
         .keeper = SBX_KEEPER_INIT,
     };
     sbx_backend_init(&native->base, &sbx_native_ops);
+    for (uint32_t i = 0; i < SBX_PLACES_MAX; i++)
+        native->places[i].userns_fd = -1;
 }
 
 /* The keeper comes behind the root file system: so it sees nothing of the host's files either. */
@@ -81,6 +84,10 @@ static int prepare(const struct sbx_native_settings *settings, struct sbx_native
 {
     int r = sbx_needs_meet(settings, native, err);
 
+    if (r == 0) {
+        native->null_fd = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
+        r = native->null_fd < 0 ? cr_err_sys(err, errno, "open /dev/null of the boxes") : 0;
+    }
     if (r == 0)
         r = sbx_keeper_start(&native->base.cgroups, &native->keeper, err);
     return r == 0 ? sbx_groups_start(native, err) : r;
@@ -94,6 +101,9 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
     sbx_native_init(settings, native);
     r = sbx_weaken_parse(&settings->weaken, &native->base.weakened, err);
     if (r == 0)
+        r = sbx_pool_init(&native->pool, settings->pool, err);
+    native->base.pool_slots = native->pool.slot_count;
+    if (r == 0)
         r = sbx_backend_take_fds(&native->base, "sandboxd-native", err);
     if (r < 0)
         return r;
@@ -106,7 +116,8 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
     if (r < 0)
         return r;
     sbx_backend_say_hello(&native->base, BACKEND_NATIVE);
-    cr_log_info("ready slots=%" PRIu32 " cgroup_version=%" PRIu32, native->base.slot_count,
+    cr_log_info("ready slots=%" PRIu32 " pool=%" PRIu32 " cgroup_version=%" PRIu32,
+                native->base.slot_count, native->pool.slot_count,
                 native->base.cgroups.ops->version);
     return 0;
 }
@@ -115,14 +126,15 @@ void sbx_native_stop(struct sbx_native *native)
 {
     struct cr_err err = CR_ERR_INIT;
 
-    for (uint32_t i = 0; i < native->base.slot_count; i++)
-        cr_close_fd(&native->runs[i].userns_fd);
+    for (uint32_t i = 0; i < native->place_count; i++)
+        cr_close_fd(&native->places[i].userns_fd);
     sbx_groups_close(&native->groups);
     if (native->keeper.pid >= 0 && sbx_keeper_stop(&native->keeper, &err) < 0)
         cr_log_error("%s", err.text);
     /* For a start that failed before the keeper, or a keeper that was killed. */
     if (sbx_sweep_own(&native->base.cgroups, &err) < 0)
         cr_log_error("%s", err.text);
+    cr_close_fd(&native->null_fd);
     cr_close_fd(&native->seccomp_fd);
     cr_close_fd(&native->init_fd);
     sbx_backend_close(&native->base);

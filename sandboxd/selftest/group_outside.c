@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 
 #define NO_CAPABILITY "0000000000000000"
-#define STACK_IDS 131072U /* of two slots */
+#define BOX_BYTES_MAX (2UL << 20) /* of memory, that a box itself may be charged for */
 
 enum how {
     BY_STATUS,
@@ -103,10 +103,25 @@ static void look_at_uid(const struct sbx_tester *tester, const struct sbx_view *
     for (int i = 0; i < 4; i++) {
         const unsigned long uid = strtoul(at, &at, 10);
 
-        if (uid < base || uid - base >= (unsigned long)STACK_IDS)
+        if (uid < base || uid - base >= (unsigned long)SBX_STACK_IDS)
             return;
     }
     (void)snprintf(ret_seen, size, "own range");
+}
+
+/* What the box itself is charged for comes on top of what its program may have. */
+static void look_at_group(const struct sbx_view *view, const struct outside *outside,
+                          char *ret_seen, size_t size)
+{
+    unsigned long expected = strtoul(outside->expected, NULL, 10);
+    unsigned long seen;
+
+    sbx_view_cgroup(view, outside->what, ret_seen, size);
+    seen = strtoul(ret_seen, NULL, 10);
+    if (outside->control != SBX_CONTROL_MEMORY && outside->control != SBX_CONTROL_SWAP)
+        return;
+    if (expected > 0 && seen >= expected && seen - expected <= BOX_BYTES_MAX)
+        (void)snprintf(ret_seen, size, "%s", outside->expected);
 }
 
 static void look(const struct sbx_tester *tester, const struct sbx_view *view,
@@ -126,7 +141,7 @@ static void look(const struct sbx_tester *tester, const struct sbx_view *view,
         sbx_view_rlimit(view, outside->number, ret_seen, size);
         break;
     case BY_CGROUP:
-        sbx_view_cgroup(view, outside->what, ret_seen, size);
+        look_at_group(view, outside, ret_seen, size);
         break;
     case BY_MOUNT:
         sbx_view_mount(view, outside->what, outside->expected, ret_seen, size);

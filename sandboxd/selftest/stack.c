@@ -28,7 +28,6 @@
 /* Far from the ids of a sandboxd that runs here; a range for each of our processes. */
 #define UID_BASE UINT32_C(0xa0000000)
 #define UID_STACKS 4096U
-#define UID_RANGE (SLOTS * 65536U)
 
 static char *no_gaps(void)
 {
@@ -132,6 +131,7 @@ int sbx_stack_start(struct sbx_stack *stack, const char *socket, uint32_t weaken
 {
     static char level[] = "error";
     static char format[] = "text";
+    static char pool[] = "plain=2";
     struct sbx_settings settings = {
         .front_user = 64321,
         .slots = SLOTS,
@@ -139,6 +139,7 @@ int sbx_stack_start(struct sbx_stack *stack, const char *socket, uint32_t weaken
         .log_level = level,
         .log_format = format,
         .accept_gaps = no_gaps(),
+        .pool = pool,
     };
     int r;
 
@@ -147,7 +148,7 @@ int sbx_stack_start(struct sbx_stack *stack, const char *socket, uint32_t weaken
         .listen = CR_LISTEN_INIT,
         .native = {.name = "sandboxd-native", .lifeline_fd = -1},
         .front = {.name = "sandboxd-front", .lifeline_fd = -1},
-        .uid_base = UID_BASE + (uint32_t)getpid() % UID_STACKS * UID_RANGE,
+        .uid_base = UID_BASE + (uint32_t)getpid() % UID_STACKS * SBX_STACK_IDS,
     };
     settings.uid_base = stack->uid_base;
     (void)snprintf(stack->address, sizeof(stack->address), "unix:%s", socket);

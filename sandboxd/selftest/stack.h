@@ -8,6 +8,9 @@
 
 struct cr_err;
 
+/* Host ids of one stack: of its two runs, and of as many boxes that wait in its pool. */
+#define SBX_STACK_IDS (4U * 65536U)
+
 /*
  * A backend and a front of our own, started as the supervisor starts them, on
  * a socket in a folder that only we can enter (the caller's, who removes it). The supervisor itself

@@ -26,7 +26,6 @@
 
 #define DEADLINE_NS (120 * CR_NS_PER_S)
 #define GONE_NS (3 * CR_NS_PER_S)
-#define STACK_IDS (65536U * 2U)
 #define RESPONSE_MAX (32U << 20)
 
 static int load_program(struct sbx_tester *tester, struct cr_err *err)
@@ -94,7 +93,7 @@ static int count_processes(uint32_t uid_base)
 
         count += entry->d_name[0] >= '0' && entry->d_name[0] <= '9' &&
                  fstatat(dirfd(dir), entry->d_name, &info, 0) == 0 && info.st_uid >= uid_base &&
-                 info.st_uid - uid_base < STACK_IDS;
+                 info.st_uid - uid_base < SBX_STACK_IDS;
     }
     if (dir)
         (void)closedir(dir);

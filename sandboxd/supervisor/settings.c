@@ -65,6 +65,9 @@ static const struct cr_setting table[] = {
          "Runtime of the engine, such as runsc or crun; default: the engine's own."),
     TEXT("accept-gap", NULL, accept_gaps, NULL, true,
          "Name of a control that this host lacks and that you accept to be without. Repeatable."),
+    TEXT("pool", NULL, pool, NULL, true,
+         "KIND=N: sandboxes of a kind (plain) that are made ahead and wait; 0: none of any kind. "
+         "Default plain=2. Repeatable. Native backend."),
     TEXT("audit-log", NULL, audit_log, NULL, false,
          "File that gets a line for each run that ended or was refused; default: the log."),
     TEXT("log-level", "CRISOL_LOG_LEVEL", log_level, "info", false, "error, warn, info or debug."),
@@ -186,6 +189,8 @@ int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_chi
         r = add(args, "--uid-base=%" PRIu64, settings->uid_base);
     if (r == 0 && !is_empty(settings->accept_gaps))
         r = add(args, "--accept-gap=%s", settings->accept_gaps);
+    if (r == 0 && !is_empty(settings->pool))
+        r = add(args, "--pool=%s", settings->pool);
     return r == 0 ? add_maxima(settings, args) : r;
 }
 

@@ -29,6 +29,7 @@ struct sbx_settings {
     char *docker_pull;
     char *docker_runtime;
     char *accept_gaps;
+    char *pool;
     char *audit_log;
     char *log_level;
     char *log_format;

@@ -23,6 +23,7 @@ _Static_assert(sizeof(struct sbx_msg_output_limit) == 32, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_drained) == 32, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_started) == 24, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_result) == 272, "wire layout");
+_Static_assert(sizeof(struct sbx_msg_pool) == 24, "wire layout");
 
 static const size_t msg_sizes[SBX_MSG_TYPE_END] = {
     [SBX_MSG_HELLO] = sizeof(struct sbx_msg_hello),
@@ -33,6 +34,7 @@ static const size_t msg_sizes[SBX_MSG_TYPE_END] = {
     [SBX_MSG_STARTED] = sizeof(struct sbx_msg_started),
     [SBX_MSG_EXITED] = sizeof(struct sbx_msg_exited),
     [SBX_MSG_RESULT] = sizeof(struct sbx_msg_result),
+    [SBX_MSG_POOL] = sizeof(struct sbx_msg_pool),
 };
 
 static const char *const limit_names[SBX_LIMIT_COUNT] = {
@@ -154,7 +156,8 @@ static bool is_result_valid(const struct sbx_msg_result *result)
     return is_verdict(result->verdict) && result->exit_code >= 0 &&
            result->exit_code <= UINT8_MAX && result->signal >= 0 && result->signal <= SIGNAL_MAX &&
            result->stage < SBX_STAGE_COUNT && result->stage_errno >= 0 && result->has_hit <= 1 &&
-           is_hit_valid(&result->hit) && result->cgroup_version <= 2 && result->reserved == 0;
+           is_hit_valid(&result->hit) && result->cgroup_version <= 2 && result->is_pool_hit <= 1 &&
+           result->reserved == 0;
 }
 
 static bool is_body_valid(const union sbx_msg *msg)
@@ -174,6 +177,7 @@ static bool is_body_valid(const union sbx_msg *msg)
     case SBX_MSG_CANCEL:
     case SBX_MSG_STARTED:
     case SBX_MSG_EXITED:
+    case SBX_MSG_POOL:
         return true;
     case SBX_MSG_TYPE_END:
         break;
@@ -199,7 +203,8 @@ int sbx_msg_parse(const void *data, size_t size, union sbx_msg *ret_msg, struct 
     if (msg.header.size != size || sbx_msg_size(msg.header.type) != size)
         return cr_err_set(err, EPROTO, "wire message type %u says %u bytes and has %zu",
                           (unsigned int)msg.header.type, (unsigned int)msg.header.size, size);
-    if ((msg.header.run == 0) != (msg.header.type == SBX_MSG_HELLO))
+    if ((msg.header.run == 0) !=
+        (msg.header.type == SBX_MSG_HELLO || msg.header.type == SBX_MSG_POOL))
         return cr_err_set(err, EPROTO, "wire message type %u with run %llu",
                           (unsigned int)msg.header.type, (unsigned long long)msg.header.run);
     if (!is_body_valid(&msg))

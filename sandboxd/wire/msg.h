@@ -41,6 +41,7 @@ enum sbx_msg_type {
     SBX_MSG_STARTED = 6,      /* backend ▶ front */
     SBX_MSG_EXITED = 7,       /* backend ▶ front */
     SBX_MSG_RESULT = 8,       /* backend ▶ front */
+    SBX_MSG_POOL = 9,         /* backend ▶ front, when the pool is full for the first time */
     SBX_MSG_TYPE_END,
 };
 
@@ -145,7 +146,8 @@ struct sbx_msg_header {
     uint32_t version; /* SBX_WIRE_VERSION */
     uint16_t type;    /* enum sbx_msg_type */
     uint16_t size;    /* of the whole message */
-    uint64_t run;     /* the front's number of the run, never reused on a connection; 0 in HELLO */
+    uint64_t
+        run; /* the front's number of the run, never reused on a connection; 0 in HELLO, POOL */
 };
 
 struct sbx_msg_hello {
@@ -157,7 +159,8 @@ struct sbx_msg_hello {
     uint64_t runtime_digest;   /* sbx_runtimes_digest(): both sides were built from one table */
     struct sbx_limits maximum; /* operator maxima, enforced by the backend too */
     uint8_t controls[SBX_CONTROL_COUNT]; /* enum sbx_enforcement */
-    uint8_t reserved[6];
+    uint8_t reserved[2];
+    uint32_t pool_slots; /* boxes that wait for runs when the pool is full */
 };
 
 struct sbx_msg_run {
@@ -231,7 +234,14 @@ struct sbx_msg_result {
     uint32_t processes_peak;
     uint32_t process_limit_hits;
     uint32_t killed_leftovers;
-    uint32_t reserved;
+    uint8_t is_pool_hit; /* 1: the box was made ahead */
+    uint8_t pool_ready;  /* boxes that wait now */
+    uint16_t reserved;
+};
+
+struct sbx_msg_pool {
+    struct sbx_msg_header header;
+    uint64_t ready; /* boxes that wait now */
 };
 
 union sbx_msg {
@@ -244,6 +254,7 @@ union sbx_msg {
     struct sbx_msg_started started;
     struct sbx_msg_exited exited;
     struct sbx_msg_result result;
+    struct sbx_msg_pool pool;
 };
 
 /* Exact size of a message type; 0 for an unknown type. */

@@ -256,7 +256,7 @@ class Bench:
 
     def run(self):
         self.start_rows()
-        with Service() as warm, Service() as cold:
+        with Service() as warm, Service("--pool=0") as cold:
             self.memory_rows(warm)
             self.true_rows(warm, cold)
             self.docker_rows(warm)

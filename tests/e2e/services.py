@@ -196,12 +196,23 @@ def mounts_of(pid):
     return sorted(mount[4] for mount in mounts)
 
 
+FIRST_BOX_UID = 0x70000000  # sandboxd/backend/userns.h
+BOX_UIDS = 0x10000  # the first of them is sandbox-init's, which waits in the pool too
+
+
+def user_of(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Uid:"))
+
+
 class HostState:
     """What one sandboxd has on the host: compare two of them. Other work on the machine does not count."""
 
     def __init__(self, services):
-        pids = services.sandboxd_pids()
-        self.processes = len(pids)
+        everything = services.sandboxd_pids()
+        self.processes = len(everything)
+        # Boxes that wait in the pool come and go: they are counted, and what each of them has is its own.
+        pids = [pid for pid in everything if user_of(pid) < FIRST_BOX_UID]
         # Boxes are numbered, so groups are counted: those that wait for the next runs have new names.
         self.cgroups = len(cgroup_folders(pids))
         self.namespaces = len({os.readlink(f"/proc/{pid}/ns/net") for pid in pids})
@@ -219,15 +230,11 @@ class HostState:
         return out
 
 
-FIRST_BOX_UID = 0x70000000  # sandboxd/native/userns.h
-
-
 def has_box(pids):
-    """Whether a sandbox is running: a process of a sandbox's user."""
+    """Whether a program is running in a sandbox."""
     for pid in pids:
-        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-            uid = next(int(line.split()[1]) for line in file if line.startswith("Uid:"))
-        if uid >= FIRST_BOX_UID:
+        uid = user_of(pid)
+        if uid >= FIRST_BOX_UID and uid % BOX_UIDS:
             return True
     return False
 

@@ -109,7 +109,7 @@ static void wait_until_alone(void)
 {
     const int64_t deadline_ns = cr_clock_mono_ns() + ALONE_MS * CR_NS_PER_MS * test_slowness();
 
-    while (native_client_count_processes(&escape_client) > 0)
+    while (native_client_count_programs(&escape_client) > 0)
         assert_true(cr_clock_mono_ns() < deadline_ns);
 }
 

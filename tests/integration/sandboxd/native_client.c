@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "sandboxd/backend/userns.h"
 #include "sandboxd/runtimes/table.h"
 #include "sandboxd/wire/payload.h"
 #include "tests/harness/test.h"
@@ -77,14 +78,23 @@ static void wait_readable(int fd)
     assert_int_equal(poll(&watch, 1, (int)(DEADLINE_MS * test_slowness())), 1);
 }
 
-void native_client_start(struct native_client *client, const char *const *flags)
+static void receive_own(const struct native_client *client, enum sbx_msg_type type,
+                        union sbx_msg *ret_msg)
 {
     struct cr_err err = CR_ERR_INIT;
+    int fds[SBX_RUN_FDS];
+    size_t fd_count;
+
+    wait_readable(client->wire_fd);
+    assert_int_equal(sbx_msg_receive(client->wire_fd, ret_msg, fds, &fd_count, &err), 0);
+    assert_int_equal(ret_msg->header.type, type);
+}
+
+void native_client_start(struct native_client *client, const char *const *flags)
+{
     union sbx_msg msg;
     int wire[2];
     int lifeline[2];
-    int fds[SBX_RUN_FDS];
-    size_t fd_count;
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, wire), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, lifeline), 0);
@@ -99,10 +109,12 @@ void native_client_start(struct native_client *client, const char *const *flags)
     client->lifeline_fd = lifeline[0];
     client->pidfd = pidfd_open(client->pid, 0);
     assert_true(client->pidfd >= 0);
-    wait_readable(client->wire_fd);
-    assert_int_equal(sbx_msg_receive(client->wire_fd, &msg, fds, &fd_count, &err), 0);
-    assert_int_equal(msg.header.type, SBX_MSG_HELLO);
+    receive_own(client, SBX_MSG_HELLO, &msg);
     client->hello = msg.hello;
+    if (client->hello.pool_slots == 0)
+        return;
+    receive_own(client, SBX_MSG_POOL, &msg);
+    assert_int_equal(msg.pool.ready, client->hello.pool_slots);
 }
 
 void native_client_stop(struct native_client *client)
@@ -368,7 +380,8 @@ static const struct dirent *next_entry(DIR *dir)
     return readdir(dir); // NOLINT(concurrency-mt-unsafe): this process has one thread
 }
 
-int native_client_count_processes(const struct native_client *client)
+/* The user 0 of a box is sandbox-init, which the pool has some of that wait. */
+static int count_processes(const struct native_client *client, bool with_init)
 {
     DIR *dir = opendir("/proc");
     int count = 0;
@@ -379,9 +392,20 @@ int native_client_count_processes(const struct native_client *client)
 
         if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' &&
             fstatat(dirfd(dir), entry->d_name, &stat, 0) == 0 && stat.st_uid >= client->uid_base &&
-            stat.st_uid - client->uid_base < UID_RANGE)
+            stat.st_uid - client->uid_base < UID_RANGE &&
+            (with_init || (stat.st_uid - client->uid_base) % SBX_USERNS_RANGE != 0))
             count += !is_zombie(dirfd(dir), entry->d_name);
     }
     (void)closedir(dir);
     return count;
+}
+
+int native_client_count_programs(const struct native_client *client)
+{
+    return count_processes(client, false);
+}
+
+int native_client_count_processes(const struct native_client *client)
+{
+    return count_processes(client, true);
 }

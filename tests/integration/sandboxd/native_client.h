@@ -51,7 +51,7 @@ struct native_spec {
     uint64_t limits[SBX_LIMIT_COUNT]; /* 0: the default (times test_slowness() for time) */
 };
 
-/* Starts it and takes its HELLO. `flags` are added to the command line; NULL-terminated, NULL:
+/* Starts it, takes its HELLO and waits until its pool is full. `flags` are added to the command line; NULL-terminated, NULL:
  * none.
  */
 void native_client_start(struct native_client *client, const char *const *flags);
@@ -79,5 +79,7 @@ void native_client_run(const struct native_client *client, const struct native_s
 
 void native_run_done(struct native_run *run);
 
-/* Processes of the boxes, counted on the host by their user ids. */
+/* Processes of the boxes, counted on the host by their user ids: those of programs, and with
+ * sandbox-init, of which the pool has some that wait. */
+int native_client_count_programs(const struct native_client *client);
 int native_client_count_processes(const struct native_client *client);

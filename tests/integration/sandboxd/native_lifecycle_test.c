@@ -179,7 +179,7 @@ static void many_runs_leave_nothing_behind(void **state)
         }
     }
 
-    expect_no_processes(&client);
+    assert_int_equal(native_client_count_programs(&client), 0);
     assert_int_equal(count_steady_fds(client.pid), fds);
     assert_true(settles(count_groups, client.pid, groups));
     assert_int_equal(count_mounts(client.pid), mounts);
@@ -235,12 +235,18 @@ static void a_small_cpu_share_does_not_hold_up_the_start(void **state)
 
 static void start_some(const struct native_client *client, struct native_run runs[2])
 {
+    int64_t deadline_ns = cr_clock_mono_ns() + 10 * GONE_MS * CR_NS_PER_MS * test_slowness();
+
     for (size_t i = 0; i < 2; i++) {
         native_client_send(client, &runs[i],
                            &(struct native_spec){.shell = "setsid sleep 100 & sleep 100"});
         native_client_wait_started(client, &runs[i]);
     }
-    assert_true(native_client_count_processes(client) > 0);
+    /* STARTED is told when pid 1 is, which then forks the program. */
+    while (native_client_count_programs(client) == 0) {
+        assert_true(cr_clock_mono_ns() < deadline_ns);
+        (void)poll(NULL, 0, 1);
+    }
 }
 
 /* Waits for the end of the backend; returns its wait status. */
@@ -412,7 +418,8 @@ static pid_t find_keeper(pid_t parent)
 
         (void)snprintf(path, sizeof(path), "/proc/%d/comm", pid);
         comm_file = fopen(path, "re");
-        assert_non_null(comm_file);
+        if (!comm_file)
+            continue; /* a box that has just ended */
         assert_non_null(fgets(comm, sizeof(comm), comm_file));
         (void)fclose(comm_file);
         if (strcmp(comm, "crisol-keeper\n") == 0)

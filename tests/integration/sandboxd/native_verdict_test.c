@@ -326,7 +326,7 @@ static void leftovers_are_killed_and_counted(void **state)
     assert_string_equal(cr_buf_str(&run.out[0]), "hi\n");
     assert_int_equal(run.result.killed_leftovers, 2);
     assert_true(run.exited_ns - run.started_ns < CR_NS_PER_S * test_slowness());
-    assert_int_equal(native_client_count_processes(&client), 0);
+    assert_int_equal(native_client_count_programs(&client), 0);
     native_run_done(&run);
 }
 
@@ -362,7 +362,7 @@ static void cancel_ends_a_run(void **state)
     assert_int_equal(run.result.verdict, SBX_VERDICT_CANCELLED);
     assert_int_equal(run.result.signal, SIGKILL);
     assert_true(run.exited_ns - sent_ns < CR_NS_PER_S * test_slowness());
-    assert_int_equal(native_client_count_processes(&client), 0);
+    assert_int_equal(native_client_count_programs(&client), 0);
     native_run_done(&run);
 }
 
@@ -382,7 +382,7 @@ static void cancel_may_come_at_any_time(void **state)
         assert_int_equal(run.has_started, run.has_exited);
         native_run_done(&run);
     }
-    assert_int_equal(native_client_count_processes(&client), 0);
+    assert_int_equal(native_client_count_programs(&client), 0);
 }
 
 static void the_front_reports_too_much_output(void **state)

@@ -21,7 +21,7 @@ static union sbx_msg legal_msg(enum sbx_msg_type type)
 {
     union sbx_msg msg;
 
-    sbx_msg_init(&msg, type, type == SBX_MSG_HELLO ? 0 : 7);
+    sbx_msg_init(&msg, type, type == SBX_MSG_HELLO || type == SBX_MSG_POOL ? 0 : 7);
     if (type == SBX_MSG_HELLO) {
         msg.hello.backend = 1;
         msg.hello.slots = 4;
@@ -107,7 +107,7 @@ static void msg_parse_refuses_fields_out_of_range(void **state)
         FIELD(SBX_MSG_HELLO, hello.cgroup_version, 3),
         FIELD(SBX_MSG_HELLO, hello.controls[SBX_CONTROL_COUNT - 1], 0),
         FIELD(SBX_MSG_HELLO, hello.controls[0], 4),
-        FIELD(SBX_MSG_HELLO, hello.reserved[5], 1),
+        FIELD(SBX_MSG_HELLO, hello.reserved[1], 1),
         FIELD(SBX_MSG_RUN, header.run, 0),
         FIELD(SBX_MSG_RUN, run.flags, 1),
         FIELD(SBX_MSG_RUN, run.limits.value[SBX_LIMIT_OUTPUT], 0),
@@ -127,7 +127,9 @@ static void msg_parse_refuses_fields_out_of_range(void **state)
         FIELD(SBX_MSG_RESULT, result.hit.limit, SBX_LIMIT_COUNT),
         FIELD(SBX_MSG_RESULT, result.hit.killed_by, 4),
         FIELD(SBX_MSG_RESULT, result.other_hit_count, SBX_OTHER_HITS_MAX + 1),
+        FIELD(SBX_MSG_RESULT, result.is_pool_hit, 2),
         FIELD(SBX_MSG_RESULT, result.reserved, 1),
+        FIELD(SBX_MSG_POOL, header.run, 1),
     };
 
     (void)state;

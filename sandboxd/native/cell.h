@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "sandboxd/backend/cgroup.h"
+#include "sandboxd/native/box.h"
+#include "sandboxd/wire/msg.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sys/types.h>
+
+struct cr_err;
+struct sbx_native;
+
+#define SBX_NO_PLACE UINT32_MAX
+
+/*
+ * A box with everything that stands around it, made for one run or ahead of
+ * it, used once. Passes from the pool to the run by plain assignment: whoever
+ * has it last gives it back.
+ */
+struct sbx_cell {
+    uint32_t place; /* fixes the host ids: two boxes at one time never share one */
+    struct sbx_cgroup group;
+    int net_fd; /* its network namespace, until the box is in it; -1: none */
+    int workspace_fd;
+    struct sbx_limits limits; /* what it was made with; cell.c says which of them can change */
+    struct sbx_box box;
+};
+
+#define SBX_CELL_INIT                                                                              \
+    {                                                                                              \
+        .place = SBX_NO_PLACE, .net_fd = -1, .workspace_fd = -1, .box = SBX_BOX_INIT               \
+    }
+
+/*
+ * Takes a place, and what the keeper has made ahead. Returns 0, or -EAGAIN
+ * when one of them is out: it comes back with another cell, or from the keeper.
+ */
+int sbx_cell_open(struct sbx_native *native, struct sbx_cell *ret_cell);
+
+/*
+ * Sets the limits of the group and makes the workspace. `extra_bytes` of
+ * memory are not the program's: what the box itself is charged for.
+ * Returns the stage that failed, or SBX_STAGE_NONE.
+ */
+enum sbx_stage sbx_cell_furnish(struct sbx_native *native, struct sbx_cell *cell,
+                                const struct sbx_limits *limits, uint64_t extra_bytes,
+                                struct cr_err *err);
+
+/*
+ * Starts the box of a furnished cell: with `fds` (payload, stdin, stdout,
+ * stderr; borrowed) for their run, with NULL ahead of one. Returns 0 or -errno.
+ */
+int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, const int *fds,
+                   struct cr_err *err);
+
+/*
+ * Makes the limits of a box that waits those of a run: memory (and
+ * `extra_bytes`), CPU and processes in its group, written where they differ
+ * and read back; files, file size and stack of its sandbox-init, which the
+ * program inherits. Returns 0 or -errno.
+ */
+int sbx_cell_relimit(struct sbx_native *native, struct sbx_cell *cell,
+                     const struct sbx_limits *limits, uint64_t extra_bytes, struct cr_err *err);
+
+/* True when the workspace is what such a run gets: the one thing that relimit cannot change. */
+bool sbx_cell_fits(const struct sbx_cell *cell, const struct sbx_limits *limits);
+
+/* On the host: whose the files of the program are. */
+uid_t sbx_cell_owner(const struct sbx_native *native, const struct sbx_cell *cell);
+
+/* Gives everything back; its box must be dead and reaped. Safe to repeat. */
+void sbx_cell_close(struct sbx_native *native, struct sbx_cell *cell);

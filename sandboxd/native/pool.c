@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/native/pool.h"
+
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "sandboxd/backend/job.h"
+#include "sandboxd/native/native.h"
+#include "sandboxd/runtimes/table.h"
+#include "sandboxd/wire/boxctl.h"
+#include "sandboxd/wire/fds.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#define START_DEADLINE_NS (15 * CR_NS_PER_S)
+#define RETRY_NS CR_NS_PER_S
+#define YOUNG_NS (5 * CR_NS_PER_MS)
+#define PATIENCE_NS (50 * CR_NS_PER_MS)
+#define AGE_NS (300 * CR_NS_PER_S) /* a box that waited so long makes place for a new one */
+
+#define BIT(state) (1U << (state))
+
+static const struct {
+    const char *name;
+    uint32_t next; /* bit set of the states that may follow */
+} states[] = {
+    [SBX_POOL_FREE] = {"free", BIT(SBX_POOL_STARTING)},
+    [SBX_POOL_STARTING] = {"starting", BIT(SBX_POOL_IDLE) | BIT(SBX_POOL_DYING)},
+    [SBX_POOL_IDLE] = {"idle", BIT(SBX_POOL_FREE) | BIT(SBX_POOL_DYING)},
+    [SBX_POOL_DYING] = {"dying", BIT(SBX_POOL_FREE)},
+};
+
+_Static_assert(CR_ARRAY_SIZE(states) == SBX_POOL_STATE_COUNT, "one row per state");
+
+/* The first that serves a run is taken: the more special ones come first. */
+static const struct sbx_starter *const starters[] = {&sbx_starter_plain};
+
+_Static_assert(CR_ARRAY_SIZE(starters) <= SBX_STARTERS_MAX, "room for each kind");
+
+bool sbx_pool_can_move(enum sbx_pool_state from, enum sbx_pool_state to)
+{
+    return from < SBX_POOL_STATE_COUNT && to < SBX_POOL_STATE_COUNT &&
+           (states[from].next & BIT(to)) != 0;
+}
+
+static void move(struct sbx_native *native, struct sbx_pool_slot *slot, enum sbx_pool_state to,
+                 int64_t deadline_ns)
+{
+    assert(sbx_pool_can_move(slot->state, to));
+    native->base.pool_ready -= slot->state == SBX_POOL_IDLE;
+    native->base.pool_ready += to == SBX_POOL_IDLE;
+    slot->state = to;
+    slot->deadline_ns = deadline_ns;
+}
+
+/* ---- settings ---- */
+
+static int find_starter(const char *name, size_t size)
+{
+    for (size_t i = 0; i < CR_ARRAY_SIZE(starters); i++) {
+        if (strlen(starters[i]->name) == size && memcmp(starters[i]->name, name, size) == 0)
+            return (int)i;
+    }
+    return -ENOENT;
+}
+
+/* One NAME=N. */
+static int parse_item(const char *item, uint32_t *counts, struct cr_err *err)
+{
+    const char *equals = strchr(item, '=');
+    int index = equals ? find_starter(item, (size_t)(equals - item)) : -ENOENT;
+    char *end = NULL;
+    unsigned long count;
+
+    if (index < 0)
+        return cr_err_set(err, EINVAL,
+                          "--pool: '%s' is neither 0 nor KIND=N with the kind of a slot ('%s')",
+                          item, starters[CR_ARRAY_SIZE(starters) - 1]->name);
+    errno = 0;
+    count = strtoul(equals + 1, &end, 10);
+    if (errno != 0 || equals[1] < '0' || equals[1] > '9' || *end != '\0' || count > SBX_POOL_MAX)
+        return cr_err_set(err, EINVAL, "--pool: '%s' needs a number from 0 to %u", item,
+                          SBX_POOL_MAX);
+    counts[index] = (uint32_t)count;
+    return 0;
+}
+
+static int parse(const char *text, uint32_t *counts, struct cr_err *err)
+{
+    CR_AUTO_FREE char *copy = strdup(text);
+    char *save = NULL;
+    int r = 0;
+
+    if (!copy)
+        return cr_err_sys(err, ENOMEM, "read --pool");
+    for (char *item = strtok_r(copy, ",", &save); r == 0 && item;
+         item = strtok_r(NULL, ",", &save)) {
+        if (strcmp(item, "0") == 0)
+            memset(counts, 0, CR_ARRAY_SIZE(starters) * sizeof(*counts));
+        else
+            r = parse_item(item, counts, err);
+    }
+    return r;
+}
+
+int sbx_pool_init(struct sbx_pool *pool, const char *text, struct cr_err *err)
+{
+    uint32_t counts[CR_ARRAY_SIZE(starters)];
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int r;
+
+    *pool = (struct sbx_pool){.starting_most = cores > 0 ? (uint32_t)cores : 1};
+    for (size_t i = 0; i < CR_ARRAY_SIZE(starters); i++)
+        counts[i] = starters[i]->standard;
+    r = text ? parse(text, counts, err) : 0;
+    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(starters); i++) {
+        if (counts[i] > SBX_POOL_MAX - pool->slot_count)
+            return cr_err_set(err, EINVAL, "--pool: more than %u slots in all", SBX_POOL_MAX);
+        for (uint32_t j = 0; j < counts[i]; j++)
+            pool->slots[pool->slot_count++] =
+                (struct sbx_pool_slot){.starter = starters[i], .cell = SBX_CELL_INIT};
+    }
+    return r;
+}
+
+/* ---- the life of a slot ---- */
+
+/* Watched as the slot's; the run that takes the box watches the same fds as its own. */
+static int watch(struct sbx_native *native, const struct sbx_pool_slot *slot)
+{
+    uint32_t index = (uint32_t)(slot - native->pool.slots);
+    int r = sbx_backend_watch(&native->base, slot->cell.box.control_fd, EPOLLIN,
+                              SBX_NATIVE_WATCH_POOL_CONTROL + index, NULL);
+
+    return r < 0 ? r
+                 : sbx_backend_watch(&native->base, slot->cell.box.pidfd, EPOLLIN,
+                                     SBX_NATIVE_WATCH_POOL_DEAD + index, NULL);
+}
+
+static void discard(struct sbx_native *native, struct sbx_pool_slot *slot)
+{
+    (void)sbx_cgroup_kill(&slot->cell.group);
+    sbx_box_kill(&slot->cell.box);
+    cr_close_fd(&slot->cell.box.control_fd);
+    move(native, slot, SBX_POOL_DYING, INT64_MAX);
+}
+
+/* Reaps a dead box and gives its cell back. */
+static void bury(struct sbx_native *native, struct sbx_pool_slot *slot)
+{
+    sbx_box_reap(&slot->cell.box);
+    sbx_cell_close(native, &slot->cell);
+    move(native, slot, SBX_POOL_FREE, INT64_MAX);
+}
+
+static void put_off(struct sbx_native *native)
+{
+    native->pool.retry_ns = cr_clock_mono_ns() + RETRY_NS;
+}
+
+/* False when the kind has to wait. */
+static bool start(struct sbx_native *native, struct sbx_pool_slot *slot)
+{
+    struct cr_err err = CR_ERR_INIT;
+    enum sbx_stage stage;
+    int r;
+
+    if (sbx_cell_open(native, &slot->cell) < 0)
+        return false; /* the keeper's next answer comes back here */
+    stage = sbx_cell_furnish(native, &slot->cell, &sbx_default_limits, native->box_bytes, &err);
+    r = stage == SBX_STAGE_NONE ? slot->starter->start(native, &slot->cell, &err) : err.code;
+    if (r < 0) {
+        if (r != -EAGAIN)
+            cr_log_error("cannot fill the pool kind=%s error=\"%s\"", slot->starter->name,
+                         err.text);
+        sbx_cell_close(native, &slot->cell);
+        put_off(native);
+        return false;
+    }
+    move(native, slot, SBX_POOL_STARTING, cr_clock_mono_ns() + START_DEADLINE_NS);
+    r = watch(native, slot);
+    if (r < 0) {
+        /* Without its events we would not see its end: this one wait is synchronous. */
+        cr_log_error("cannot watch a box of the pool error=%s", strerrordesc_np(-r));
+        discard(native, slot);
+        bury(native, slot);
+        put_off(native);
+        return false;
+    }
+    return true;
+}
+
+/* What the box is charged for as it waits is not the program's. */
+static int settle(struct sbx_native *native, struct sbx_pool_slot *slot, struct cr_err *err)
+{
+    int r = sbx_cgroup_memory_bytes(&slot->cell.group, &slot->idle_bytes);
+
+    if (r < 0)
+        return cr_err_sys(err, -r, "read the memory of a box");
+    return sbx_cell_relimit(native, &slot->cell, &sbx_default_limits, slot->idle_bytes, err);
+}
+
+static void tell_full(struct sbx_native *native)
+{
+    union sbx_msg msg;
+
+    if (native->pool.was_full || native->base.pool_ready < native->pool.slot_count)
+        return;
+    native->pool.was_full = true;
+    sbx_msg_init(&msg, SBX_MSG_POOL, 0);
+    msg.pool.ready = native->base.pool_ready;
+    sbx_backend_send(&native->base, &msg);
+}
+
+void sbx_pool_on_control(struct sbx_native *native, uint32_t index)
+{
+    struct sbx_pool_slot *slot = &native->pool.slots[index];
+    struct cr_err err = CR_ERR_INIT;
+    struct sbx_init_msg msg = {0};
+    ssize_t n;
+
+    if (slot->cell.box.control_fd < 0)
+        return; /* killed or handed out earlier in this round of events */
+    n = recv(slot->cell.box.control_fd, &msg, sizeof(msg), MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n == sizeof(msg) && msg.event == SBX_INIT_WAITING && slot->state == SBX_POOL_STARTING &&
+        settle(native, slot, &err) == 0) {
+        move(native, slot, SBX_POOL_IDLE, cr_clock_mono_ns() + AGE_NS);
+        tell_full(native);
+        return;
+    }
+    if (err.code == 0 && n == sizeof(msg) && msg.event == SBX_INIT_FAILED)
+        (void)cr_err_sys(&err, msg.error, "step '%s'", sbx_stage_name(msg.stage));
+    cr_log_error("a box of the pool does not wait as it must kind=%s state=%s error=\"%s\"",
+                 slot->starter->name, states[slot->state].name, err.text);
+    put_off(native);
+    discard(native, slot);
+}
+
+static bool is_dead(const struct sbx_pool_slot *slot)
+{
+    struct pollfd end = {.fd = slot->cell.box.pidfd, .events = POLLIN};
+
+    return slot->cell.box.pidfd >= 0 && poll(&end, 1, 0) == 1;
+}
+
+void sbx_pool_on_dead(struct sbx_native *native, uint32_t index)
+{
+    struct sbx_pool_slot *slot = &native->pool.slots[index];
+
+    /* The event may be about the box that was here when this round began. */
+    if (!is_dead(slot))
+        return;
+    if (slot->state == SBX_POOL_STARTING)
+        sbx_pool_on_control(native, index); /* its last words */
+    if (slot->state == SBX_POOL_IDLE)
+        cr_log_warn("a box of the pool died, making another kind=%s", slot->starter->name);
+    if (slot->state != SBX_POOL_DYING)
+        discard(native, slot);
+    bury(native, slot);
+}
+
+/* ---- handing out ---- */
+
+static int load(const struct sbx_cell *cell, const struct sbx_job *job)
+{
+    const struct sbx_init_msg msg = {.event = SBX_INIT_LOAD};
+
+    return sbx_fds_send(cell->box.control_fd, &msg, sizeof(msg), job->fds, SBX_INIT_LOAD_FDS);
+}
+
+bool sbx_pool_take(struct sbx_native *native, struct sbx_job *job, struct sbx_cell *ret_cell,
+                   uint64_t *ret_idle_bytes)
+{
+    for (uint32_t i = 0; i < native->pool.slot_count; i++) {
+        struct sbx_pool_slot *slot = &native->pool.slots[i];
+        struct cr_err err = CR_ERR_INIT;
+        int r;
+
+        if (slot->state != SBX_POOL_IDLE || !sbx_cell_fits(&slot->cell, &job->limits) ||
+            !slot->starter->serves(native, job))
+            continue;
+        r = sbx_cell_relimit(native, &slot->cell, &job->limits, slot->idle_bytes, &err);
+        if (r == 0)
+            r = load(&slot->cell, job);
+        if (r == 0) {
+            *ret_cell = slot->cell;
+            *ret_idle_bytes = slot->idle_bytes;
+            slot->cell = (struct sbx_cell)SBX_CELL_INIT;
+            move(native, slot, SBX_POOL_FREE, INT64_MAX);
+            return true;
+        }
+        cr_log_warn("a box of the pool cannot be used, trying another run=%" PRIu64 " error=\"%s\"",
+                    job->id, err.code < 0 ? err.text : strerrordesc_np(-r));
+        discard(native, slot);
+    }
+    return false;
+}
+
+/* ---- time ---- */
+
+/*
+ * From when on a slot may be filled: not while a run is being prepared or
+ * wound up, nor while one is so young that its end may come at any moment.
+ * All of that is short; but under load one follows the other, so not later
+ * than PATIENCE_NS from now.
+ */
+static int64_t fill_ns(const struct sbx_native *native)
+{
+    int64_t from_ns = native->pool.retry_ns;
+
+    for (uint32_t i = 0; i < native->base.slot_count; i++) {
+        const struct sbx_job *job = &native->runs[i].job;
+        int64_t quiet_ns = job->received_ns + PATIENCE_NS;
+
+        if (job->state == SBX_JOB_FREE)
+            continue;
+        if (job->state == SBX_JOB_RUNNING && job->go_ns + YOUNG_NS < quiet_ns)
+            quiet_ns = job->go_ns + YOUNG_NS;
+        from_ns = quiet_ns > from_ns ? quiet_ns : from_ns;
+    }
+    return from_ns;
+}
+
+static uint32_t count(const struct sbx_pool *pool, enum sbx_pool_state state)
+{
+    uint32_t found = 0;
+
+    for (uint32_t i = 0; i < pool->slot_count; i++)
+        found += pool->slots[i].state == state;
+    return found;
+}
+
+static void fill(struct sbx_native *native)
+{
+    struct sbx_pool *pool = &native->pool;
+    uint32_t starting = count(pool, SBX_POOL_STARTING);
+
+    for (uint32_t i = 0; i < pool->slot_count && starting < pool->starting_most; i++) {
+        if (pool->slots[i].state != SBX_POOL_FREE)
+            continue;
+        if (!start(native, &pool->slots[i]))
+            return;
+        starting++;
+    }
+}
+
+static void recycle(struct sbx_native *native, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < native->pool.slot_count; i++) {
+        struct sbx_pool_slot *slot = &native->pool.slots[i];
+        bool is_due = slot->deadline_ns <= now_ns || native->base.is_stopping;
+
+        if ((slot->state != SBX_POOL_STARTING && slot->state != SBX_POOL_IDLE) || !is_due)
+            continue;
+        if (slot->state == SBX_POOL_STARTING && !native->base.is_stopping)
+            cr_log_error("a box of the pool is not there in time kind=%s", slot->starter->name);
+        discard(native, slot);
+    }
+}
+
+void sbx_pool_on_time(struct sbx_native *native, int64_t now_ns)
+{
+    recycle(native, now_ns);
+    if (!native->base.is_stopping && now_ns >= fill_ns(native))
+        fill(native);
+}
+
+int64_t sbx_pool_next_ns(const struct sbx_native *native)
+{
+    const struct sbx_pool *pool = &native->pool;
+    int64_t now_ns = cr_clock_mono_ns();
+    int64_t wanted_ns = fill_ns(native);
+    int64_t next = INT64_MAX;
+
+    for (uint32_t i = 0; i < pool->slot_count; i++) {
+        const struct sbx_pool_slot *slot = &pool->slots[i];
+
+        if (slot->state != SBX_POOL_FREE && slot->deadline_ns < next)
+            next = slot->deadline_ns;
+        /* One that may be filled already waits for the keeper or for others that are starting. */
+        if (slot->state == SBX_POOL_FREE && wanted_ns > now_ns && wanted_ns < next)
+            next = wanted_ns;
+    }
+    return next;
+}
+
+bool sbx_pool_is_empty(const struct sbx_pool *pool)
+{
+    return count(pool, SBX_POOL_FREE) == pool->slot_count;
+}
+
+/* ---- the plain kind ---- */
+
+static int start_plain(struct sbx_native *native, struct sbx_cell *cell, struct cr_err *err)
+{
+    return sbx_cell_start(native, cell, NULL, err);
+}
+
+static bool serves_everybody(const struct sbx_native *native, const struct sbx_job *job)
+{
+    (void)native;
+    (void)job;
+    return true;
+}
+
+const struct sbx_starter sbx_starter_plain = {
+    .name = "plain",
+    .standard = 2,
+    .start = start_plain,
+    .serves = serves_everybody,
+};
