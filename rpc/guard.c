@@ -14,21 +14,35 @@
 #include <sys/socket.h>
 
 #define FLOW_SIZE 16384U
+/*
+ * Costly frames are passed on so many at a time, one at a time while others
+ * are being paid for, and each is paid for with a pause: four times what it
+ * costs core (64 us, measured), so that all of them together take at most a
+ * quarter of its thread and a call of somebody else waits for about 1 ms.
+ */
+#define COSTLY_AT_ONCE 16U
+#define COSTLY_NS (256 * CR_NS_PER_S / 1000000)
+/* Connections are shown to core one by one, so that hundreds at once leave time for those that are
+ * here: each takes it about 100 us. */
+#define ATTACH_NS (250 * CR_NS_PER_S / 1000000)
 /* How long a client may go on sending after the server has closed: closing with unread data
  * resets a TCP connection, and the client could miss why. */
 #define LINGER_NS (500 * CR_NS_PER_MS)
 
 enum phase {
     PHASE_HANDSHAKE, /* the server has not seen the connection */
+    PHASE_TURN,      /* it has begun as it should, and waits for its turn to be shown */
     PHASE_RELAY,
     PHASE_LINGER, /* the server has closed, the client has not */
     PHASE_DEAD,
 };
 
-/* Bytes on their way in one direction. */
+/* Bytes on their way in one direction: from `at` on those that may go out, then those that were not
+ * looked at yet. */
 struct flow {
     size_t at;
-    size_t size; /* behind `at` */
+    size_t size;
+    size_t unchecked;
     uint8_t data[FLOW_SIZE];
 };
 
@@ -46,6 +60,7 @@ struct rpc_guard {
     struct rpc_peer peer;
     enum phase phase;
     int64_t phase_since_ns;
+    int64_t pause_ns; /* no more of the client's bytes are looked at before */
     struct end client;
     struct end server;
     struct flow to_server;
@@ -91,14 +106,21 @@ static int set_interest(struct end *end, uint32_t interest)
 /* An end is read when what came from it before is gone, and written when something waits. */
 static uint32_t wanted(const struct flow *from, const struct flow *to)
 {
-    return (from->size == 0 ? (uint32_t)EPOLLIN : 0) | (to->size > 0 ? (uint32_t)EPOLLOUT : 0);
+    return (from->size == 0 && from->unchecked == 0 ? (uint32_t)EPOLLIN : 0) |
+           (to->size > 0 ? (uint32_t)EPOLLOUT : 0);
+}
+
+/* The client is not waited for while it is us who do not read. */
+static bool is_reading(const struct rpc_guard *guard)
+{
+    return guard->to_server.size == 0 && guard->to_server.unchecked == 0;
 }
 
 static bool is_timed(const struct rpc_guard *guard)
 {
     if (guard->phase == PHASE_HANDSHAKE || guard->phase == PHASE_LINGER)
         return true;
-    return guard->phase == PHASE_RELAY && guard->to_server.size == 0 &&
+    return guard->phase == PHASE_RELAY && is_reading(guard) &&
            rpc_h2_deadline_ns(&guard->h2) != INT64_MAX;
 }
 
@@ -114,7 +136,7 @@ static void rearm(struct rpc_guard *guard)
         if (r == 0)
             r = set_interest(&guard->server, wanted(&guard->to_client, &guard->to_server));
     } else {
-        r = set_interest(&guard->client, EPOLLIN);
+        r = set_interest(&guard->client, guard->phase == PHASE_TURN ? 0 : EPOLLIN);
     }
     if (r < 0)
         die(guard, "cannot be watched");
@@ -135,7 +157,8 @@ static bool flush(struct flow *flow, int fd)
         flow->at += (size_t)sent;
         flow->size -= (size_t)sent;
     }
-    flow->at = 0;
+    if (flow->unchecked == 0)
+        flow->at = 0;
     return true;
 }
 
@@ -145,18 +168,17 @@ enum received {
     RECEIVED_END,
 };
 
-/* Reads behind what the flow holds; it has room. */
-static enum received receive(struct flow *flow, int fd, size_t *ret_size)
+/* Reads behind what the flow holds; it has room. What comes is not checked yet. */
+static enum received receive(struct flow *flow, int fd)
 {
-    size_t used = flow->at + flow->size;
+    size_t used = flow->at + flow->size + flow->unchecked;
     ssize_t size = recv(fd, flow->data + used, sizeof(flow->data) - used, MSG_DONTWAIT);
 
     if (size < 0)
         return errno == EAGAIN || errno == EINTR ? RECEIVED_NOTHING : RECEIVED_END;
     if (size == 0)
         return RECEIVED_END;
-    flow->size += (size_t)size;
-    *ret_size = (size_t)size;
+    flow->unchecked += (size_t)size;
     return RECEIVED_SOME;
 }
 
@@ -180,33 +202,96 @@ static void attach(struct rpc_guard *guard, int64_t now_ns)
     (void)cr_take_fd(&theirs);
     guard->server.fd = cr_take_fd(&ours);
     set_phase(guard, PHASE_RELAY, now_ns);
-    if (!flush(&guard->to_server, guard->server.fd))
-        die(guard, NULL);
+}
+
+static void pause_until(struct rpc_guard *guard, int64_t until_ns)
+{
+    guard->pause_ns = until_ns;
+    if (guard->host->resume_ns > until_ns)
+        guard->host->resume_ns = until_ns;
+}
+
+/* Attaches, or waits for its turn to. */
+static void attach_in_turn(struct rpc_guard *guard, int64_t now_ns)
+{
+    struct rpc_guard_host *host = guard->host;
+
+    if (now_ns >= host->attach_ns) {
+        host->attach_ns = now_ns + ATTACH_NS;
+        attach(guard, now_ns);
+        return;
+    }
+    set_phase(guard, PHASE_TURN, now_ns);
+    pause_until(guard, host->attach_ns);
+    host->attach_ns += ATTACH_NS;
+}
+
+/* Lets costly frames be paid for by a pause of the connection that they came on. */
+static void pay(struct rpc_guard *guard, int64_t now_ns)
+{
+    struct rpc_guard_host *host = guard->host;
+
+    if (host->costly_ns < now_ns)
+        host->costly_ns = now_ns;
+    host->costly_ns += guard->h2.costly * COSTLY_NS;
+    pause_until(guard, host->costly_ns);
+}
+
+/* Looks at what came, up to the first fault or the first pause. False when that was the end. */
+static bool check(struct rpc_guard *guard, int64_t now_ns)
+{
+    struct flow *flow = &guard->to_server;
+    uint32_t costly = now_ns < guard->host->costly_ns ? 1 : COSTLY_AT_ONCE;
+    size_t used = 0;
+    enum rpc_h2_fault fault = rpc_h2_feed_client(&guard->h2, flow->data + flow->at + flow->size,
+                                                 flow->unchecked, costly, now_ns, &used);
+
+    if (fault != RPC_H2_OK) {
+        die(guard, rpc_h2_fault_name(fault));
+        return false;
+    }
+    flow->size += used;
+    flow->unchecked -= used;
+    if (guard->h2.costly == costly)
+        pay(guard, now_ns);
+    if (guard->phase == PHASE_HANDSHAKE && rpc_h2_is_ready(&guard->h2))
+        attach_in_turn(guard, now_ns);
+    return guard->phase != PHASE_DEAD;
+}
+
+static bool may_check(const struct rpc_guard *guard, int64_t now_ns)
+{
+    const struct flow *flow = &guard->to_server;
+
+    if (flow->unchecked == 0 || now_ns < guard->pause_ns)
+        return false;
+    return guard->phase == PHASE_HANDSHAKE || (guard->phase == PHASE_RELAY && flow->size == 0);
+}
+
+/* Passes on what was looked at and looks at more, until nothing is left, the server takes no more,
+ * or the connection has to pause. */
+static void pass_on(struct rpc_guard *guard, int64_t now_ns)
+{
+    do {
+        if (guard->phase == PHASE_RELAY && !flush(&guard->to_server, guard->server.fd)) {
+            die(guard, NULL);
+            return;
+        }
+    } while (may_check(guard, now_ns) && check(guard, now_ns));
 }
 
 static void read_client(struct rpc_guard *guard, int64_t now_ns)
 {
-    struct flow *flow = &guard->to_server;
-    size_t before = flow->at + flow->size;
-    enum rpc_h2_fault fault;
-    size_t size = 0;
-
-    switch (receive(flow, guard->client.fd, &size)) {
+    switch (receive(&guard->to_server, guard->client.fd)) {
     case RECEIVED_NOTHING:
         return;
     case RECEIVED_END:
         die(guard, NULL);
         return;
     case RECEIVED_SOME:
-        break;
+        pass_on(guard, now_ns);
+        return;
     }
-    fault = rpc_h2_feed_client(&guard->h2, flow->data + before, size, now_ns);
-    if (fault != RPC_H2_OK)
-        die(guard, rpc_h2_fault_name(fault));
-    else if (guard->phase == PHASE_HANDSHAKE && rpc_h2_is_ready(&guard->h2))
-        attach(guard, now_ns);
-    else if (guard->phase == PHASE_RELAY && !flush(flow, guard->server.fd))
-        die(guard, NULL);
 }
 
 static void linger(struct rpc_guard *guard, int64_t now_ns)
@@ -219,9 +304,9 @@ static void linger(struct rpc_guard *guard, int64_t now_ns)
 
 static void read_server(struct rpc_guard *guard, int64_t now_ns)
 {
-    size_t size = 0;
+    struct flow *flow = &guard->to_client;
 
-    switch (receive(&guard->to_client, guard->server.fd, &size)) {
+    switch (receive(flow, guard->server.fd)) {
     case RECEIVED_NOTHING:
         return;
     case RECEIVED_END:
@@ -230,28 +315,28 @@ static void read_server(struct rpc_guard *guard, int64_t now_ns)
     case RECEIVED_SOME:
         break;
     }
-    rpc_h2_feed_server(&guard->h2, guard->to_client.data, size);
-    if (!flush(&guard->to_client, guard->client.fd))
+    rpc_h2_feed_server(&guard->h2, flow->data, flow->unchecked);
+    flow->size = flow->unchecked;
+    flow->unchecked = 0;
+    if (!flush(flow, guard->client.fd))
         die(guard, NULL);
 }
 
 static void discard_client(struct rpc_guard *guard)
 {
     struct flow *flow = &guard->to_server;
-    size_t size;
 
-    flow->at = 0;
-    flow->size = 0;
-    if (receive(flow, guard->client.fd, &size) == RECEIVED_END)
+    flow->at = flow->size = flow->unchecked = 0;
+    if (receive(flow, guard->client.fd) == RECEIVED_END)
         die(guard, NULL);
-    flow->size = 0;
+    flow->unchecked = 0;
 }
 
 static void on_client_ready(struct rpc_watch *watch, uint32_t events, int64_t now_ns)
 {
     struct rpc_guard *guard = ((struct end *)watch)->guard;
 
-    if (guard->phase == PHASE_DEAD)
+    if (guard->phase == PHASE_DEAD || guard->phase == PHASE_TURN)
         return;
     /* Nobody is left to answer. */
     if (events & ((uint32_t)EPOLLHUP | (uint32_t)EPOLLERR)) {
@@ -283,8 +368,11 @@ static void on_server_ready(struct rpc_watch *watch, uint32_t events, int64_t no
             return;
         }
         /* Meanwhile the client could not send. */
-        if (guard->to_server.size == 0)
+        if (is_reading(guard))
             rpc_h2_restart_clock(&guard->h2, now_ns);
+        pass_on(guard, now_ns);
+        if (guard->phase != PHASE_RELAY)
+            return;
     }
     /* Also on a hangup: what core wrote before it is still to be read. */
     if ((events & ((uint32_t)EPOLLIN | (uint32_t)EPOLLHUP | (uint32_t)EPOLLERR)) &&
@@ -311,8 +399,9 @@ int rpc_guard_new(struct rpc_guard_host *host, int fd, const struct rpc_peer *pe
     guard->client = (struct end){.watch = {.on_ready = on_client_ready}, .guard = guard, .fd = fd};
     guard->server = (struct end){.watch = {.on_ready = on_server_ready}, .guard = guard, .fd = -1};
     /* The large buffers stay as they are: pages that nobody touches cost nothing. */
-    guard->to_server.at = guard->to_server.size = 0;
-    guard->to_client.at = guard->to_client.size = 0;
+    guard->to_server.at = guard->to_server.size = guard->to_server.unchecked = 0;
+    guard->to_client.at = guard->to_client.size = guard->to_client.unchecked = 0;
+    guard->pause_ns = 0;
     rpc_h2_init(&guard->h2, host->edge, budget);
     r = set_interest(&guard->client, EPOLLIN);
     if (r < 0) {
@@ -341,11 +430,31 @@ void rpc_guard_check_time(struct rpc_guard *guard, int64_t now_ns)
         die(guard, "slow to begin");
     else if (guard->phase == PHASE_LINGER && now_ns - guard->phase_since_ns >= LINGER_NS)
         die(guard, NULL);
-    else if (guard->phase == PHASE_RELAY && guard->to_server.size == 0 &&
+    else if (guard->phase == PHASE_RELAY && is_reading(guard) &&
              now_ns >= rpc_h2_deadline_ns(&guard->h2))
         die(guard, "slow frame");
     else if (is_timed(guard))
         guard->host->has_timed = true;
+}
+
+void rpc_guard_resume(struct rpc_guard *guard, int64_t now_ns)
+{
+    bool is_waiting = guard->phase == PHASE_TURN ||
+                      (guard->phase == PHASE_RELAY && guard->to_server.unchecked > 0);
+
+    if (!is_waiting)
+        return;
+    if (now_ns < guard->pause_ns) {
+        pause_until(guard, guard->pause_ns);
+        return;
+    }
+    if (guard->phase == PHASE_TURN)
+        attach(guard, now_ns);
+    if (guard->phase == PHASE_RELAY)
+        pass_on(guard, now_ns);
+    if (guard->phase == PHASE_RELAY && is_reading(guard))
+        rpc_h2_restart_clock(&guard->h2, now_ns);
+    rearm(guard);
 }
 
 const struct rpc_peer *rpc_guard_peer(const struct rpc_guard *guard)

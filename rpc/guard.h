@@ -15,15 +15,20 @@ struct rpc_h2_budget;
  * Stands between a client's socket and gRPC core: relays plaintext HTTP/2
  * through a socketpair, 16 KiB at a time with back-pressure both ways, and
  * closes the connection on the first fault that rpc/h2_frames sees. Core meets
- * a connection only once it has begun as HTTP/2 does. Internal to rpc/; all
- * guards of a host belong to its one thread.
+ * a connection only once it has begun as HTTP/2 does. Frames that hold core up
+ * are passed on a few at a time, so that a burst that is allowed does not
+ * delay others. Internal to rpc/; all guards of a host belong to its one
+ * thread.
  */
 
 /* What the guards of one thread share. */
 struct rpc_guard_host {
     int epoll_fd;               /* its events' data.ptr is a struct rpc_watch */
     const struct cr_edge *edge; /* borrowed: what connections may do */
-    bool has_timed;             /* set when a guard waits for something with a deadline */
+    int64_t costly_ns;          /* until when costly frames are paid for */
+    int64_t attach_ns; /* when the next connection may be shown to core */
+    int64_t resume_ns; /* when rpc_guard_resume() is due for all; set by guards that pause */
+    bool has_timed;    /* set when a guard waits for something with a deadline */
     /* Takes the fd on success (rpc_server_add_connection). */
     int (*attach)(void *user, int fd, const struct rpc_peer *peer, struct cr_err *err);
     /*
@@ -48,6 +53,10 @@ struct rpc_guard *rpc_guard_free(struct rpc_guard *guard);
 
 /* Ends the connection when a deadline has passed; sets host->has_timed when one is running. */
 void rpc_guard_check_time(struct rpc_guard *guard, int64_t now_ns);
+
+/* After host->resume_ns, which the caller sets to INT64_MAX before: goes on when its pause is over,
+ * else sets it again. */
+void rpc_guard_resume(struct rpc_guard *guard, int64_t now_ns);
 
 /* Borrowed. */
 const struct rpc_peer *rpc_guard_peer(const struct rpc_guard *guard);

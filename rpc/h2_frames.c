@@ -222,6 +222,7 @@ static enum rpc_h2_fault on_reset(struct rpc_h2 *h2, const struct frame *frame, 
         return RPC_H2_BAD_STREAM;
     if (stream)
         close_stream(h2, stream);
+    h2->costly += is_early;
     return take(h2, is_early ? CR_EDGE_RESET : CR_EDGE_LATE_RESET, now_ns);
 }
 
@@ -360,13 +361,14 @@ static bool skip_preface(struct rpc_h2 *h2, const uint8_t **at, size_t *left)
 }
 
 enum rpc_h2_fault rpc_h2_feed_client(struct rpc_h2 *h2, const void *data, size_t size,
-                                     int64_t now_ns)
+                                     uint32_t costly, int64_t now_ns, size_t *ret_used)
 {
     const uint8_t *at = data;
 
+    h2->costly = 0;
     if (size > 0 && !skip_preface(h2, &at, &size))
         return RPC_H2_NOT_HTTP2;
-    while (size > 0) {
+    while (size > 0 && h2->costly < costly) {
         enum rpc_h2_fault fault;
         struct frame frame;
 
@@ -380,6 +382,7 @@ enum rpc_h2_fault rpc_h2_feed_client(struct rpc_h2 *h2, const void *data, size_t
         if (fault != RPC_H2_OK)
             return fault;
     }
+    *ret_used = (size_t)(at - (const uint8_t *)data);
     return RPC_H2_OK;
 }
 

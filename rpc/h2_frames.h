@@ -63,6 +63,7 @@ struct rpc_h2 {
     uint32_t block_size;
     uint32_t block_frames;
     int64_t frame_since_ns; /* begin of the frame or header block that is still coming in */
+    uint32_t costly;        /* frames of the last feed that hold the server up */
     uint32_t last_stream;   /* highest id that the client has opened */
     uint32_t stream_count;
     uint32_t ping_ack_credit; /* our own PING and SETTINGS, not yet acknowledged */
@@ -76,9 +77,14 @@ struct rpc_h2 {
 /* `edge` (what is allowed) and `peer` are borrowed. */
 void rpc_h2_init(struct rpc_h2 *h2, const struct cr_edge *edge, struct rpc_h2_budget *peer);
 
-/* Bytes from the client. The first fault is final: do not pass them on, close. */
+/*
+ * Bytes from the client. The first fault is final: do not pass them on, close.
+ * Stops, with *ret_used less than `size` or not, once `costly` frames were seen
+ * that hold the server up (resets before our answer: core makes and drops a
+ * whole call for each): pass on what was used, and give others time.
+ */
 enum rpc_h2_fault rpc_h2_feed_client(struct rpc_h2 *h2, const void *data, size_t size,
-                                     int64_t now_ns);
+                                     uint32_t costly, int64_t now_ns, size_t *ret_used);
 
 /* Bytes from the server; it is trusted, this only keeps count. */
 void rpc_h2_feed_server(struct rpc_h2 *h2, const void *data, size_t size);

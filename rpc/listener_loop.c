@@ -227,12 +227,26 @@ static void sweep(struct rpc_listener *listener, int64_t now_ns)
     }
 }
 
+/* Connections that pause, so that others are served between their frames. */
+static void resume_guards(struct rpc_listener *listener, int64_t now_ns)
+{
+    struct rpc_guard *next;
+
+    if (now_ns < listener->host.resume_ns)
+        return;
+    listener->host.resume_ns = INT64_MAX;
+    for (struct rpc_guard *guard = listener->live; guard; guard = next) {
+        next = rpc_guard_link(guard)->next;
+        rpc_guard_resume(guard, now_ns);
+    }
+}
+
 /* Milliseconds until something is due; -1 while nothing is. */
 static int timeout_ms(const struct rpc_listener *listener, int64_t now_ns)
 {
-    int64_t due_ns = INT64_MAX;
+    int64_t due_ns = listener->host.resume_ns;
 
-    if (listener->host.has_timed)
+    if (listener->host.has_timed && listener->sweep_ns < due_ns)
         due_ns = listener->sweep_ns;
     if (listener->resume_ns != 0 && listener->resume_ns < due_ns)
         due_ns = listener->resume_ns;
@@ -256,6 +270,7 @@ static void *run(void *user)
 
             watch->on_ready(watch, events[i].events, now_ns);
         }
+        resume_guards(listener, now_ns);
         sweep(listener, now_ns);
         resume_accepting(listener, now_ns);
         free_dead(listener);
@@ -273,6 +288,7 @@ int rpc_listener_loop_open(struct rpc_listener *listener, struct cr_err *err)
     listener->host.attach = attach;
     listener->host.on_dead = on_dead;
     listener->host.user = listener;
+    listener->host.resume_ns = INT64_MAX;
     listener->host.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (listener->host.epoll_fd < 0)
         return cr_err_sys(err, errno, "make the listener's epoll");

@@ -23,8 +23,27 @@ static struct run *new_run(void)
     return run;
 }
 
+/* In as many turns as it takes, with at most `costly` costly frames in each. */
+static enum rpc_h2_fault feed_all(struct run *run, const uint8_t *data, size_t size,
+                                  uint32_t costly)
+{
+    enum rpc_h2_fault fault = RPC_H2_OK;
+
+    while (size > 0 && fault == RPC_H2_OK) {
+        size_t used = 0;
+
+        fault = rpc_h2_feed_client(&run->h2, data, size, costly, 1, &used);
+        FUZZ_CHECK(run->h2.costly <= costly);
+        FUZZ_CHECK(fault != RPC_H2_OK || (used > 0 && used <= size));
+        FUZZ_CHECK(fault != RPC_H2_OK || used == size || run->h2.costly == costly);
+        data += used;
+        size -= used;
+    }
+    return fault;
+}
+
 /* In pieces of 1 to `piece` bytes, up to the first fault. */
-static enum rpc_h2_fault feed(struct run *run, const uint8_t *data, size_t size, size_t piece)
+static enum rpc_h2_fault feed(struct run *run, const uint8_t *data, size_t size, uint8_t piece)
 {
     enum rpc_h2_fault fault = RPC_H2_OK;
 
@@ -33,7 +52,7 @@ static enum rpc_h2_fault feed(struct run *run, const uint8_t *data, size_t size,
 
         if (step > size - at)
             step = size - at;
-        fault = rpc_h2_feed_client(&run->h2, data + at, step, 1);
+        fault = feed_all(run, data + at, step, 1 + piece % 3);
         at += step;
     }
     return fault;
@@ -55,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     whole = new_run();
     cut = new_run();
     from_server = (size - 2) * data[1] / 256;
-    fault = rpc_h2_feed_client(&whole->h2, data + 2, size - 2 - from_server, 1);
+    fault = feed_all(whole, data + 2, size - 2 - from_server, UINT32_MAX);
     FUZZ_CHECK(feed(cut, data + 2, size - 2 - from_server, data[0]) == fault);
     rpc_h2_feed_server(&whole->h2, data + size - from_server, from_server);
     for (size_t i = size - from_server; i < size; i++)
@@ -66,6 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(whole->h2.streams[i - 1].id < whole->h2.streams[i].id);
     whole->h2.peer = cut->h2.peer = NULL;
     whole->h2.edge = cut->h2.edge = NULL;
+    whole->h2.costly = cut->h2.costly = 0;
     if (fault == RPC_H2_OK)
         FUZZ_CHECK(memcmp(whole, cut, sizeof(*whole)) == 0);
     FUZZ_CHECK(rpc_h2_fault_name(fault)[0] != '\0');

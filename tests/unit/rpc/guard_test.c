@@ -324,6 +324,83 @@ static void guard_does_not_blame_a_client_for_a_slow_server(void **state)
     tear_down(&bench);
 }
 
+/* Two at once: the second waits for its turn, and loses nothing of what it has sent. */
+static void guard_shows_connections_one_by_one(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    set_up(&bench);
+    bench.host.resume_ns = INT64_MAX;
+    bench.host.attach_ns = bench.now_ns + 1000; /* another one has just been shown */
+
+    send_bytes(&bench, OPENING HEADERS_1, OPENING_SIZE + 10);
+    assert_int_equal(bench.server, -1);
+    assert_int_equal(bench.host.resume_ns, bench.now_ns + 1000);
+    /* It is us who make it wait. */
+    rpc_guard_check_time(bench.guard, bench.now_ns + 10 * CR_NS_PER_S);
+    assert_int_equal(bench.deaths, 0);
+    bench.now_ns += 1000;
+    rpc_guard_resume(bench.guard, bench.now_ns);
+
+    assert_true(bench.server >= 0);
+    assert_int_equal(drain(&bench, bench.server), OPENING_SIZE + 10);
+    assert_int_equal(bench.deaths, 0);
+    tear_down(&bench);
+}
+
+/* One call that is given up before its answer. */
+static size_t put_reset_call(char *to, uint8_t stream)
+{
+    const char frames[] = {0, 0, 1, 1, 4, 0, 0, 0, (char)stream, 'x', /* HEADERS */
+                           0, 0, 4, 3, 0, 0, 0, 0, (char)stream, 0,   0, 0, 8};
+
+    memcpy(to, frames, sizeof(frames));
+    return sizeof(frames);
+}
+
+/* Sixteen at a time; between them, others are served. Nothing is lost, and nobody is closed. */
+static void guard_paces_calls_that_are_given_up(void **state)
+{
+    struct bench bench;
+    char calls[40 * 23];
+    size_t size = 0;
+    size_t arrived;
+    int turns = 1;
+
+    (void)state;
+    set_up(&bench);
+    bench.edge.max_streams = 100;
+    bench.host.resume_ns = INT64_MAX;
+    open_connection(&bench);
+    for (uint8_t stream = 1; stream < 80; stream = (uint8_t)(stream + 2))
+        size += put_reset_call(calls + size, stream);
+
+    send_bytes(&bench, calls, size);
+
+    arrived = drain(&bench, bench.server);
+    assert_int_equal(arrived, 16 * 23 - 4);
+    for (; bench.host.resume_ns != INT64_MAX; turns++) {
+        /* Too early: it only says again when. */
+        bench.now_ns = bench.host.resume_ns - 1;
+        bench.host.resume_ns = INT64_MAX;
+        rpc_guard_resume(bench.guard, bench.now_ns);
+        assert_int_equal(drain(&bench, bench.server), 0);
+        bench.now_ns = bench.host.resume_ns;
+        bench.host.resume_ns = INT64_MAX;
+        rpc_guard_resume(bench.guard, bench.now_ns);
+        turn(&bench);
+        arrived += drain(&bench, bench.server);
+    }
+    assert_int_equal(arrived, size);
+    assert_int_equal(turns, 3);
+    assert_int_equal(bench.deaths, 0);
+    /* And goes on as before. */
+    send_bytes(&bench, "\0\0\10\6\0\0\0\0\0xxxxxxxx", 17);
+    assert_int_equal(drain(&bench, bench.server), 17);
+    tear_down(&bench);
+}
+
 static const struct {
     const char *bytes;
     size_t size;
@@ -379,6 +456,8 @@ int main(void)
         cmocka_unit_test(guard_delivers_the_last_words_of_the_server),
         cmocka_unit_test(guard_holds_the_sender_back_and_loses_nothing),
         cmocka_unit_test(guard_does_not_blame_a_client_for_a_slow_server),
+        cmocka_unit_test(guard_shows_connections_one_by_one),
+        cmocka_unit_test(guard_paces_calls_that_are_given_up),
         cmocka_unit_test(guard_closes_who_begins_and_does_not_go_on),
     };
 

@@ -168,6 +168,23 @@ static void build(size_t index, struct cr_buf *buf)
     }
 }
 
+/* In as many turns as it takes. */
+static enum rpc_h2_fault feed_all(struct rpc_h2 *h2, const void *data, size_t size, int64_t now_ns)
+{
+    const uint8_t *at = data;
+    enum rpc_h2_fault fault = RPC_H2_OK;
+
+    while (size > 0 && fault == RPC_H2_OK) {
+        size_t used = 0;
+
+        fault = rpc_h2_feed_client(h2, at, size, 16, now_ns, &used);
+        assert_true(fault != RPC_H2_OK || used > 0);
+        at += used;
+        size -= used;
+    }
+    return fault;
+}
+
 /* Feeds in pieces of at most `piece` bytes, up to the first fault. */
 static enum rpc_h2_fault feed(struct rpc_h2 *h2, const struct cr_buf *buf, size_t piece)
 {
@@ -176,7 +193,7 @@ static enum rpc_h2_fault feed(struct rpc_h2 *h2, const struct cr_buf *buf, size_
     for (size_t at = 0; at < buf->size && fault == RPC_H2_OK; at += piece) {
         size_t size = buf->size - at < piece ? buf->size - at : piece;
 
-        fault = rpc_h2_feed_client(h2, buf->data + at, size, 1);
+        fault = feed_all(h2, buf->data + at, size, 1);
     }
     return fault;
 }
@@ -242,7 +259,7 @@ static void h2_frames_want_the_preface_and_settings_first(void **state)
         struct rpc_h2_budget peer = {0};
         CR_AUTO_FREE struct rpc_h2 *h2 = new_h2(&peer);
 
-        assert_int_equal(rpc_h2_feed_client(h2, openings[i].bytes, openings[i].size, 1),
+        assert_int_equal(feed_all(h2, openings[i].bytes, openings[i].size, 1),
                          openings[i].expected);
         assert_int_equal(rpc_h2_is_ready(h2), openings[i].size >= 33 && openings[i].expected == 0);
     }
@@ -265,7 +282,7 @@ static enum rpc_h2_fault from_client(struct rpc_h2 *h2, const struct frames *fra
 
     cr_buf_init(&buf, (size_t)1 << 20);
     add_frames(&buf, frames);
-    return rpc_h2_feed_client(h2, buf.data, buf.size, now_ns);
+    return feed_all(h2, buf.data, buf.size, now_ns);
 }
 
 static struct rpc_h2 *new_open_h2(struct rpc_h2_budget *peer)
@@ -274,7 +291,7 @@ static struct rpc_h2 *new_open_h2(struct rpc_h2_budget *peer)
     struct rpc_h2 *h2 = new_h2(peer);
 
     begin(&buf);
-    assert_int_equal(rpc_h2_feed_client(h2, buf.data, buf.size, 1), RPC_H2_OK);
+    assert_int_equal(feed_all(h2, buf.data, buf.size, 1), RPC_H2_OK);
     return h2;
 }
 
@@ -302,6 +319,33 @@ static void h2_frames_count_only_resets_before_our_answer(void **state)
     (void)state;
     assert_int_equal(resets_until_fault(false, 10000), 320);
     assert_int_equal(resets_until_fault(true, 10000), 10000);
+}
+
+/* Only those that core has not begun to answer hold it up. */
+static void h2_frames_stop_after_so_many_costly_frames(void **state)
+{
+    const struct frames open_all = {HEADERS, END_HEADERS, 1, 1, 60, 2};
+    const struct frames reset_all = {RESET, NONE, 1, 4, 60, 2};
+    struct rpc_h2_budget peer = {0};
+    CR_AUTO_FREE struct rpc_h2 *h2 = new_open_h2(&peer);
+    CR_AUTO_BUF struct cr_buf buf = {0};
+    size_t used = 0;
+
+    (void)state;
+    cr_buf_init(&buf, 65536);
+    add_frames(&buf, &reset_all);
+    assert_int_equal(from_client(h2, &open_all, 1), RPC_H2_OK);
+    for (uint32_t stream = 1; stream < 2 * 20; stream += 2)
+        from_server(h2, &(struct frames){HEADERS, END_HEADERS, stream, 1, 0, 0});
+
+    assert_int_equal(rpc_h2_feed_client(h2, buf.data, buf.size, 16, 1, &used), RPC_H2_OK);
+    assert_int_equal(h2->costly, 16);
+    /* The payload of the last one is still to come. */
+    assert_int_equal(used, (20 + 16) * 13 - 4);
+    assert_int_equal(rpc_h2_feed_client(h2, buf.data + used, buf.size - used, 1, 1, &used),
+                     RPC_H2_OK);
+    assert_int_equal(h2->costly, 1);
+    assert_int_equal(used, 13);
 }
 
 static void h2_frames_bear_a_reset_that_crosses_our_end(void **state)
@@ -420,7 +464,7 @@ static void h2_frames_tell_until_when_the_client_must_go_on(void **state)
         int64_t expected_ns = 100 + partial[i].allowed_s * CR_NS_PER_S;
 
         for (size_t at = 0; at < partial[i].size; at++)
-            assert_int_equal(rpc_h2_feed_client(h2, partial[i].bytes + at, 1, 100), RPC_H2_OK);
+            assert_int_equal(feed_all(h2, partial[i].bytes + at, 1, 100), RPC_H2_OK);
         assert_int_equal(rpc_h2_deadline_ns(h2),
                          partial[i].allowed_s < 0 ? INT64_MAX : expected_ns);
     }
@@ -434,8 +478,7 @@ static void h2_frames_count_from_the_first_byte(void **state)
 
     (void)state;
     for (int64_t i = 0; i < 9; i++)
-        assert_int_equal(rpc_h2_feed_client(h2, &"\0\0\11\1\0\0\0\0\1"[i], 1, i * CR_NS_PER_S),
-                         RPC_H2_OK);
+        assert_int_equal(feed_all(h2, &"\0\0\11\1\0\0\0\0\1"[i], 1, i * CR_NS_PER_S), RPC_H2_OK);
     assert_int_equal(rpc_h2_deadline_ns(h2), 3 * CR_NS_PER_S);
 
     rpc_h2_restart_clock(h2, 9 * CR_NS_PER_S);
@@ -457,6 +500,7 @@ int main(void)
         cmocka_unit_test(h2_frames_tell_abuse_from_use_at_every_cut),
         cmocka_unit_test(h2_frames_want_the_preface_and_settings_first),
         cmocka_unit_test(h2_frames_count_only_resets_before_our_answer),
+        cmocka_unit_test(h2_frames_stop_after_so_many_costly_frames),
         cmocka_unit_test(h2_frames_bear_a_reset_that_crosses_our_end),
         cmocka_unit_test(h2_frames_forget_streams_that_the_server_ended),
         cmocka_unit_test(h2_frames_give_credit_for_what_we_sent),
