@@ -406,28 +406,44 @@ static void loop(struct supervisor *supervisor)
     }
 }
 
-static int start(struct supervisor *supervisor, struct cr_err *err)
+/* Opens the file of a setting, when there is one. */
+static int open_file(const char *path, int (*open_it)(const char *path, struct cr_err *err),
+                     int *ret_fd, struct cr_err *err)
+{
+    int fd;
+
+    if (!path || !*path)
+        return 0;
+    fd = open_it(path, err);
+    if (fd < 0)
+        return fd;
+    *ret_fd = fd;
+    return 0;
+}
+
+/* What the front cannot open itself. */
+static int open_files(struct supervisor *supervisor, struct cr_err *err)
 {
     const struct sbx_settings *settings = supervisor->settings;
+    int r = open_file(settings->token_file, sbx_token_open, &supervisor->token_fd, err);
+
+    if (r < 0)
+        return r;
+    return open_file(settings->audit_log, sbx_audit_file_open, &supervisor->audit_fd, err);
+}
+
+static int start(struct supervisor *supervisor, struct cr_err *err)
+{
     int r = open_signals(supervisor, err);
 
-    if (r == 0 && settings->token_file && *settings->token_file) {
-        r = sbx_token_open(settings->token_file, err);
-        supervisor->token_fd = r < 0 ? -1 : r;
-        r = r < 0 ? r : 0;
-    }
-    if (r == 0 && settings->audit_log && *settings->audit_log) {
-        r = sbx_audit_file_open(settings->audit_log, err);
-        supervisor->audit_fd = r < 0 ? -1 : r;
-        r = r < 0 ? r : 0;
-    }
     if (r == 0)
-        r = sbx_choice_make(settings, &supervisor->is_docker, err);
+        r = open_files(supervisor, err);
+    if (r == 0)
+        r = sbx_choice_make(supervisor->settings, &supervisor->is_docker, err);
     if (r < 0)
         return r;
     supervisor->backend.name = supervisor->is_docker ? "sandboxd-docker" : "sandboxd-native";
-    if (r == 0)
-        r = open_listens(supervisor, err);
+    r = open_listens(supervisor, err);
     return r == 0 ? start_children(supervisor, err) : r;
 }
 
