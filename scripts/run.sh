@@ -5,7 +5,8 @@
 #        scripts/run.sh up          both services in the foreground on their default addresses (make up)
 #        scripts/run.sh live-check  one small real call to Gemini (make live-check)
 # Environment: TASK, SCRIPT (a gemini-replay script, default lru_cache), GEMINI_API_KEY, GEMINI_MODEL, …;
-#              those of .env count where the environment has none.
+#              those of .env count where the environment has none. 'up' takes other addresses from
+#              CRISOL_SOCKET, CRISOL_LISTEN and CRISOL_HTTP.
 set -eu
 cd "$(dirname "$0")/.."
 mode=${1:?usage: scripts/run.sh demo|up|live-check}
@@ -40,6 +41,27 @@ load_env_file() {
     done <.env
 }
 
+build_pid=""
+build() {
+    scripts/deps.sh run # may ask for a password, so it stays with the terminal
+    # A shell hears of a signal when what it waits for has ended, or at once in 'wait'; a group of its
+    # own makes everything that the build has started end with it.
+    trap 'stop_build; exit 143' TERM
+    trap 'stop_build; exit 130' INT
+    local status=0
+    setsid scripts/build.sh &
+    build_pid=$!
+    wait "$build_pid" || status=$?
+    build_pid=""
+    trap - TERM INT
+    [ "$status" -eq 0 ] || exit "$status"
+}
+stop_build() {
+    [ -n "$build_pid" ] || return 0
+    kill -TERM -- "-$build_pid" 2>/dev/null || true
+    wait "$build_pid" 2>/dev/null || true
+}
+
 load_env_file
 key=${GEMINI_API_KEY:-}
 unset GEMINI_API_KEY # handed to the orchestrator alone
@@ -54,7 +76,7 @@ if [ -z "$key" ] && [ "$mode" = live-check ]; then
 fi
 
 if [ "$mode" = live-check ]; then
-    scripts/build.sh
+    build
     say "live-check sends one small request to the real model; a few tokens are charged."
     user=""
     [ "$(id -u)" -ne 0 ] || user="--user=64902" # a number that belongs to no account
@@ -79,7 +101,7 @@ if [ "$mode" = demo ]; then
     say "          without any privilege: everything else (uid $service_uid)"
     [ -x build/bin/orchestrator ] || say "          builds into build/: one to three minutes the first time"
 fi
-scripts/build.sh
+build
 bin="$PWD/build/bin"
 
 run_dir=$(mktemp -d "${TMPDIR:-/tmp}/crisol.XXXXXX")
@@ -135,9 +157,9 @@ started_as() {
 field() { sed -n "s/.* ready .*\b$2=\([^ ]*\).*/\1/p" "$1" | tail -n 1; }
 
 if [ "$mode" = up ]; then
-    socket=/run/crisol/sandboxd.sock
-    grpc=127.0.0.1:50051
-    http=127.0.0.1:8000
+    socket=${CRISOL_SOCKET:-/run/crisol/sandboxd.sock}
+    grpc=${CRISOL_LISTEN:-127.0.0.1:50051}
+    http=${CRISOL_HTTP:-127.0.0.1:8000}
 else
     socket=$run_dir/sandboxd/sandboxd.sock
     grpc=127.0.0.1:0
