@@ -94,6 +94,9 @@ static void take_outcome(struct runs *runs, uint32_t run, const struct sbx_outco
     } else if (outcome->index < report->catalog.count) {
         report->red[run - 1] += outcome->status == SBX_PROBE_FAIL &&
                                 report->catalog.items[outcome->index].control == run - 1;
+        /* Told when no probe fails: why one of them could not be made. */
+        if (outcome->status == SBX_PROBE_ERROR && !*problem)
+            (void)snprintf(problem, sizeof(report->problem), "%s", outcome->seen);
     }
 }
 
