@@ -80,7 +80,7 @@ int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, const int *
     return r;
 }
 
-/* Soft and hard limit of sandbox-init, which a child inherits. */
+/* Soft and hard limit. */
 static int lower(pid_t pid, int resource, uint64_t value, struct cr_err *err)
 {
     struct rlimit limit = {.rlim_cur = value, .rlim_max = value};
@@ -90,37 +90,39 @@ static int lower(pid_t pid, int resource, uint64_t value, struct cr_err *err)
     return 0;
 }
 
-static int relimit_init(const struct sbx_native *native, const struct sbx_cell *cell,
-                        const struct sbx_limits *limits, struct cr_err *err)
+int sbx_cell_limit_program(const struct sbx_native *native, const struct sbx_cell *cell,
+                           const struct sbx_limits *limits, struct cr_err *err)
 {
-    int r;
+    static const struct {
+        int resource;
+        enum sbx_limit limit;
+    } rows[] = {
+        {RLIMIT_STACK, SBX_LIMIT_STACK},
+        {RLIMIT_FSIZE, SBX_LIMIT_FILE_SIZE},
+        {RLIMIT_NOFILE, SBX_LIMIT_OPEN_FILES},
+    };
+
+    int r = 0;
 
     if (sbx_is_weakened(&native->base, SBX_CONTROL_RLIMITS))
         return 0;
-    r = lower(cell->box.pid, RLIMIT_STACK, limits->value[SBX_LIMIT_STACK], err);
-    if (r == 0)
-        r = lower(cell->box.pid, RLIMIT_FSIZE, limits->value[SBX_LIMIT_FILE_SIZE], err);
-    return r == 0 ? lower(cell->box.pid, RLIMIT_NOFILE, limits->value[SBX_LIMIT_OPEN_FILES], err)
-                  : r;
+    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(rows); i++)
+        r = lower(cell->box.pid, rows[i].resource, limits->value[rows[i].limit], err);
+    return r;
 }
 
-int sbx_cell_relimit(struct sbx_native *native, struct sbx_cell *cell,
-                     const struct sbx_limits *limits, uint64_t extra_bytes, struct cr_err *err)
+int sbx_cell_limit_group(struct sbx_cell *cell, const struct sbx_limits *limits,
+                         uint64_t extra_bytes, struct cr_err *err)
 {
     static const enum sbx_limit of_group[] = {SBX_LIMIT_MEMORY, SBX_LIMIT_CPU_MILLICORES,
                                               SBX_LIMIT_PROCESSES};
     struct sbx_limits wanted = with_extra(limits, extra_bytes);
     bool is_same = true;
-    int r = 0;
 
     for (size_t i = 0; i < CR_ARRAY_SIZE(of_group); i++)
         is_same = is_same && wanted.value[of_group[i]] == cell->limits.value[of_group[i]];
-    if (!is_same)
-        r = sbx_cgroup_limit(&cell->group, &wanted, err);
-    if (r == 0)
-        r = relimit_init(native, cell, limits, err);
     cell->limits = wanted;
-    return r;
+    return is_same ? 0 : sbx_cgroup_limit(&cell->group, &wanted, err);
 }
 
 bool sbx_cell_fits(const struct sbx_cell *cell, const struct sbx_limits *limits)

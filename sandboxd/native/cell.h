@@ -57,15 +57,20 @@ int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, const int *
                    struct cr_err *err);
 
 /*
- * Makes the limits of a box that waits those of a run: memory (and
- * `extra_bytes`), CPU and processes in its group, written where they differ
- * and read back; files, file size and stack of its sandbox-init, which the
- * program inherits. Returns 0 or -errno.
+ * Makes memory (and `extra_bytes`), CPU and processes of the group those of a
+ * run: written where they differ, and read back. Returns 0 or -errno.
  */
-int sbx_cell_relimit(struct sbx_native *native, struct sbx_cell *cell,
-                     const struct sbx_limits *limits, uint64_t extra_bytes, struct cr_err *err);
+int sbx_cell_limit_group(struct sbx_cell *cell, const struct sbx_limits *limits,
+                         uint64_t extra_bytes, struct cr_err *err);
 
-/* True when the workspace is what such a run gets: the one thing that relimit cannot change. */
+/*
+ * Lowers files, file size and stack of the sandbox-init that waits, which the
+ * program inherits: once, since nothing raises them again. Returns 0 or -errno.
+ */
+int sbx_cell_limit_program(const struct sbx_native *native, const struct sbx_cell *cell,
+                           const struct sbx_limits *limits, struct cr_err *err);
+
+/* True when the workspace is what such a run gets: the one thing that cannot be changed. */
 bool sbx_cell_fits(const struct sbx_cell *cell, const struct sbx_limits *limits);
 
 /* On the host: whose the files of the program are. */

@@ -201,13 +201,13 @@ static bool start(struct sbx_native *native, struct sbx_pool_slot *slot)
 }
 
 /* What the box is charged for as it waits is not the program's. */
-static int settle(struct sbx_native *native, struct sbx_pool_slot *slot, struct cr_err *err)
+static int settle(struct sbx_pool_slot *slot, struct cr_err *err)
 {
     int r = sbx_cgroup_memory_bytes(&slot->cell.group, &slot->idle_bytes);
 
     if (r < 0)
         return cr_err_sys(err, -r, "read the memory of a box");
-    return sbx_cell_relimit(native, &slot->cell, &sbx_default_limits, slot->idle_bytes, err);
+    return sbx_cell_limit_group(&slot->cell, &sbx_default_limits, slot->idle_bytes, err);
 }
 
 static void tell_full(struct sbx_native *native)
@@ -235,7 +235,7 @@ void sbx_pool_on_control(struct sbx_native *native, uint32_t index)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n == sizeof(msg) && msg.event == SBX_INIT_WAITING && slot->state == SBX_POOL_STARTING &&
-        settle(native, slot, &err) == 0) {
+        settle(slot, &err) == 0) {
         move(native, slot, SBX_POOL_IDLE, cr_clock_mono_ns() + AGE_NS);
         tell_full(native);
         return;
@@ -291,7 +291,11 @@ bool sbx_pool_take(struct sbx_native *native, struct sbx_job *job, struct sbx_ce
         if (slot->state != SBX_POOL_IDLE || !sbx_cell_fits(&slot->cell, &job->limits) ||
             !slot->starter->serves(native, job))
             continue;
-        r = sbx_cell_relimit(native, &slot->cell, &job->limits, slot->idle_bytes, &err);
+        r = is_dead(slot) ? -EPIPE : 0;
+        if (r == 0)
+            r = sbx_cell_limit_group(&slot->cell, &job->limits, slot->idle_bytes, &err);
+        if (r == 0)
+            r = sbx_cell_limit_program(native, &slot->cell, &job->limits, &err);
         if (r == 0)
             r = load(&slot->cell, job);
         if (r == 0) {

@@ -1,0 +1,126 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Boxes that wait for runs: used once, replaced when they die, and of no effect on a result."""
+import os
+import signal
+import sys
+
+import lab
+from lab import MEMORY, MIB, OK, PROCESSES, pb, processes
+from sandboxd_service import descendants, wait_for
+
+if lab.BACKEND != "native":
+    print("skipped: only the native backend has a pool")
+    sys.exit(77)
+
+# What the limits of a run look like from inside.
+LIMITS = """
+import os, resource
+for name in ('NOFILE', 'FSIZE', 'STACK', 'CORE', 'MEMLOCK'):
+    print(name, *resource.getrlimit(getattr(resource, 'RLIMIT_' + name)))
+"""
+ALLOCATE = "x = bytearray({bytes})\nx[::4096] = b'x' * len(x[::4096])\n"
+
+
+def pool_of(stub):
+    return stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=20).pool
+
+
+class Suite(lab.Suite):
+    flags = ("--pool=plain=2",)
+
+    def warm(self, code, **fields):
+        """The answer of a run that found a box waiting."""
+        def ask():
+            answer = self.run_code(code, **fields)
+            return answer if answer.result.timing.is_pool_hit else None
+        return wait_for(ask, 10, "a box that waits is taken")
+
+
+class Pool(Suite):
+    def boxes(self):
+        """pids of sandbox-inits that wait or are about to: each is the user 0 of its box."""
+        return [pid for pid in descendants(self.service.process.pid, with_zombies=False)
+                if processes.user_of(pid) >= processes.FIRST_BOX_UID]
+
+    def test_a_run_takes_a_box_that_waits_and_says_so(self):
+        def hit_counts():
+            before = pool_of(self.stub)
+            if not self.must(OK, self.shell("true")).timing.is_pool_hit:
+                return None
+            after = pool_of(self.stub)
+            return after.slots, after.hits - before.hits, after.misses - before.misses
+        self.assertEqual(wait_for(hit_counts, 10, "a box that waits is taken"), (2, 1, 0))
+
+    def test_another_size_of_the_workspace_makes_a_box_of_its_own(self):
+        for limits in ({"workspace_bytes": 8 * MIB}, {"workspace_inodes": 100}):
+            before = pool_of(self.stub)
+            self.assertFalse(self.must(OK, self.shell("true", limits=limits)).timing.is_pool_hit)
+            self.assertEqual(pool_of(self.stub).misses, before.misses + 1)
+
+    def test_sandbox_43_a_box_that_died_is_replaced_and_nobody_notices(self):
+        self.warm("pass")
+        dead = wait_for(self.boxes, 10, "a box waits")
+        for pid in dead:
+            os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in dead), 10, "the dead are reaped")
+        self.must(OK, self.shell("true"))
+        self.warm("pass")
+        self.assertFalse(set(dead) & set(self.boxes()))
+
+    def test_sandbox_45_no_box_is_used_twice(self):
+        look = ("ls -A /workspace /tmp /dev/shm | grep -c marker; "
+                "touch /workspace/marker /tmp/marker /dev/shm/marker")
+        for _ in range(6):
+            self.assertEqual(self.warm(look, runtime="shell").stdout_data, b"0\n")
+
+    def test_limits_of_a_request_are_in_force_in_a_box_that_waited(self):
+        limits = {"open_files": 100, "file_size_bytes": 5 * MIB, "stack_bytes": 16 * MIB}
+        self.assertEqual(self.warm(LIMITS, limits=limits).stdout_data.decode().split("\n")[:3],
+                         ["NOFILE 100 100", f"FSIZE {5 * MIB} {5 * MIB}", f"STACK {16 * MIB} {16 * MIB}"])
+        for memory in (16 * MIB, 300 * MIB):  # lowered and raised
+            result = self.must(MEMORY, self.warm(ALLOCATE.format(bytes=memory), limits={"memory_bytes": memory}))
+            self.assertEqual(result.limit_hit.value, memory)
+            self.assertLessEqual(result.limit_hit.observed, memory)
+        self.must(PROCESSES, self.warm("import os, time\nfor i in range(9):\n    os.fork() or time.sleep(5)\n",
+                                       limits={"processes": 4}))
+
+
+class Modes(Suite):
+    """The same requests with a pool and without."""
+
+    def test_without_a_pool_nothing_waits_and_nothing_hits(self):
+        with lab.start("--pool=0") as service:
+            stub = lab.services.SandboxServiceStub(service.channel)
+            answer = stub.Run(pb.RunRequest(runtime="shell", code="true"), timeout=40)
+            self.assertFalse(self.must(OK, answer).timing.is_pool_hit)
+            self.assertEqual((pool_of(stub).slots, pool_of(stub).ready, pool_of(stub).hits), (0, 0, 0))
+
+    def test_the_resource_limits_are_the_same_in_both_modes(self):
+        with lab.start("--pool=0") as service:
+            stub = lab.services.SandboxServiceStub(service.channel)
+            cold = stub.Run(pb.RunRequest(runtime="python", code=LIMITS), timeout=40)
+        self.assertFalse(self.must(OK, cold).timing.is_pool_hit)
+        warm = self.warm(LIMITS)
+        self.assertTrue(self.must(OK, warm).timing.is_pool_hit)
+        self.assertEqual(warm.stdout_data, cold.stdout_data)
+
+    def test_a_program_has_the_same_memory_in_both_modes(self):
+        """What fits into a box made for the run but for 1 MiB, fits into one that waited; 2 MiB more fit into neither."""
+        limit = 64 * MIB
+        with lab.start("--pool=0") as service:
+            stub = lab.services.SandboxServiceStub(service.channel)
+
+            def cold(code):
+                return stub.Run(pb.RunRequest(runtime="python", code=code, limits=pb.Limits(memory_bytes=limit)), timeout=40)
+            own = self.must(OK, cold("pass")).usage.memory_peak_bytes
+            most = limit - own - MIB
+            self.must(OK, cold(ALLOCATE.format(bytes=most)))
+            self.must(MEMORY, cold(ALLOCATE.format(bytes=most + 4 * MIB)))
+        for size, verdict in ((most, OK), (most + 4 * MIB, MEMORY)):
+            result = self.must(verdict, self.warm(ALLOCATE.format(bytes=size), limits={"memory_bytes": limit}))
+            self.assertTrue(result.timing.is_pool_hit)
+
+
+if __name__ == "__main__":
+    lab.main()

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/err.h"
+#include "sandboxd/native/pool.h"
+#include "tests/harness/test.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void pool_moves_as_its_table_says(void **state)
+{
+    static const struct {
+        enum sbx_pool_state from;
+        enum sbx_pool_state to;
+    } legal[] = {
+        {SBX_POOL_FREE, SBX_POOL_STARTING},  {SBX_POOL_STARTING, SBX_POOL_IDLE},
+        {SBX_POOL_STARTING, SBX_POOL_DYING}, {SBX_POOL_IDLE, SBX_POOL_FREE},
+        {SBX_POOL_IDLE, SBX_POOL_DYING},     {SBX_POOL_DYING, SBX_POOL_FREE},
+    };
+
+    (void)state;
+    for (int from = 0; from <= SBX_POOL_STATE_COUNT; from++) {
+        for (int to = 0; to <= SBX_POOL_STATE_COUNT; to++) {
+            bool is_legal = false;
+
+            for (size_t i = 0; i < CR_ARRAY_SIZE(legal); i++)
+                is_legal = is_legal || ((int)legal[i].from == from && (int)legal[i].to == to);
+            assert_int_equal(sbx_pool_can_move((enum sbx_pool_state)from, (enum sbx_pool_state)to),
+                             is_legal);
+        }
+    }
+}
+
+static void pool_takes_the_sizes_that_the_setting_names(void **state)
+{
+    static const struct {
+        const char *text;
+        uint32_t slots;
+    } rows[] = {
+        {"plain=5", 5},
+        {"0", 0},
+        {"plain=0", 0},
+        {"plain=3,plain=4", 4},
+        {"0,plain=1", 1},
+        {"plain=3,0", 0},
+        {"plain=16", SBX_POOL_MAX},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(rows); i++) {
+        struct sbx_pool pool;
+
+        assert_int_equal(sbx_pool_init(&pool, rows[i].text, NULL), 0);
+        assert_int_equal(pool.slot_count, rows[i].slots);
+        assert_true(pool.starting_most >= 1);
+        for (uint32_t j = 0; j < pool.slot_count; j++)
+            assert_int_equal(pool.slots[j].state, SBX_POOL_FREE);
+    }
+}
+
+static void pool_has_a_standard_size(void **state)
+{
+    struct sbx_pool pool;
+
+    (void)state;
+    assert_int_equal(sbx_pool_init(&pool, NULL, NULL), 0);
+    assert_int_equal(pool.slot_count, sbx_starter_plain.standard);
+    assert_true(sbx_pool_is_empty(&pool));
+}
+
+static void pool_refuses_what_is_no_size(void **state)
+{
+    static const char *const rows[] = {"1",        "plain",    "plain=",  "plain=x", "plain=1x",
+                                       "plain=-1", "plain=17", "other=1", "=1",      "plai=1"};
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(rows); i++) {
+        struct cr_err err = CR_ERR_INIT;
+        struct sbx_pool pool;
+
+        assert_int_equal(sbx_pool_init(&pool, rows[i], &err), -EINVAL);
+        assert_non_null(strstr(err.text, "--pool: "));
+        assert_non_null(strstr(err.text, rows[i]));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pool_moves_as_its_table_says),
+        cmocka_unit_test(pool_takes_the_sizes_that_the_setting_names),
+        cmocka_unit_test(pool_has_a_standard_size),
+        cmocka_unit_test(pool_refuses_what_is_no_size),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
