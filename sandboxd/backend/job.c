@@ -235,6 +235,16 @@ static bool is_plausible(const struct sbx_init_msg *msg)
            (WIFEXITED(msg->wait_status) || WIFSIGNALED(msg->wait_status));
 }
 
+/* Before all limits: the process is held back, so that nothing else can come of it. */
+static void on_violation(struct sbx_backend *backend, struct sbx_job *job, uint32_t call)
+{
+    job->facts.has_forbidden_call = true;
+    job->facts.forbidden_call = call;
+    sbx_facts_add(&job->facts, SBX_VERDICT_SECURITY_VIOLATION, 0);
+    sbx_job_check_memory(job);
+    sbx_job_kill(backend, job, cr_clock_mono_ns());
+}
+
 static void on_init_message(struct sbx_backend *backend, struct sbx_job *job,
                             const struct sbx_init_msg *msg)
 {
@@ -245,8 +255,11 @@ static void on_init_message(struct sbx_backend *backend, struct sbx_job *job,
     } else if (msg->event == SBX_INIT_FAILED && is_alive) {
         sbx_job_fail(backend, job, msg->stage == SBX_STAGE_NONE ? SBX_STAGE_INIT : msg->stage,
                      msg->error);
+    } else if (msg->event == SBX_INIT_VIOLATION && job->state == SBX_JOB_RUNNING) {
+        on_violation(backend, job, msg->detail);
     } else if (msg->event == SBX_INIT_EXITED && job->state == SBX_JOB_RUNNING) {
         job->facts.has_leader = true;
+        job->facts.is_watched = (msg->detail & SBX_INIT_WATCHED) != 0;
         job->facts.wait_status = msg->wait_status;
         job->leftovers = msg->leftovers;
         job->end_ns = cr_clock_mono_ns();

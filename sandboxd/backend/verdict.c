@@ -117,8 +117,10 @@ static void add_hit(struct sbx_msg_result *result, size_t row, const struct sbx_
 static void add_event(const struct sbx_facts *facts, const struct sbx_event *event,
                       struct sbx_msg_result *result)
 {
-    if (event->verdict == SBX_VERDICT_CANCELLED && result->verdict == SBX_VERDICT_NONE)
-        result->verdict = SBX_VERDICT_CANCELLED;
+    if ((event->verdict == SBX_VERDICT_CANCELLED ||
+         event->verdict == SBX_VERDICT_SECURITY_VIOLATION) &&
+        result->verdict == SBX_VERDICT_NONE)
+        result->verdict = event->verdict;
     for (size_t row = 0; row < CR_ARRAY_SIZE(limit_verdicts); row++) {
         struct sbx_limit_hit hit;
 
@@ -163,10 +165,23 @@ static uint32_t own_end(const struct sbx_facts *facts)
     return facts->is_collect_failed ? SBX_VERDICT_COLLECT_FAILED : SBX_VERDICT_OK;
 }
 
+/* A call that was held back, and its process killed: as if the kernel had done so itself. */
+static void add_forbidden_call(const struct sbx_facts *facts, struct sbx_msg_result *result)
+{
+    if (result->verdict != SBX_VERDICT_SECURITY_VIOLATION || !facts->has_forbidden_call)
+        return;
+    result->has_forbidden_call = 1;
+    result->forbidden_call = facts->forbidden_call;
+    if (!facts->has_leader)
+        result->signal = SIGSYS;
+}
+
 void sbx_verdict_decide(const struct sbx_facts *facts, struct sbx_msg_result *result)
 {
     result->verdict = SBX_VERDICT_NONE;
     result->has_hit = 0;
+    result->has_forbidden_call = 0;
+    result->forbidden_call = 0;
     result->other_hit_count = 0;
     result->stage = facts->stage;
     result->stage_errno = facts->error;
@@ -180,9 +195,10 @@ void sbx_verdict_decide(const struct sbx_facts *facts, struct sbx_msg_result *re
 
     for (uint32_t i = 0; i < facts->event_count; i++)
         add_event(facts, &facts->events[i], result);
-    /* No counter tells whether the filter or the program itself sent it; the leader is dead of it.
-     */
-    if (result->verdict == SBX_VERDICT_NONE && leader_signal(facts) == SIGSYS)
+    add_forbidden_call(facts, result);
+    /* Where nobody was told of calls, nothing says whether the filter or the program itself sent
+     * the signal. */
+    if (result->verdict == SBX_VERDICT_NONE && leader_signal(facts) == SIGSYS && !facts->is_watched)
         result->verdict = SBX_VERDICT_SECURITY_VIOLATION;
     add_findings(facts, result);
     if (result->verdict == SBX_VERDICT_NONE)

@@ -16,7 +16,7 @@
 
 /* Something that ended the run, in the order it was seen. */
 struct sbx_event {
-    uint32_t verdict;  /* a limit verdict, or SBX_VERDICT_CANCELLED */
+    uint32_t verdict;  /* a limit verdict, SECURITY_VIOLATION or CANCELLED */
     uint64_t observed; /* in the unit of the limit */
 };
 
@@ -26,9 +26,12 @@ struct sbx_facts {
     const struct sbx_limits *limits; /* borrowed for the call */
     bool has_leader;                 /* sandbox-init reported the end of the program */
     int32_t wait_status;
-    bool is_killed; /* we sent SIGKILL before the leader ended */
-    uint32_t stage; /* enum sbx_stage of a failed start, NONE otherwise */
-    int32_t error;  /* errno of it */
+    bool is_killed;          /* we sent SIGKILL before the leader ended */
+    bool is_watched;         /* every forbidden call would be an event: no SIGSYS is the filter's */
+    bool has_forbidden_call; /* with the event SECURITY_VIOLATION */
+    uint32_t forbidden_call; /* its number, or a value of boxctl.h */
+    uint32_t stage;          /* enum sbx_stage of a failed start, NONE otherwise */
+    int32_t error;           /* errno of it */
     uint32_t event_count;
     struct sbx_event events[SBX_EVENTS_MAX];
     struct sbx_cgroup_usage usage; /* deltas since GO */
@@ -44,5 +47,5 @@ struct sbx_facts {
 /* Adds an event; a second one of the same verdict is ignored. */
 void sbx_facts_add(struct sbx_facts *facts, enum sbx_verdict verdict, uint64_t observed);
 
-/* Fills in verdict, exit_code, signal, stage, stage_errno, hit and other_hits. */
+/* Fills in verdict, exit_code, signal, stage, stage_errno, forbidden_call, hit and other_hits. */
 void sbx_verdict_decide(const struct sbx_facts *facts, struct sbx_msg_result *result);

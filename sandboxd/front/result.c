@@ -2,6 +2,7 @@
 #include "sandboxd/front/result.h"
 
 #include "common/unconst.h"
+#include "sandboxd/front/forbidden_call.h"
 #include "sandboxd/front/policy.h"
 
 #include <errno.h>
@@ -207,11 +208,21 @@ static void fill_exec_error(struct sbx_result *result, const struct sbx_msg_resu
     result->message.exec_error = result->exec_error;
 }
 
-/* The kernel counts neither SIGSYS nor SIGXFSZ, so what decided is a signal that a program can send
- * to itself. */
-static bool is_inferred(enum sbx_verdict verdict)
+static void fill_forbidden_call(struct sbx_result *result, const struct sbx_msg_result *wire)
 {
-    return verdict == SBX_VERDICT_SECURITY_VIOLATION || verdict == SBX_VERDICT_FILE_SIZE_LIMIT;
+    if (wire->verdict != SBX_VERDICT_SECURITY_VIOLATION || !wire->has_forbidden_call)
+        return;
+    sbx_forbidden_call_name(wire->forbidden_call, result->forbidden_call,
+                            sizeof(result->forbidden_call));
+    result->message.forbidden_call = result->forbidden_call;
+}
+
+/* Where all that is known is a signal that the kernel does not count: the program may have sent it
+ * to itself. */
+static bool is_inferred(const struct sbx_msg_result *wire)
+{
+    return (wire->verdict == SBX_VERDICT_SECURITY_VIOLATION && !wire->has_forbidden_call) ||
+           wire->verdict == SBX_VERDICT_FILE_SIZE_LIMIT;
 }
 
 static void fill_verdict(struct sbx_result *result, const struct sbx_execution *execution)
@@ -229,7 +240,7 @@ static void fill_verdict(struct sbx_result *result, const struct sbx_execution *
     result->verdict.code = (Crisol__Sandbox__V1__VerdictCode)wire->verdict;
     result->verdict.retryable =
         wire->verdict == SBX_VERDICT_SANDBOX_ERROR || wire->verdict == SBX_VERDICT_SANDBOX_LOST;
-    result->verdict.confidence = is_inferred(wire->verdict)
+    result->verdict.confidence = is_inferred(wire)
                                      ? CRISOL__SANDBOX__V1__CONFIDENCE__CONFIDENCE_INFERRED
                                      : CRISOL__SANDBOX__V1__CONFIDENCE__CONFIDENCE_MEASURED;
     sbx_verdict_message(&facts, result->verdict_message, sizeof(result->verdict_message));
@@ -257,6 +268,7 @@ int sbx_result_fill(struct sbx_result *result, const struct sbx_execution *execu
     fill_streams(result, execution);
     fill_report(result, execution);
     fill_exec_error(result, &outcome->result);
+    fill_forbidden_call(result, &outcome->result);
     fill_verdict(result, execution);
     return fill_files(result, execution);
 }

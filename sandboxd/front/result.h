@@ -26,6 +26,7 @@ struct sbx_result {
     char summary[SBX_RESULT_TEXT_MAX];
     char verdict_message[SBX_RESULT_TEXT_MAX];
     char exec_error[SBX_RESULT_TEXT_MAX];
+    char forbidden_call[SBX_RESULT_TEXT_MAX];
 };
 
 /*

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/front/forbidden_call.h"
 #include "sandboxd/front/result.h"
 
 #include <inttypes.h>
@@ -109,6 +110,19 @@ static void message_of_failure(const struct sbx_verdict_facts *facts, char *text
                        sbx_stage_name(wire->stage));
 }
 
+static void message_of_violation(const struct sbx_msg_result *wire, char *text, size_t size)
+{
+    char call[SHORT_TEXT_MAX];
+
+    if (!wire->has_forbidden_call) {
+        (void)snprintf(text, size, "the program made a system call that only an attack makes");
+        return;
+    }
+    sbx_forbidden_call_name(wire->forbidden_call, call, sizeof(call));
+    (void)snprintf(text, size, "the program made a system call that only an attack makes: %s",
+                   call);
+}
+
 void sbx_verdict_message(const struct sbx_verdict_facts *facts, char *text, size_t size)
 {
     const struct sbx_msg_result *wire = facts->wire;
@@ -123,7 +137,7 @@ void sbx_verdict_message(const struct sbx_verdict_facts *facts, char *text, size
                        signal_name(wire->signal));
         break;
     case SBX_VERDICT_SECURITY_VIOLATION:
-        (void)snprintf(text, size, "the program made a system call that only an attack makes");
+        message_of_violation(wire, text, size);
         break;
     case SBX_VERDICT_COLLECT_FAILED:
         (void)snprintf(text, size, "the required file '%.128s' could not be collected",

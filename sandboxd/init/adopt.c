@@ -40,10 +40,10 @@ int sbx_adopt_load(void)
     return r < 0 ? r : 0;
 }
 
-int sbx_adopt_await(void)
+int sbx_adopt_await(int *ret_listener_fd)
 {
     struct sbx_adopt_hello hello;
-    int r = sbx_fds_receive(SBX_INIT_FD_ADOPTED, &hello, sizeof(hello), NULL, 0, 0);
+    int r = sbx_fds_receive(SBX_INIT_FD_ADOPTED, &hello, sizeof(hello), ret_listener_fd, 1, 0);
 
     if (r < 0)
         return r;

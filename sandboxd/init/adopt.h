@@ -12,9 +12,10 @@ int sbx_adopt_load(void);
 
 /*
  * For a program that exists already, see SBX_INIT_ADOPT_ARGUMENT. Waits until
- * it is ready. Returns 0 or -errno; -EPIPE: it died.
+ * it is ready. *ret_listener_fd becomes that of its filter, when it sends one.
+ * Returns 0 or -errno; -EPIPE: it died.
  */
-int sbx_adopt_await(void);
+int sbx_adopt_await(int *ret_listener_fd);
 
 /*
  * Gives it the resource limits of the caller and the fds of LOAD, and lets it

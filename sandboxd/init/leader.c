@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandboxd/init/leader.h"
 
+#include "common/auto.h"
+#include "sandboxd/wire/fds.h"
 #include "sandboxd/wire/msg.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 static pid_t fail(struct sbx_program_failure *failure, enum sbx_stage stage, int error)
@@ -22,36 +24,41 @@ _Noreturn static void become_program(const struct sbx_leader_plan *plan, int rep
         (void)close(plan->private_fd);
     for (int i = 0; i < 3; i++) {
         if (plan->stdio[i] != i && dup2(plan->stdio[i], i) < 0)
-            _exit(127); /* the report pipe ends without a word */
+            _exit(127); /* the report socket ends without a word */
     }
-    sbx_program_become(plan->payload_fd, plan->seccomp_fd, report_fd);
+    sbx_program_become(plan->payload_fd, plan->seccomp_fd, report_fd, plan->is_watched);
 }
 
-/* Waits until the report pipe closes at the program's exec. Returns 0 or -1. */
-static int wait_for_exec(int report_fd, struct sbx_program_failure *failure)
+/* Waits until the report socket closes at the program's exec. Returns 0 or -1. */
+static int wait_for_exec(int report_fd, int *ret_listener_fd, struct sbx_program_failure *failure)
 {
-    struct sbx_program_failure report;
-    ssize_t size;
+    for (;;) {
+        struct sbx_program_failure report;
+        int fd = -1;
+        int r = sbx_fds_receive(report_fd, &report, sizeof(report), &fd, 1, 0);
 
-    do {
-        size = read(report_fd, &report, sizeof(report));
-    } while (size < 0 && errno == EINTR);
-    if (size == 0)
-        return 0;
-    if (size == (ssize_t)sizeof(report))
-        *failure = report;
-    else
-        (void)fail(failure, SBX_STAGE_INIT, EIO);
-    return -1;
+        if (r == -EPIPE)
+            return 0;
+        if (r < 0)
+            return fail(failure, SBX_STAGE_INIT, -r);
+        if (r == 0) {
+            *failure = report;
+            return -1;
+        }
+        cr_close_fd(ret_listener_fd); /* one at most comes */
+        *ret_listener_fd = fd;
+    }
 }
 
-pid_t sbx_leader_start(const struct sbx_leader_plan *plan, struct sbx_program_failure *ret_failure)
+pid_t sbx_leader_start(const struct sbx_leader_plan *plan, int *ret_listener_fd,
+                       struct sbx_program_failure *ret_failure)
 {
     int report[2];
     pid_t pid;
     int r;
 
-    if (pipe2(report, O_CLOEXEC) < 0)
+    *ret_listener_fd = -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, report) < 0)
         return fail(ret_failure, SBX_STAGE_INIT, errno);
     pid = fork();
     if (pid == 0)
@@ -59,8 +66,10 @@ pid_t sbx_leader_start(const struct sbx_leader_plan *plan, struct sbx_program_fa
     r = pid < 0 ? fail(ret_failure, SBX_STAGE_CLONE, errno) : 0;
     (void)close(report[1]);
     if (r == 0)
-        r = wait_for_exec(report[0], ret_failure);
+        r = wait_for_exec(report[0], ret_listener_fd, ret_failure);
     (void)close(report[0]);
+    if (r < 0)
+        cr_close_fd(ret_listener_fd);
     return r < 0 ? -1 : pid;
 }
 

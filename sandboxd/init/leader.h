@@ -3,6 +3,7 @@
 
 #include "sandboxd/init/program.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <sys/types.h>
@@ -12,14 +13,16 @@ struct sbx_leader_plan {
     int stdio[3]; /* become 0, 1, 2 of the program; they stay the caller's */
     int payload_fd;
     int seccomp_fd;
-    int private_fd; /* closed in the child before it reads a byte of the payload; -1: none */
+    int private_fd;  /* closed in the child before it reads a byte of the payload; -1: none */
+    bool is_watched; /* its filter gets a listener, see sbx_program_load_filter() */
 };
 
 /*
  * Starts the program and waits for its exec. Returns its pid, or -1 with the
- * step that failed.
+ * step that failed. *ret_listener_fd is CLOEXEC and the caller's; -1: none.
  */
-pid_t sbx_leader_start(const struct sbx_leader_plan *plan, struct sbx_program_failure *ret_failure);
+pid_t sbx_leader_start(const struct sbx_leader_plan *plan, int *ret_listener_fd,
+                       struct sbx_program_failure *ret_failure);
 
 /* Ends what the leader left running, and returns how many processes that were. */
 uint32_t sbx_leader_kill_rest(void);

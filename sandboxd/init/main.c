@@ -19,17 +19,21 @@
 #include "sandboxd/init/program.h"
 #include "sandboxd/init/stream.h"
 #include "sandboxd/init/unpack.h"
+#include "sandboxd/init/violation.h"
 #include "sandboxd/wire/boxctl.h"
 #include "sandboxd/wire/msg.h"
 #include "sandboxd/wire/payload.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -78,9 +82,9 @@ static int secure_self(enum mode mode)
 }
 
 /* Says that the box is made, and waits for what it is to run. */
-static void await_load(enum mode mode)
+static void await_load(enum mode mode, int *listener_fd)
 {
-    int r = mode == MODE_ADOPT ? sbx_adopt_await() : 0;
+    int r = mode == MODE_ADOPT ? sbx_adopt_await(listener_fd) : 0;
 
     if (r < 0)
         fail(SBX_STAGE_CLONE, r);
@@ -175,13 +179,14 @@ static int wait_for_go(void)
     return size == (ssize_t)sizeof(msg) && msg.event == SBX_INIT_GO ? 0 : -EPIPE;
 }
 
-static pid_t start_program(enum mode mode)
+static pid_t start_program(enum mode mode, int *listener_fd)
 {
     const struct sbx_leader_plan plan = {
         .stdio = {0, 1, 2},
         .payload_fd = SBX_INIT_FD_PAYLOAD,
         .seccomp_fd = SBX_INIT_FD_SECCOMP,
         .private_fd = SBX_INIT_FD_CONTROL,
+        .is_watched = true,
     };
     struct sbx_program_failure failure;
     pid_t pid;
@@ -191,7 +196,7 @@ static pid_t start_program(enum mode mode)
     if (mode == MODE_ADOPT)
         pid = sbx_adopt_start(&failure) < 0 ? -1 : SBX_INIT_ADOPTED_PID;
     else
-        pid = sbx_leader_start(&plan, &failure);
+        pid = sbx_leader_start(&plan, listener_fd, &failure);
     /* So that a pipe ends when the program closes it, not when pid 1 does. */
     for (int fd = 0; fd < SBX_INIT_FD_CONTROL; fd++)
         (void)close(fd);
@@ -200,19 +205,67 @@ static pid_t start_program(enum mode mode)
     return pid;
 }
 
-/* Adopted processes are reaped as they come. */
-static int reap_until(pid_t leader)
+/* Once is enough: the kill follows. */
+static void tell_violation(struct pollfd *listener)
 {
+    struct sbx_init_msg violation = {.event = SBX_INIT_VIOLATION};
+
+    if (listener->revents & POLLIN) {
+        violation.detail = sbx_violation_read(listener->fd);
+        if (send_event(violation) < 0)
+            _exit(1);
+    }
+    listener->fd = -1; /* or, POLLHUP: nobody is left who has the filter */
+}
+
+static int open_signals(void)
+{
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGCHLD);
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0)
+        return -EINVAL;
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* Reaps every process that is dead. Returns true when the leader was among them. */
+static bool reap(pid_t leader, int *ret_status)
+{
+    pid_t pid;
+
+    do {
+        pid = waitpid(-1, ret_status, WNOHANG);
+        if (pid == leader)
+            return true;
+    } while (pid > 0 || (pid < 0 && errno == EINTR));
+    if (pid < 0)
+        fail(SBX_STAGE_INIT, -errno);
+    return false;
+}
+
+/* Adopted processes are reaped as they come. */
+static int reap_until(pid_t leader, int listener_fd)
+{
+    struct pollfd fds[] = {{.fd = open_signals(), .events = POLLIN},
+                           {.fd = listener_fd, .events = POLLIN}};
+    struct signalfd_siginfo info;
     int status = 0;
 
-    for (;;) {
-        const pid_t pid = waitpid(-1, &status, 0);
-
-        if (pid == leader)
-            return status;
-        if (pid < 0 && errno != EINTR)
-            fail(SBX_STAGE_INIT, -errno);
+    if (fds[0].fd < 0)
+        fail(SBX_STAGE_INIT, -errno);
+    while (!reap(leader, &status)) {
+        if (poll(fds, CR_ARRAY_SIZE(fds), -1) < 0)
+            continue;
+        if (fds[0].revents)
+            (void)!read(fds[0].fd, &info, sizeof(info));
+        if (fds[1].revents)
+            tell_violation(&fds[1]);
     }
+    /* A child of the program may be held back while the program ended. */
+    if (fds[1].fd >= 0 && poll(&fds[1], 1, 0) > 0)
+        tell_violation(&fds[1]);
+    return status;
 }
 
 static enum mode parse_mode(int argc, char **argv)
@@ -226,6 +279,8 @@ int main(int argc, char **argv)
 {
     struct sbx_init_msg exited = {.event = SBX_INIT_EXITED};
     const enum mode mode = parse_mode(argc, argv);
+    int listener_fd = -1; /* of the program's filter; lives as long as this process */
+    pid_t leader;
     int r;
 
     if (argc == 2 && strcmp(argv[1], SBX_STREAM_ARGUMENT) == 0)
@@ -234,13 +289,15 @@ int main(int argc, char **argv)
     if (r < 0)
         fail(SBX_STAGE_INIT, r);
     if (mode != MODE_RUN)
-        await_load(mode);
+        await_load(mode, &listener_fd);
     r = place_files();
     if (r < 0)
         fail(SBX_STAGE_PAYLOAD, r);
     if (send_event((struct sbx_init_msg){.event = SBX_INIT_READY}) < 0 || wait_for_go() < 0)
         return 1;
-    exited.wait_status = reap_until(start_program(mode));
+    leader = start_program(mode, &listener_fd);
+    exited.detail = listener_fd >= 0 ? SBX_INIT_WATCHED : 0;
+    exited.wait_status = reap_until(leader, listener_fd);
     exited.leftovers = sbx_leader_kill_rest();
     return send_event(exited) < 0 ? 1 : 0;
 }

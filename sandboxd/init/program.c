@@ -4,6 +4,7 @@
 #include "common/privilege.h"
 #include "common/unconst.h"
 #include "sandboxd/init/payload_map.h"
+#include "sandboxd/wire/fds.h"
 #include "sandboxd/wire/msg.h"
 #include "sandboxd/wire/payload.h"
 
@@ -58,10 +59,37 @@ static int close_inherited(int report_fd)
     return close_range(REPORT_FD + 1, ~0U, 0) < 0 ? -errno : 0;
 }
 
-static int load_filter(const struct sock_fprog *program)
+/* Deadly answers become held ones, or back. */
+static void turn_answers(const struct sock_fprog *program, uint32_t from, uint32_t to)
 {
-    /* Without TSYNC and LOG: there is one thread, and a log line per denied call would let a
-     * program fill the host's log. */
+    for (size_t i = 0; i < program->len; i++) {
+        struct sock_filter *step = &program->filter[i];
+
+        if (step->code == (BPF_RET | BPF_K) && step->k == from)
+            step->k = to;
+    }
+}
+
+/*
+ * Without TSYNC and LOG: there is one thread, and a log line per denied call
+ * would let a program fill the host's log. EBUSY: who started us is listening
+ * already, and there is one listener per process; EINVAL: no such thing here.
+ */
+static int load_filter(const struct sock_fprog *program, int *ret_listener_fd)
+{
+    long fd = -1;
+
+    if (ret_listener_fd) {
+        turn_answers(program, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_USER_NOTIF);
+        fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                     program);
+        *ret_listener_fd = (int)fd;
+        if (fd >= 0)
+            return 0;
+        if (errno != EINVAL && errno != EBUSY)
+            return -errno;
+        turn_answers(program, SECCOMP_RET_USER_NOTIF, SECCOMP_RET_KILL_PROCESS);
+    }
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program) < 0 ? -errno : 0;
 }
 
@@ -76,7 +104,7 @@ static int map_filter(int fd, struct sock_fprog *ret_program)
     if (info.st_size <= 0 || (size_t)info.st_size % sizeof(struct sock_filter) != 0 ||
         (size_t)info.st_size / sizeof(struct sock_filter) > BPF_MAXINSNS)
         return -EPROTO;
-    data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    data = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED)
         return -errno;
     ret_program->len = (unsigned short)((size_t)info.st_size / sizeof(struct sock_filter));
@@ -143,14 +171,14 @@ static int build_vectors(struct sbx_payload_reader reader, struct sbx_program_ve
     return 0;
 }
 
-int sbx_program_load_filter(int fd)
+int sbx_program_load_filter(int fd, int *ret_listener_fd)
 {
     struct sock_fprog filter;
     int r = map_filter(fd, &filter);
 
     if (r < 0)
         return r;
-    r = load_filter(&filter);
+    r = load_filter(&filter, ret_listener_fd);
     (void)munmap(filter.filter, filter.len * sizeof(struct sock_filter));
     return r;
 }
@@ -179,8 +207,19 @@ static int drop_privileges(void)
     return getppid() == 1 ? 0 : -ESRCH;
 }
 
-_Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd)
+/* The filter lets a socket be written to; only the program itself holds the listener then. */
+static int give_listener_away(int listener_fd)
 {
+    const struct sbx_program_failure report = {.stage = SBX_STAGE_NONE};
+    int r = sbx_fds_send(REPORT_FD, &report, sizeof(report), &listener_fd, 1);
+
+    (void)close(listener_fd);
+    return r;
+}
+
+_Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd, bool is_watched)
+{
+    int listener_fd = -1;
     struct sock_fprog filter;
     struct sbx_program_vectors vectors = {NULL, NULL};
     int r;
@@ -202,8 +241,10 @@ _Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd)
     if (r < 0)
         fail(report_fd, SBX_STAGE_INIT, r);
     (void)umask(FILE_CREATION_MASK);
-    /* Last: from here on only what the filter allows, which is execve, write and exit_group. */
-    r = load_filter(&filter);
+    /* Last: from here on only what the filter allows. */
+    r = load_filter(&filter, is_watched ? &listener_fd : NULL);
+    if (r == 0 && listener_fd >= 0)
+        r = give_listener_away(listener_fd);
     if (r < 0)
         fail(REPORT_FD, SBX_STAGE_SECCOMP, r);
     (void)execve(vectors.argv[0], vectors.argv, vectors.envp);

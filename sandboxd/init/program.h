@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The ids of every program, inside its box. */
 #define SBX_PROGRAM_UID 1000
 #define SBX_PROGRAM_GID 1000
 
-/* Which step failed, sent through the report pipe when the program could not be started. */
+/* Which step failed, sent through the report socket when the program could not be started; or, with
+ * SBX_STAGE_NONE and a file descriptor, the listener of its filter. */
 struct sbx_program_failure {
     uint32_t stage; /* enum sbx_stage */
     int32_t error;
@@ -25,13 +27,22 @@ struct sbx_program_vectors {
  */
 int sbx_program_read_vectors(int payload_fd, struct sbx_program_vectors *ret_vectors);
 
-/* Loads the filter out of its memfd; from here on the process can do only what it allows. */
-int sbx_program_load_filter(int fd);
+/*
+ * Loads the filter out of its memfd; from here on the process can do only what
+ * it allows. Calls that only an attack makes are not killed by the kernel but
+ * held back for good, and told to whoever has the listener (violation.h):
+ * only so can a kill be told from a signal that the program sent itself.
+ * *ret_listener_fd is CLOEXEC, or -1 where the kernel has none for us (then it
+ * kills). Returns 0 or -errno.
+ */
+int sbx_program_load_filter(int fd, int *ret_listener_fd);
 
 /*
  * Turns the calling process, a fresh child of sandbox-init, into the program:
  * its own session, default signals, the unprivileged user, no fd but 0 to 2,
  * the filter, and then argv and environment of the payload. Never returns:
- * what fails is written to `report_fd` (CLOEXEC), and the process ends.
+ * what fails is sent through `report_fd` (SOCK_SEQPACKET, CLOEXEC), and the
+ * process ends. `is_watched`: the listener goes through it as well, else
+ * there is none.
  */
-_Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd);
+_Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd, bool is_watched);

@@ -201,6 +201,7 @@ static int open_pipes(struct stream *stream, int theirs[3])
 static void go(struct stream *stream)
 {
     int theirs[3] = {-1, -1, -1};
+    int listener_fd = -1; /* none: the engine's own filter kills before ours could hold back */
     struct sbx_program_failure failure;
     int r = chdir(WORKSPACE) < 0 ? -errno : open_pipes(stream, theirs);
 
@@ -215,7 +216,7 @@ static void go(struct stream *stream)
         };
 
         raise_oom_score();
-        stream->leader = sbx_leader_start(&plan, &failure);
+        stream->leader = sbx_leader_start(&plan, &listener_fd, &failure);
         if (stream->leader < 0)
             fail(stream, (enum sbx_stage)failure.stage, -failure.error);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The single attempts of probes_calls.c and probes_places.c: one box each, a child per attempt. */
+/* The single attempts of probes_calls.c and probes_places.c: one box each, a child per attempt.
+ * Those whose right answer ends the run have a box each. */
 #include "sandboxd/selftest/probes.h"
 #include "sandboxd/selftest/run.h"
 #include "sandboxd/selftest/tester.h"
@@ -65,7 +66,7 @@ static void judge(struct sbx_tester *tester, table_fn table, size_t first, const
     for (size_t i = 0; i < count; i++) {
         char seen[64];
 
-        if (!sbx_tester_wants(tester, probes[i].control))
+        if (!sbx_tester_wants(tester, probes[i].control) || probe_is_deadly(&probes[i]))
             continue;
         find_result(lines, probes[i].name, seen, sizeof(seen));
         if (seen[0])
@@ -80,6 +81,8 @@ static void run_of(struct sbx_tester *tester, table_fn table, const char *what, 
     char control[16];
     struct sbx_spec spec = {.behaviour = what};
     struct sbx_reply reply;
+    size_t count;
+    const struct probe *probes = table(&count);
     char problem[96];
 
     if (!is_wanted(tester, table))
@@ -88,11 +91,37 @@ static void run_of(struct sbx_tester *tester, table_fn table, const char *what, 
     if (tester->only != SBX_EVERY_CONTROL)
         spec.argument = control;
     if (sbx_run(tester, &spec, &reply, problem, sizeof(problem)) < 0) {
-        for (size_t i = 0; i < count_of(table); i++)
-            sbx_tester_report(tester, first + i, SBX_PROBE_ERROR, "%s", problem);
+        for (size_t i = 0; i < count; i++) {
+            if (!probe_is_deadly(&probes[i]))
+                sbx_tester_report(tester, first + i, SBX_PROBE_ERROR, "%s", problem);
+        }
         return;
     }
     judge(tester, table, first, reply.observed.out);
+    sbx_reply_done(&reply);
+}
+
+/* The verdict is the answer; a program that goes on tells it itself. */
+static void run_deadly(struct sbx_tester *tester, const struct probe *probe, size_t index)
+{
+    struct sbx_spec spec = {.behaviour = "call", .argument = probe->name};
+    struct sbx_reply reply;
+    char problem[96];
+    char seen[64];
+
+    if (sbx_run(tester, &spec, &reply, problem, sizeof(problem)) < 0) {
+        sbx_tester_report(tester, index, SBX_PROBE_ERROR, "%s", problem);
+        return;
+    }
+    if (reply.result->verdict->code ==
+        CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_SECURITY_VIOLATION)
+        (void)snprintf(seen, sizeof(seen), "SIGSYS");
+    else
+        find_result(reply.observed.out, probe->name, seen, sizeof(seen));
+    if (seen[0])
+        sbx_tester_compare(tester, index, probe->expected, seen);
+    else
+        sbx_tester_report(tester, index, SBX_PROBE_ERROR, "the program did not say");
     sbx_reply_done(&reply);
 }
 
@@ -108,7 +137,15 @@ static void describe_call(size_t index, struct sbx_item *ret_item)
 
 static void run_calls(struct sbx_tester *tester, size_t first)
 {
+    size_t count;
+    const struct probe *probes = probes_calls(&count);
+
     run_of(tester, probes_calls, "calls", first);
+    for (size_t i = 0; i < count; i++) {
+        if (probe_is_deadly(&probes[i]) && tester->only != SBX_CONTROL_NETWORK &&
+            sbx_tester_wants(tester, probes[i].control))
+            run_deadly(tester, &probes[i], first + i);
+    }
 }
 
 static size_t count_places(void)

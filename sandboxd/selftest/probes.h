@@ -19,6 +19,9 @@ struct probe {
     long (*run)(void);    /* as a system call: < 0 with errno, else success */
 };
 
+/* True when the right answer ends the whole run, so that the attempt needs one of its own. */
+bool probe_is_deadly(const struct probe *probe);
+
 /* System calls. */
 const struct probe *probes_calls(size_t *ret_count);
 

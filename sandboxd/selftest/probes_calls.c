@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <linux/capability.h>
@@ -309,4 +310,9 @@ const struct probe *probes_calls(size_t *ret_count)
 {
     *ret_count = CR_ARRAY_SIZE(calls);
     return calls;
+}
+
+bool probe_is_deadly(const struct probe *probe)
+{
+    return strcmp(probe->expected, "SIGSYS") == 0;
 }

@@ -4,7 +4,9 @@
  * The hostile program of the self-test, static, sent as an input file.
  *   sbprobe calls | places [CONTROL]
  *                             tries every probe (of one control, by number) in a
- *                             child of its own and prints "name result" lines
+ *                             child of its own and prints "name result" lines;
+ *                             but for those that end the whole run
+ *   sbprobe call NAME         tries one of these
  *   sbprobe BEHAVIOUR [ARG]   misbehaves as a whole
  */
 #include "sandboxd/selftest/probes.h"
@@ -29,25 +31,46 @@ static void print_result(const struct probe *probe, int status)
         (void)printf("%s %s\n", probe->name, error == 0 ? "ok" : strerrorname_np(error));
 }
 
+static int try_one(const struct probe *probe)
+{
+    pid_t pid;
+    int status;
+
+    (void)fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        errno = 0;
+        _exit(probe->run() < 0 ? errno : 0);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return 1;
+    print_result(probe, status);
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
 static int try_all(const struct probe *probes, size_t count, const char *control)
 {
-    for (size_t i = 0; i < count; i++) {
-        pid_t pid;
-        int status;
+    int code = 0;
 
-        if (control && strtoul(control, NULL, 10) != probes[i].control)
+    for (size_t i = 0; code == 0 && i < count; i++) {
+        if (probe_is_deadly(&probes[i]) ||
+            (control && strtoul(control, NULL, 10) != probes[i].control))
             continue;
-        (void)fflush(stdout);
-        pid = fork();
-        if (pid == 0) {
-            errno = 0;
-            _exit(probes[i].run() < 0 ? errno : 0);
-        }
-        if (pid < 0 || waitpid(pid, &status, 0) != pid)
-            return 1;
-        print_result(&probes[i], status);
+        code = try_one(&probes[i]);
     }
-    return fflush(stdout) == 0 ? 0 : 1;
+    return code;
+}
+
+static int try_call(const char *name)
+{
+    size_t count;
+    const struct probe *probes = probes_calls(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(probes[i].name, name) == 0)
+            return try_one(&probes[i]);
+    }
+    return EXIT_UNKNOWN;
 }
 
 int main(int argc, char **argv)
@@ -68,6 +91,8 @@ int main(int argc, char **argv)
 
         return try_all(probes, count, argument);
     }
+    if (strcmp(argv[1], "call") == 0)
+        return try_call(argument ? argument : "");
     code = probe_behave(argv[1], argument ? argument : "");
     return code < 0 ? EXIT_UNKNOWN : code;
 }

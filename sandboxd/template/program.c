@@ -128,7 +128,7 @@ static int give_up_everything(void)
     return prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-static int prepare(const struct sbx_preload *preload)
+static int prepare(const struct sbx_preload *preload, int *ret_listener_fd)
 {
     int r = give_up_everything();
 
@@ -137,7 +137,7 @@ static int prepare(const struct sbx_preload *preload)
     if (r < 0)
         return r;
     sbx_preload_populate(preload);
-    return sbx_program_load_filter(SBX_TEMPLATE_FD_SECCOMP);
+    return sbx_program_load_filter(SBX_TEMPLATE_FD_SECCOMP, ret_listener_fd);
 }
 
 /* ---- what was asked for ---- */
@@ -217,12 +217,13 @@ _Noreturn static void execute(const struct sbx_program_vectors *vectors, const i
 }
 
 /* The box ends before it has anything to do: nobody is left to tell. */
-static int wait_for_go(int fds[SBX_INIT_LOAD_FDS])
+static int wait_for_go(int listener_fd, int fds[SBX_INIT_LOAD_FDS])
 {
     const struct sbx_adopt_hello hello = {.version = SBX_ADOPT_VERSION};
     struct sbx_adopt_go go;
-    int r = sbx_fds_send(CHANNEL_FD, &hello, sizeof(hello), NULL, 0);
+    int r = sbx_fds_send(CHANNEL_FD, &hello, sizeof(hello), &listener_fd, listener_fd >= 0);
 
+    cr_close_fd(&listener_fd);
     if (r == 0)
         r = sbx_fds_receive(CHANNEL_FD, &go, sizeof(go), fds, SBX_INIT_LOAD_FDS, 0);
     if (r != SBX_INIT_LOAD_FDS || go.version != SBX_ADOPT_VERSION)
@@ -242,13 +243,14 @@ void sbx_preload_become_program(struct sbx_preload *preload, int channel_fd)
 {
     struct sbx_program_vectors vectors = {NULL, NULL};
     int fds[SBX_INIT_LOAD_FDS] = {-1, -1, -1, -1};
-    int r = prepare(preload);
+    int listener_fd = -1;
+    int r = prepare(preload, &listener_fd);
 
     if (r == 0)
         r = close_high_fds(channel_fd);
     if (r < 0)
         fail(channel_fd, SBX_STAGE_IDENTITY, r);
-    r = wait_for_go(fds);
+    r = wait_for_go(listener_fd, fds);
     if (r == 0)
         r = sbx_program_read_vectors(fds[LOAD_PAYLOAD], &vectors);
     if (r < 0)

@@ -28,7 +28,8 @@
 /*
  * Waiting, and the program exists already: a child with this pid, forked from
  * a template before init was executed. 6 is a SOCK_SEQPACKET pair between the
- * two: the program sends struct sbx_adopt_hello when it is ready; init sends
+ * two: the program sends struct sbx_adopt_hello when it is ready, with the
+ * listener of its filter where the kernel has one; init sends
  * struct sbx_adopt_go with the fds of LOAD; the program closes its end, or
  * sends a struct sbx_adopt_failure before that.
  */
@@ -43,10 +44,19 @@ enum sbx_init_event {
     SBX_INIT_EXITED = 4,  /* init ▶ backend: status of the leader, then init exits */
     SBX_INIT_WAITING = 5, /* init ▶ backend: the box is made, waiting for LOAD */
     SBX_INIT_LOAD = 6,    /* backend ▶ init, with SBX_INIT_LOAD_FDS fds */
+    /* init ▶ backend: the filter holds a process back that made a forbidden call; with `detail`. At
+     * most once: what follows is the kill. */
+    SBX_INIT_VIOLATION = 7,
 };
 
 /* The fds of LOAD, in this order: payload, stdin, stdout, stderr. */
 #define SBX_INIT_LOAD_FDS 4
+
+/* `detail` of VIOLATION is the number of the call, or one of these. */
+#define SBX_CALL_OTHER_DOOR UINT32_C(0xffffffff) /* int 0x80 or x32: a number of another ABI */
+#define SBX_CALL_UNKNOWN UINT32_C(0xfffffffe)    /* it was gone when it was asked about */
+/* `detail` of EXITED: every forbidden call would have been told, so there was none. */
+#define SBX_INIT_WATCHED UINT32_C(1)
 
 struct sbx_init_msg {
     uint32_t event;      /* enum sbx_init_event */
@@ -54,7 +64,7 @@ struct sbx_init_msg {
     int32_t error;       /* errno, with FAILED */
     int32_t wait_status; /* as from wait4(2), with EXITED */
     uint32_t leftovers;  /* processes that were still alive, with EXITED */
-    uint32_t reserved;
+    uint32_t detail;     /* with VIOLATION and EXITED, else 0 */
 };
 
 struct sbx_adopt_hello {

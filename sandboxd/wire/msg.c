@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct sbx_msg_run) == 112, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_output_limit) == 32, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_drained) == 32, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_started) == 24, "wire layout");
-_Static_assert(sizeof(struct sbx_msg_result) == 272, "wire layout");
+_Static_assert(sizeof(struct sbx_msg_result) == 280, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_pool) == 24, "wire layout");
 
 static const size_t msg_sizes[SBX_MSG_TYPE_END] = {
@@ -157,7 +157,7 @@ static bool is_result_valid(const struct sbx_msg_result *result)
            result->exit_code <= UINT8_MAX && result->signal >= 0 && result->signal <= SIGNAL_MAX &&
            result->stage < SBX_STAGE_COUNT && result->stage_errno >= 0 && result->has_hit <= 1 &&
            is_hit_valid(&result->hit) && result->cgroup_version <= 2 && result->is_pool_hit <= 1 &&
-           result->reserved == 0;
+           result->has_forbidden_call <= 1 && result->reserved == 0;
 }
 
 static bool is_body_valid(const union sbx_msg *msg)

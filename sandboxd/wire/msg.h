@@ -237,6 +237,8 @@ struct sbx_msg_result {
     uint8_t is_pool_hit; /* 1: the box was made ahead */
     uint8_t pool_ready;  /* boxes that wait now */
     uint16_t reserved;
+    uint32_t has_forbidden_call; /* 1: SECURITY_VIOLATION, and the filter named the call */
+    uint32_t forbidden_call;     /* its number, or SBX_CALL_… of boxctl.h */
 };
 
 struct sbx_msg_pool {

@@ -90,6 +90,7 @@ class Programs(lab.Suite):
             answer = self.shell("gcc -static-pie door.c -o door || gcc door.c -o door; exec ./door", files=files, limits=LIMITS)
             result = self.must(SECURITY, answer)
             self.assertEqual(result.signal, 31, name)
+            self.assertIn("another ABI", result.forbidden_call)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -308,6 +309,49 @@ static void the_first_limit_wins_and_is_stored_before_the_kill(void **state)
     assert_int_equal(fake.kills, 1);
 }
 
+static void a_forbidden_call_ends_the_run_and_is_named(void **state)
+{
+    union sbx_msg result;
+
+    (void)state;
+    run();
+    (void)receive(SBX_MSG_STARTED);
+    init_says(&(struct sbx_init_msg){.event = SBX_INIT_VIOLATION, .detail = 101});
+    assert_int_equal(fake.kills, 1);
+    /* What the rest of the box says on its way out changes nothing. */
+    init_says(&(struct sbx_init_msg){.event = SBX_INIT_EXITED, .detail = SBX_INIT_WATCHED});
+    result = end();
+    assert_int_equal(result.result.verdict, SBX_VERDICT_SECURITY_VIOLATION);
+    assert_int_equal(result.result.has_forbidden_call, 1);
+    assert_int_equal(result.result.forbidden_call, 101);
+    assert_int_equal(result.result.signal, SIGSYS);
+}
+
+static void assert_signal_gives(uint32_t detail, uint32_t verdict)
+{
+    union sbx_msg result;
+
+    run();
+    (void)receive(SBX_MSG_STARTED);
+    init_says(&(struct sbx_init_msg){
+        .event = SBX_INIT_EXITED, .wait_status = SIGSYS, .detail = detail});
+    result = end();
+    assert_int_equal(result.result.verdict, verdict);
+    assert_int_equal(result.result.has_forbidden_call, 0);
+}
+
+static void a_sigsys_of_a_watched_program_is_its_own(void **state)
+{
+    (void)state;
+    assert_signal_gives(SBX_INIT_WATCHED, SBX_VERDICT_SIGNALED);
+}
+
+static void a_sigsys_that_nobody_watched_is_a_violation(void **state)
+{
+    (void)state;
+    assert_signal_gives(0, SBX_VERDICT_SECURITY_VIOLATION);
+}
+
 static void time_is_up_by_either_clock(void **state)
 {
     static const struct {
@@ -481,6 +525,9 @@ int main(void)
         cmocka_unit_test(the_next_look_is_the_earliest),
         CASE(a_program_that_ends_is_measured_and_answered),
         CASE(the_first_limit_wins_and_is_stored_before_the_kill),
+        CASE(a_forbidden_call_ends_the_run_and_is_named),
+        CASE(a_sigsys_of_a_watched_program_is_its_own),
+        CASE(a_sigsys_that_nobody_watched_is_a_violation),
         CASE(time_is_up_by_either_clock),
         CASE(a_cancelled_start_never_says_started),
         CASE(a_start_that_takes_too_long_names_its_stage),
