@@ -31,6 +31,8 @@ int cli_exec(int argc, char **argv);
 int cli_run(int argc, char **argv);
 int cli_watch(int argc, char **argv);
 int cli_runs(int argc, char **argv);
+int cli_export(int argc, char **argv);
+int cli_replay(int argc, char **argv);
 int cli_verify_receipt(int argc, char **argv);
 int cli_health(int argc, char **argv);
 int cli_attack(int argc, char **argv);

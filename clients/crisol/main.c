@@ -16,6 +16,8 @@ static const struct {
     {"run", cli_run, "turn a task into code that passed its tests"},
     {"watch", cli_watch, "follow a run that was started before"},
     {"runs", cli_runs, "list the runs"},
+    {"export", cli_export, "write all that is stored of a run"},
+    {"replay", cli_replay, "repeat a run that was exported, and compare"},
     {"verify-receipt", cli_verify_receipt, "check the result of a run against its receipt"},
     {"exec", cli_exec, "run a program in a sandbox"},
     {"attack", cli_attack, "run hostile programs in sandboxes and show what became of them"},

@@ -42,6 +42,12 @@ const struct rpc_client_method cli_method_watch_run = {
     &crisol__agent__v1__watch_run_response__descriptor,
 };
 
+const struct rpc_client_method cli_method_export_run = {
+    "/crisol.agent.v1.AgentService/ExportRun",
+    &crisol__agent__v1__export_run_request__descriptor,
+    &crisol__agent__v1__export_run_response__descriptor,
+};
+
 const struct rpc_client_method cli_method_health_check = {
     "/grpc.health.v1.Health/Check",
     &grpc__health__v1__health_check_request__descriptor,

@@ -127,6 +127,7 @@ struct agt_store *agt_engine_store(const struct agt_engine *engine); /* NULL: no
 void agt_engine_set_times(const struct agt_engine *engine, struct agt_run *run);
 /* One more live run, for one that was live before a restart: no bound refuses it. */
 void agt_engine_count_in(struct agt_engine *engine);
+const struct agt_replay_watch *agt_engine_replay(const struct agt_engine *engine); /* or NULL */
 uint32_t agt_engine_retry_base_ms(const struct agt_engine *engine);
 
 /* Never fails. */

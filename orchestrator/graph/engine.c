@@ -68,6 +68,11 @@ struct agt_sandbox *agt_engine_sandbox(const struct agt_engine *engine)
     return engine->options.sandbox;
 }
 
+const struct agt_replay_watch *agt_engine_replay(const struct agt_engine *engine)
+{
+    return engine->options.replay;
+}
+
 uint32_t agt_engine_retry_base_ms(const struct agt_engine *engine)
 {
     return engine->options.retry_base_ms;

@@ -38,16 +38,24 @@ struct agt_event {
 struct agt_event *agt_event_ref(struct agt_event *event);
 struct agt_event *agt_event_unref(struct agt_event *event); /* NULL is allowed; returns NULL */
 
+/* The engine's thread: the first thing that is different when a run is repeated. */
+struct agt_replay_watch {
+    void (*on_difference)(void *user, uint32_t seq, const char *text);
+    void *user;
+};
+
 struct agt_engine_options {
     struct agt_model *model;     /* borrowed; outlives the engine */
     struct agt_sandbox *sandbox; /* borrowed; outlives the engine */
     struct agt_store *store;     /* runs are durable; NULL: they end with the process. Borrowed;
                                     outlives the engine */
-    uint32_t max_runs;           /* live runs; 0: 10,000 */
-    uint32_t run_timeout_ms;     /* wall clock of a run; 0: 1,800,000 */
-    uint32_t retry_base_ms;      /* first wait after a fault of the sandbox, doubled from try to
-                                    try; 0: 500 */
-    uint32_t heartbeat_ms;       /* silence of a run before a Heartbeat event; 0: 15,000 */
+    const struct agt_replay_watch *replay; /* runs of the store are only repeated, each event and
+                                              each request has to be the same; NULL: they go on */
+    uint32_t max_runs;                     /* live runs; 0: 10,000 */
+    uint32_t run_timeout_ms;               /* wall clock of a run; 0: 1,800,000 */
+    uint32_t retry_base_ms; /* first wait after a fault of the sandbox, doubled from try to
+                               try; 0: 500 */
+    uint32_t heartbeat_ms;  /* silence of a run before a Heartbeat event; 0: 15,000 */
 };
 
 int agt_engine_new(const struct agt_engine_options *options, struct agt_engine **ret_engine,

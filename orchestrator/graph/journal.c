@@ -100,6 +100,11 @@ int agt_journal_add_stored(struct agt_journal *journal, const struct agt_store_e
     return agt_replay_add(&journal->replay, event);
 }
 
+void agt_journal_watch(struct agt_journal *journal, const struct agt_replay_watch *watch)
+{
+    journal->replay.watch = watch;
+}
+
 bool agt_journal_is_idle(const struct agt_journal *journal)
 {
     return !journal || (journal->turns == 0 && (journal->is_lost || !journal->first));
@@ -242,7 +247,7 @@ static void on_done(struct agt_store_batch *batch, int error)
     free_turn(turn);
 }
 
-static uint8_t *pack_spec(const struct agt_run *run, size_t *ret_size)
+uint8_t *agt_journal_pack_spec(const struct agt_run *run, size_t *ret_size)
 {
     Crisol__Journal__V1__RunSpec spec = CRISOL__JOURNAL__V1__RUN_SPEC__INIT;
     CR_AUTO_FREE uint8_t *limits = NULL;
@@ -312,7 +317,7 @@ static struct turn *new_turn(struct agt_run *run, size_t count)
     turn->held = calloc(count, sizeof(struct agt_event *));
     turn->mail = agt_mail_new(AGT_MAIL_DURABLE, run, NULL, 0);
     if (run->journal->is_new)
-        turn->spec = pack_spec(run, &turn->batch.spec_size);
+        turn->spec = agt_journal_pack_spec(run, &turn->batch.spec_size);
     if (turn->held && turn->mail && (turn->spec || !run->journal->is_new))
         return turn;
     free_turn(turn);
@@ -387,6 +392,12 @@ void agt_journal_draw(struct agt_run *run, char *digits, size_t size)
     digits[size - 1] = '\0';
     if (journal && agt_record_add_draw(digits, &journal->input) < 0)
         cr_log_error("journal: no memory for what was drawn run=%s", run->id);
+}
+
+void agt_journal_note(struct agt_run *run, const char *warning)
+{
+    if (agt_record_add_note(warning, &run->journal->input) < 0)
+        cr_log_error("journal: no memory for a warning run=%s", run->id);
 }
 
 void agt_journal_hold(struct agt_run *run, struct agt_call *call)

@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "crisol/agent/v1/agent.pb-c.h"
+#include "orchestrator/receipt/receipt.h"
 #include "orchestrator/store/store.h"
 
 #include <stdbool.h>
@@ -13,6 +14,7 @@ struct agt_call;
 struct agt_event;
 struct agt_mail;
 struct agt_run;
+struct cr_err;
 
 /*
  * Internal to orchestrator/graph: what makes a run durable. Engine's thread,
@@ -42,6 +44,9 @@ struct agt_journal *agt_journal_free(struct agt_journal *journal); /* NULL is al
 /* Before the run goes on: the next of its events. Its payload is in the run's log already. */
 int agt_journal_add_stored(struct agt_journal *journal, const struct agt_store_event *event);
 
+/* A packed crisol.journal.v1.RunSpec, to free(); NULL: out of memory. Any thread. */
+uint8_t *agt_journal_pack_spec(const struct agt_run *run, size_t *ret_size);
+
 /* ---- run.c, while the run goes on ---- */
 
 /* Takes an event that the run has emitted. True when run->seq has to count it. */
@@ -58,6 +63,9 @@ bool agt_journal_drop(struct agt_run *run, struct agt_call *call);
 
 /* Random hexadecimal digits; when the run is repeated, the same as before. Any run. */
 void agt_journal_draw(struct agt_run *run, char *digits, size_t size);
+
+/* A warning of the run, which a later restart has to know of. */
+void agt_journal_note(struct agt_run *run, const char *warning);
 
 /* Frees the calls that are held: the run has ended, or is left. */
 void agt_journal_drop_all(struct agt_run *run);
@@ -94,7 +102,21 @@ struct agt_replay {
     size_t record_count;
     size_t next_record;
     bool is_on;
+    const struct agt_replay_watch *watch; /* NULL: as much has to be the same as a restart needs.
+                                             Borrowed: outlives the engine */
 };
+
+struct agt_replay_watch;
+
+/* From now on everything has to be the same, and what is not is told (engine.h). */
+void agt_journal_watch(struct agt_journal *journal, const struct agt_replay_watch *watch);
+
+/*
+ * compare.c: nothing is different between what was emitted and what is stored,
+ * but what a clock has measured. Says in `err` what is.
+ */
+int agt_replay_compare(Crisol__Agent__V1__RunEvent *emitted, Crisol__Agent__V1__RunEvent *stored,
+                       struct cr_err *err);
 
 int agt_replay_add(struct agt_replay *replay, const struct agt_store_event *event);
 void agt_replay_done(struct agt_replay *replay);
@@ -109,6 +131,10 @@ bool agt_replay_is_over(const struct agt_run *run, struct agt_replay *replay);
 bool agt_replay_check(struct agt_run *run, struct agt_replay *replay,
                       const struct agt_event *event);
 
+/* Tells of a difference, when somebody wants to know. */
+void agt_replay_tell(const struct agt_run *run, const struct agt_replay *replay, const char *format,
+                     ...) __attribute__((format(printf, 3, 4)));
+
 /* Feeds recorded ends for as long as they fit. Ends the replay when all is repeated. */
 void agt_replay_step(struct agt_run *run, struct agt_replay *replay, struct agt_call **held);
 
@@ -121,7 +147,15 @@ int agt_record_add_draw(const char *digits, struct cr_buf *buf);
 /* Appends a packed CallRecords with the end of this call. Returns as cr_buf_add(). */
 int agt_record_add(const struct agt_call *call, struct cr_buf *buf);
 
-#define AGT_RECORD_DRAW "draw" /* the key of what was drawn */
+/* Appends one with a warning that no call brings forth again. Returns as cr_buf_add(). */
+int agt_record_add_note(const char *warning, struct cr_buf *buf);
+
+/* The keys of what is no call. */
+#define AGT_RECORD_DRAW "draw"
+#define AGT_RECORD_NOTE "note"
+
+/* Of what was asked. */
+void agt_record_digest(const struct agt_call *call, char digest[AGT_RECEIPT_DIGEST_SIZE]);
 
 /* Gives the call a recorded end. `record` is a crisol.journal.v1.CallRecord. */
 int agt_record_restore(struct agt_call *call, const void *record);

@@ -116,6 +116,7 @@ static int load_run(struct loader *loader, const struct found *found, struct agt
                     struct cr_err *err)
 {
     struct agt_store *store = agt_engine_store(loader->engine);
+    const struct agt_replay_watch *watch = agt_engine_replay(loader->engine);
     int r;
 
     loader->run = NULL;
@@ -135,8 +136,10 @@ static int load_run(struct loader *loader, const struct found *found, struct agt
         r = agt_journal_new(loader->run, store, false, found->fence);
     if (r == 0)
         r = store->ops->load_events(store, found->run_id, on_event, loader, err);
-    if (r == 0 && loader->has_result != found->has_ended)
+    if (r == 0 && loader->has_result != found->has_ended && !watch)
         r = -EBADMSG;
+    if (r == 0 && watch)
+        agt_journal_watch(loader->run->journal, watch);
     if (r < 0)
         loader->run = agt_run_unref(loader->run);
     return r;

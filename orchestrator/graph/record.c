@@ -6,6 +6,7 @@
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/journal.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,22 +64,52 @@ static int add_record(call_record *record, struct cr_buf *buf)
     return cr_buf_add(buf, packed, size);
 }
 
-int agt_record_add_draw(const char *digits, struct cr_buf *buf)
+static int add_text(const char *key, const char *text, struct cr_buf *buf)
 {
     call_record record = CRISOL__JOURNAL__V1__CALL_RECORD__INIT;
-    char key[] = AGT_RECORD_DRAW;
 
-    record.key = key;
-    record.text = cr_unconst(digits);
+    record.key = cr_unconst(key);
+    record.text = cr_unconst(text);
     return add_record(&record, buf);
+}
+
+int agt_record_add_draw(const char *digits, struct cr_buf *buf)
+{
+    return add_text(AGT_RECORD_DRAW, digits, buf);
+}
+
+int agt_record_add_note(const char *warning, struct cr_buf *buf)
+{
+    return add_text(AGT_RECORD_NOTE, warning, buf);
+}
+
+void agt_record_digest(const struct agt_call *call, char digest[AGT_RECEIPT_DIGEST_SIZE])
+{
+    const struct agt_model_request *request = &call->held_request;
+    char parts[3 * AGT_RECEIPT_DIGEST_SIZE];
+
+    if (!call->model) {
+        agt_receipt_digest(call->held_packed, call->held_size, digest);
+        return;
+    }
+    /* Each by itself, so that nothing can move from one into the other. */
+    agt_receipt_digest(request->model, request->model ? strlen(request->model) : 0, parts);
+    agt_receipt_digest(request->system, request->system ? strlen(request->system) : 0,
+                       parts + AGT_RECEIPT_DIGEST_SIZE);
+    agt_receipt_digest(request->prompt, request->prompt ? strlen(request->prompt) : 0,
+                       parts + (ptrdiff_t)(2 * AGT_RECEIPT_DIGEST_SIZE));
+    agt_receipt_digest(parts, sizeof(parts), digest);
 }
 
 int agt_record_add(const struct agt_call *call, struct cr_buf *buf)
 {
     call_record record = CRISOL__JOURNAL__V1__CALL_RECORD__INIT;
     CR_AUTO_FREE uint8_t *result = NULL;
+    char digest[AGT_RECEIPT_DIGEST_SIZE];
 
     record.key = cr_unconst(call->key);
+    agt_record_digest(call, digest);
+    record.request_sha256 = digest;
     if (call->model)
         fill_model(call, &record);
     else

@@ -7,6 +7,8 @@
 #include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +65,7 @@ void agt_replay_done(struct agt_replay *replay)
         crisol__journal__v1__call_records__free_unpacked(replay->records[i].unpacked, NULL);
     free(replay->events);
     free(replay->records);
-    *replay = (struct agt_replay){.events = NULL};
+    *replay = (struct agt_replay){.watch = replay->watch};
 }
 
 /* A call that was in flight when the process died is made again, once per restart. */
@@ -98,11 +100,37 @@ bool agt_replay_is_over(const struct agt_run *run, struct agt_replay *replay)
     return true;
 }
 
+void agt_replay_tell(const struct agt_run *run, const struct agt_replay *replay, const char *format,
+                     ...)
+{
+    char text[CR_ERR_TEXT_MAX];
+    va_list args;
+
+    if (!replay->watch)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    replay->watch->on_difference(replay->watch->user, run->seq + 1, text);
+}
+
+/* All that a restart needs: the same kind of event at the same place. */
+static bool is_alike(const Crisol__Agent__V1__RunEvent *event,
+                     const Crisol__Agent__V1__RunEvent *stored)
+{
+    if (event->event_case != stored->event_case || event->node != stored->node ||
+        event->iteration != stored->iteration)
+        return false;
+    return event->event_case != EVENT(EDGE_TAKEN) ||
+           strcmp(event->edge_taken->outcome, stored->edge_taken->outcome) == 0;
+}
+
 bool agt_replay_check(struct agt_run *run, struct agt_replay *replay,
                       const struct agt_event *packed)
 {
     Crisol__Agent__V1__RunEvent *event;
-    const Crisol__Agent__V1__RunEvent *stored;
+    Crisol__Agent__V1__RunEvent *stored;
+    struct cr_err err = CR_ERR_INIT;
     bool is_same;
 
     skip_told(run, replay);
@@ -112,10 +140,13 @@ bool agt_replay_check(struct agt_run *run, struct agt_replay *replay,
     event = crisol__agent__v1__run_event__unpack(NULL, packed->size, packed->packed);
     if (!event)
         return false;
-    is_same = event->event_case == stored->event_case && event->node == stored->node &&
-              event->iteration == stored->iteration;
-    if (is_same && event->event_case == EVENT(EDGE_TAKEN))
-        is_same = strcmp(event->edge_taken->outcome, stored->edge_taken->outcome) == 0;
+    is_same = is_alike(event, stored);
+    if (!is_same)
+        agt_replay_tell(run, replay, "another event, or at another place, than in the journal");
+    else if (replay->watch && agt_replay_compare(event, stored, &err) < 0) {
+        agt_replay_tell(run, replay, "%s", err.text);
+        is_same = false;
+    }
     crisol__agent__v1__run_event__free_unpacked(event, NULL);
     return is_same;
 }
@@ -141,6 +172,22 @@ static struct agt_call *find_held(struct agt_call *held, const char *key)
     return held;
 }
 
+/* What the call asks is what was asked; old journals do not know. */
+static bool is_as_asked(const struct agt_run *run, const struct agt_replay *replay,
+                        const struct agt_call *call, const Crisol__Journal__V1__CallRecord *record)
+{
+    char digest[AGT_RECEIPT_DIGEST_SIZE];
+
+    if (!replay->watch || record->request_sha256[0] == '\0')
+        return true;
+    agt_record_digest(call, digest);
+    if (strcmp(digest, record->request_sha256) == 0)
+        return true;
+    agt_replay_tell(run, replay, "%s '%s' is not what was asked then",
+                    call->model ? "the prompt of call" : "the request to the sandbox", call->key);
+    return false;
+}
+
 /* The end of the next recorded call. False when it does not fit yet. */
 static bool feed(struct agt_run *run, struct agt_replay *replay, struct agt_call *held)
 {
@@ -150,9 +197,18 @@ static bool feed(struct agt_run *run, struct agt_replay *replay, struct agt_call
     if (replay->next_record == replay->record_count)
         return false;
     record = replay->records[replay->next_record].record;
+    if (strcmp(record->key, AGT_RECORD_NOTE) == 0) {
+        agt_list_add(&run->warnings, "%s", record->text);
+        replay->next_record++;
+        return true;
+    }
     call = find_held(held, record->key);
     if (!call)
         return false;
+    if (!is_as_asked(run, replay, call, record)) {
+        agt_journal_diverge(run);
+        return false;
+    }
     replay->next_record++;
     (void)agt_journal_drop(run, call);
     if (agt_record_restore(call, record) < 0)
@@ -191,6 +247,7 @@ static void emit_restart(struct agt_run *run)
 static void go_on(struct agt_run *run, struct agt_replay *replay, const struct agt_call *held)
 {
     uint32_t sandbox_calls = 0;
+    char warning[160];
     bool has_model_call = false;
 
     replay->is_on = false;
@@ -201,11 +258,14 @@ static void go_on(struct agt_run *run, struct agt_replay *replay, const struct a
     }
     if (has_model_call)
         emit_restart(run);
-    if (sandbox_calls > 0)
-        agt_list_add(&run->warnings,
-                     "The service was restarted; attempt %d was run in the sandbox again "
-                     "(executions repeated: %u).",
-                     run->iteration, sandbox_calls);
+    if (sandbox_calls > 0) {
+        (void)snprintf(warning, sizeof(warning),
+                       "The service was restarted; attempt %d was run in the sandbox again "
+                       "(executions repeated: %u).",
+                       run->iteration, sandbox_calls);
+        agt_list_add(&run->warnings, "%s", warning);
+        agt_journal_note(run, warning);
+    }
     if (run->wants_cancel)
         agt_run_stop(run, AGT_STOP_CANCEL);
     cr_log_info("run resumed run=%s seq=%u node=%s", run->id, run->seq, agt_node_name(run->node));

@@ -8,10 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char agt_gemini_no_key_help[] =
-    "No model key: put GEMINI_API_KEY into the environment or into .env (without a key, `make run` "
-    "shows the scripted demo).";
-
 static const char PUBLIC_URL[] = "https://generativelanguage.googleapis.com";
 static const char DEFAULT_MODEL[] = "gemini-2.5-flash";
 static const uint32_t CONNECT_TIMEOUT_MS = 10000;

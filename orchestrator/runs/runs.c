@@ -5,6 +5,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "orchestrator/graph/engine.h"
+#include "orchestrator/graph/export.h"
 #include "orchestrator/store/store.h"
 #include "rpc/status.h"
 
@@ -416,6 +417,28 @@ struct agt_run *agt_runs_find(struct agt_runs *runs, const char *caller, const c
                        "run_id: you have no run of this id, or it was forgotten after its end");
     }
     return run;
+}
+
+int agt_runs_export(struct agt_runs *runs, const char *caller, const char *run_id,
+                    void (*on_done)(void *user, uint8_t *take_packed, size_t size, int error),
+                    void *user, struct rpc_status *ret_status)
+{
+    struct agt_run *run = agt_runs_find(runs, caller, run_id, ret_status);
+    int r;
+
+    if (!run)
+        return -ENOENT;
+    if (runs->options.store) {
+        r = agt_run_export(runs->options.store, run, on_done, user);
+        if (r < 0)
+            r = out_of_memory(ret_status);
+    } else {
+        rpc_status_set(ret_status, RPC_FAILED_PRECONDITION,
+                       "the service keeps no journal of runs; its operator has to name a store");
+        r = -ENOENT;
+    }
+    (void)agt_run_unref(run);
+    return r;
 }
 
 /* 0 for "": everything is older than nothing. */

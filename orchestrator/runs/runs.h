@@ -65,6 +65,16 @@ int agt_runs_start(struct agt_runs *runs, const char *caller, const char *key,
 struct agt_run *agt_runs_find(struct agt_runs *runs, const char *caller, const char *run_id,
                               struct rpc_status *ret_status);
 
+/*
+ * Reads all that is stored of the caller's run (graph/export.h has on_done).
+ * On failure returns a negative errno and fills in ret_status:
+ * FAILED_PRECONDITION without a store, else as agt_runs_find(); then on_done is
+ * not called.
+ */
+int agt_runs_export(struct agt_runs *runs, const char *caller, const char *run_id,
+                    void (*on_done)(void *user, uint8_t *take_packed, size_t size, int error),
+                    void *user, struct rpc_status *ret_status);
+
 struct agt_runs_page {
     struct agt_run *runs[AGT_RUNS_PAGE_MAX]; /* references; newest first */
     size_t count;

@@ -3,6 +3,7 @@
 
 #include "crisol/agent/v1/agent.pb-c.h"
 #include "orchestrator/service/exchange.h"
+#include "orchestrator/service/export.h"
 #include "orchestrator/service/runs.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
@@ -135,6 +136,16 @@ const struct rpc_method agt_service_methods[] = {
         .request = &crisol__agent__v1__cancel_run_request__descriptor,
         .response = &crisol__agent__v1__cancel_run_response__descriptor,
         .on_message = agt_service_cancel_run,
+    },
+    {
+        .path = METHOD("ExportRun"),
+        .kind = RPC_SERVER_STREAM,
+        .request = &crisol__agent__v1__export_run_request__descriptor,
+        .response = &crisol__agent__v1__export_run_response__descriptor,
+        .on_message = agt_service_export_run,
+        .on_writable = agt_service_export_pump,
+        .on_wake = agt_service_export_pump,
+        .on_free = agt_service_export_free,
     },
     {
         .path = METHOD("ResumeRun"),

@@ -174,12 +174,6 @@ static int wake_fd(void *user)
     return fd;
 }
 
-static const struct agt_writer_ops writer_ops = {
-    .write = write_list,
-    .look_after = look_after,
-    .fd = wake_fd,
-};
-
 /* ---- what a store does ---- */
 
 static void append(struct agt_store *base, struct agt_store_batch *take_batch)
@@ -221,6 +215,27 @@ static int load_events(struct agt_store *base, const char *run_id,
     (void)pthread_mutex_unlock(&store->lock);
     return r;
 }
+
+static int tell_batch(void *user, const struct agt_store_event *event)
+{
+    struct agt_store_batch *batch = user;
+
+    return batch->on_event(batch, event);
+}
+
+static int read_run(void *user, struct agt_store_batch *batch)
+{
+    struct postgres_store *store = user;
+
+    return load_events(&store->base, batch->run_id, tell_batch, batch, NULL);
+}
+
+static const struct agt_writer_ops writer_ops = {
+    .write = write_list,
+    .read = read_run,
+    .look_after = look_after,
+    .fd = wake_fd,
+};
 
 static void watch(struct agt_store *base,
                   void (*on_run)(void *user, const struct agt_store_run *run), void *user)

@@ -141,8 +141,6 @@ static void look_after(void *user)
         look_at_room(store);
 }
 
-static const struct agt_writer_ops writer_ops = {.write = write_list, .look_after = look_after};
-
 /* ---- what a store does ---- */
 
 static struct sqlite_store *of(struct agt_store *store)
@@ -185,6 +183,23 @@ static int load_events(struct agt_store *base, const char *run_id,
     (void)pthread_mutex_unlock(&store->lock);
     return r;
 }
+
+static int tell_batch(void *user, const struct agt_store_event *event)
+{
+    struct agt_store_batch *batch = user;
+
+    return batch->on_event(batch, event);
+}
+
+static int read_run(void *user, struct agt_store_batch *batch)
+{
+    struct sqlite_store *store = user;
+
+    return load_events(&store->base, batch->run_id, tell_batch, batch, NULL);
+}
+
+static const struct agt_writer_ops writer_ops = {
+    .write = write_list, .read = read_run, .look_after = look_after};
 
 static void hurry(struct agt_store *base)
 {

@@ -44,6 +44,11 @@ struct agt_store_batch {
     bool is_end;    /* nothing follows the last of the events */
     bool is_forget; /* deletes the run with all its events; the others are empty */
     /*
+     * Reads the run in place of writing: called on the store's thread with each
+     * of its events, before on_done. Returns 0 to go on, or what on_done gets.
+     */
+    int (*on_event)(struct agt_store_batch *batch, const struct agt_store_event *event);
+    /*
      * Exactly once, on the store's thread. 0: durable. -ESTALE: it does not
      * follow what is there, or the run is another process's. -ECANCELED: the store was closed while
      * it could not write. Frees the batch.

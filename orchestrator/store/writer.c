@@ -44,6 +44,39 @@ static void write_all(struct agt_writer *writer, struct agt_store_batch *first)
     finish(first, is_written ? 0 : -ECANCELED);
 }
 
+/* Takes what reads out of a list, in order. */
+static struct agt_store_batch *split_reads(struct cr_mail **list)
+{
+    struct cr_mail *reads = NULL;
+    struct cr_mail **end = &reads;
+
+    while (*list) {
+        struct cr_mail *mail = *list;
+
+        if (((struct agt_store_batch *)(void *)mail)->on_event) {
+            *list = mail->next;
+            mail->next = NULL;
+            *end = mail;
+            end = &mail->next;
+        } else {
+            list = &mail->next;
+        }
+    }
+    return (struct agt_store_batch *)(void *)reads;
+}
+
+static void read_all(struct agt_writer *writer, struct agt_store_batch *first)
+{
+    struct cr_mail *next;
+
+    for (struct cr_mail *mail = first ? &first->link : NULL; mail; mail = next) {
+        struct agt_store_batch *batch = (struct agt_store_batch *)(void *)mail;
+
+        next = mail->next;
+        batch->on_done(batch, writer->ops->read(writer->user, batch));
+    }
+}
+
 static void wait_for_work(struct agt_writer *writer)
 {
     struct pollfd waiters[2] = {
@@ -61,13 +94,16 @@ static void *writer_main(void *user)
 
     (void)prctl(PR_SET_NAME, "store", 0, 0, 0);
     while (!is_last) {
+        struct agt_store_batch *reads;
         struct cr_mail *mails;
 
         wait_for_work(writer);
         is_last = atomic_load(&writer->must_stop); /* before the take: nothing is left behind */
         mails = cr_mailbox_take_all(writer->mailbox);
+        reads = split_reads(&mails);
         if (mails) /* all that came meanwhile, in one transaction */
             write_all(writer, (struct agt_store_batch *)(void *)mails);
+        read_all(writer, reads);
         if (!is_last)
             writer->ops->look_after(writer->user);
     }

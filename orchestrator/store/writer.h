@@ -21,6 +21,8 @@ struct agt_writer_ops {
      * it was tried before and may have been written.
      */
     bool (*write)(void *user, struct agt_store_batch *first, bool is_repeat);
+    /* Tells a batch that reads of each event; 0 or a negative errno. */
+    int (*read)(void *user, struct agt_store_batch *batch);
     /* After every write, and several times a second. */
     void (*look_after)(void *user);
     /* To be woken for: -1: nothing. NULL: never anything. */

@@ -41,13 +41,15 @@ LAYERS = {
     "orchestrator/prompts": ["common"],
     "orchestrator/runs": ["common", "rpc", "generated", "orchestrator/graph", "orchestrator/store"],
     "orchestrator/store": ["common"],
+    "orchestrator/replay": ["common", "generated", "orchestrator/graph", "orchestrator/model",
+                            "orchestrator/receipt", "orchestrator/sandbox", "orchestrator/store"],
     "orchestrator/http": ["common", "rpc", "generated", "orchestrator/graph", "orchestrator/runs",
                           "orchestrator/sandbox"],
     "orchestrator/service": ["common", "rpc", "generated", "orchestrator/graph", "orchestrator/runs"],
     "orchestrator": ["common", "rpc", "proto", "generated", "orchestrator/model", "orchestrator/sandbox",
                      "orchestrator/graph", "orchestrator/http", "orchestrator/runs", "orchestrator/service",
                      "orchestrator/store"],
-    "clients/crisol": ["common", "rpc", "generated", "orchestrator/receipt"],
+    "clients/crisol": ["common", "rpc", "generated", "orchestrator/receipt", "orchestrator/replay"],
     "clients/gemini-replay": ["common"],
 }
 # Third-party headers that only these folders may see.

@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import signal
+import subprocess
 import tempfile
 import threading
 import time
@@ -102,6 +103,12 @@ class Replica:
     def submit(self, headers=None):
         with self.ask("POST", "/api/v1/runs", {"task": TASK}, headers) as answer:
             return json.loads(answer.read())["run_id"]
+
+    def crisol(self, *argv, stdin=b""):
+        """The command line, on this orchestrator."""
+        return subprocess.run([os.path.join(crisol.BIN, "crisol"), *argv], input=stdin, capture_output=True,
+                              timeout=60 * crisol.SLOWNESS, check=False,
+                              env={"PATH": "/usr/bin:/bin", "CRISOL_ORCHESTRATOR": self.grpc})
 
     def knows(self, run_id):
         """Whether it can be asked for the run here, now."""

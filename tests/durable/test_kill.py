@@ -26,6 +26,20 @@ def restart(house, run_id):
     wait_until_known(house, run_id)
 
 
+def check_replay(replica, run_id, count):
+    """What is stored of the run can be repeated without any service, and no change passes for it."""
+    export = replica.crisol("export", run_id)
+    assert export.returncode == 0, export.stderr.decode()
+    same = replica.crisol("replay", "-", stdin=export.stdout)
+    assert same.returncode == 0, same.stderr.decode()
+    assert f"run={run_id} events={count} compared={count}\n" in same.stdout.decode()
+    for at in range(0, len(export.stdout), max(1, len(export.stdout) // 7)):
+        changed = bytearray(export.stdout)
+        changed[at] ^= 1
+        done = replica.crisol("replay", "-", stdin=bytes(changed))
+        assert done.returncode in (1, 125) and done.stderr, f"byte {at} was changed and nobody noticed"
+
+
 def test_a_run_that_is_killed_behind_each_of_its_events_ends(house):
     whole = house.now.events(house.now.submit())
     check_whole(whole)
@@ -47,6 +61,7 @@ def test_a_run_that_is_killed_behind_each_of_its_events_ends(house):
     assert extra <= told, f"{extra} answers were bought again, {told} were told"
     assert (told > 0) == any(RESTARTED in warning for warning in result["warnings"])
     assert own_names(events) == own_names(whole)
+    check_replay(house.now, run_id, len(events))
     print(f"{house.kind}: killed {kills} times in {time.monotonic() - begin:.0f} s, behind each of its events; "
           f"{told} calls told as possibly charged twice, {extra} were")
 

@@ -99,12 +99,28 @@ static int write_batch(struct double_store *store, const struct agt_store_batch 
     return 0;
 }
 
+static int load_events(struct agt_store *base, const char *run_id,
+                       int (*on_event)(void *user, const struct agt_store_event *event), void *user,
+                       struct cr_err *err);
+
+static int tell_batch(void *user, const struct agt_store_event *event)
+{
+    struct agt_store_batch *batch = user;
+
+    return batch->on_event(batch, event);
+}
+
 static void append(struct agt_store *base, struct agt_store_batch *take_batch)
 {
     struct double_store *store = of(base);
     bool is_held;
     int r = 0;
 
+    if (take_batch->on_event) {
+        take_batch->on_done(take_batch,
+                            load_events(base, take_batch->run_id, tell_batch, take_batch, NULL));
+        return;
+    }
     (void)pthread_mutex_lock(&store->lock);
     store->batches++;
     is_held = store->is_held;

@@ -69,6 +69,7 @@ FROM_SUITE(acknowledged_is_there_after_a_restart)
 FROM_SUITE(only_what_follows_is_taken)
 FROM_SUITE(forgotten_is_gone)
 FROM_SUITE(a_stale_batch_takes_no_other_with_it)
+FROM_SUITE(a_run_is_read_behind_what_was_appended)
 FROM_SUITE(large_events_come_back_whole)
 
 /* ---- what can be wrong ---- */
@@ -297,6 +298,7 @@ int main(void)
         CASE(only_what_follows_is_taken),
         CASE(forgotten_is_gone),
         CASE(a_stale_batch_takes_no_other_with_it),
+        CASE(a_run_is_read_behind_what_was_appended),
         CASE(large_events_come_back_whole),
         CASE(a_newer_schema_is_refused),
         CASE(a_bad_address_is_refused_and_no_password_is_told),

@@ -202,6 +202,35 @@ void suite_a_stale_batch_takes_no_other_with_it(const struct suite *suite)
     store->ops->free(store);
 }
 
+static int note_event(struct agt_store_batch *batch, const struct agt_store_event *event)
+{
+    (void)batch;
+    return see_event(NULL, event);
+}
+
+static int stop_at_once(struct agt_store_batch *batch, const struct agt_store_event *event)
+{
+    (void)batch;
+    (void)event;
+    return -EDOM;
+}
+
+void suite_a_run_is_read_behind_what_was_appended(const struct suite *suite)
+{
+    struct agt_store_batch batch = {.run_id = ID_A, .on_event = note_event};
+    struct agt_store *store = suite->open(suite->user);
+
+    assert_int_equal(suite_begin_run(store, ID_A), 0);
+    assert_int_equal(suite_append_event(store, ID_A, 1, "one"), 0);
+    assert_int_equal(suite_append_event(store, ID_A, 2, "two"), 0);
+    seen[0] = '\0';
+    assert_int_equal(suite_append(store, &batch), 0);
+    assert_string_equal(seen, " 1=one 2=two");
+    batch.on_event = stop_at_once;
+    assert_int_equal(suite_append(store, &batch), -EDOM);
+    store->ops->free(store);
+}
+
 static int check_large(void *user, const struct agt_store_event *event)
 {
     const char *large = user;

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "crisol/journal/v1/journal.pb-c.h"
+#include "orchestrator/graph/export.h"
+#include "orchestrator/receipt/receipt.h"
+#include "orchestrator/replay/replay_run.h"
+#include "tests/harness/double_store.h"
+#include "tests/harness/engine_fixture.h"
+#include "tests/harness/run_reader.h"
+#include "tests/harness/test.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EVENT(name) CRISOL__AGENT__V1__RUN_EVENT__EVENT_##name
+
+typedef Crisol__Journal__V1__RunExport run_export;
+
+/* A packed RunExport. */
+struct file {
+    uint8_t *data;
+    size_t size;
+    sem_t done;
+};
+
+static void on_export(void *user, uint8_t *take_packed, size_t size, int error)
+{
+    struct file *file = user;
+
+    assert_int_equal(error, 0);
+    file->data = take_packed;
+    file->size = size;
+    (void)sem_post(&file->done);
+}
+
+/* The first attempt fails; its output goes into the prompt of the second. */
+static void repair(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                   struct double_execution *ret_execution)
+{
+    struct engine_fixture *fixture = user;
+
+    double_pass(NULL, request, ret_execution);
+    ret_execution->stdout_text = "some output";
+    if (fixture->executions++ == 0) {
+        ret_execution->exit_code = 1;
+        ret_execution->passed = 2;
+        ret_execution->failed = 1;
+    }
+}
+
+static void hold_sandbox(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                         struct double_execution *ret_execution)
+{
+    double_pass(user, request, ret_execution);
+    ret_execution->is_held = true;
+}
+
+static struct file *make_file(double_sandbox_script script, bool must_cancel)
+{
+    struct file *file = calloc(1, sizeof(*file));
+    struct agt_store *store = double_store_new();
+    const struct agt_engine_options options = {.retry_base_ms = 1, .store = store};
+    struct engine_fixture fixture;
+    struct run_reader reader;
+    struct agt_run *run;
+
+    assert_non_null(file);
+    (void)sem_init(&file->done, 0, 0);
+    engine_fixture_start(&fixture, NULL, script, &options);
+    fixture.verify = CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_STUBS;
+    run = engine_fixture_run(&fixture, 0);
+    if (must_cancel) {
+        run_reader_wait_for(run, EVENT(SANDBOX_STARTED));
+        agt_run_cancel(run);
+    }
+    run_reader_read(&reader, agt_run_ref(run));
+    run_reader_done(&reader);
+    assert_int_equal(agt_run_export(store, run, on_export, file), 0);
+    assert_int_equal(sem_wait(&file->done), 0);
+    (void)agt_run_unref(run);
+    engine_fixture_stop(&fixture);
+    store->ops->free(store);
+    return file;
+}
+
+static void free_file(struct file *file)
+{
+    (void)sem_destroy(&file->done);
+    free(file->data);
+    free(file);
+}
+
+static int set_up(void **state)
+{
+    *state = make_file(repair, false);
+    cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    free_file(*state);
+    return 0;
+}
+
+static run_export *open_file(const struct file *file)
+{
+    run_export *export = crisol__journal__v1__run_export__unpack(NULL, file->size, file->data);
+
+    assert_non_null(export);
+    return export;
+}
+
+/* Whoever changes a file on purpose makes the digest fit again. */
+static int replay_changed(run_export *export, struct agt_replay_report *report, struct cr_err *err)
+{
+    char digest[AGT_RECEIPT_DIGEST_SIZE];
+    char empty[] = "";
+    char *before = export->sha256;
+    uint8_t *packed = malloc(4 << 20);
+    size_t size;
+    int r;
+
+    assert_non_null(packed);
+    export->sha256 = empty;
+    size = crisol__journal__v1__run_export__pack(export, packed);
+    agt_receipt_digest(packed, size, digest);
+    export->sha256 = digest;
+    size = crisol__journal__v1__run_export__pack(export, packed);
+    export->sha256 = before;
+    *report = (struct agt_replay_report){.events = 0};
+    r = agt_replay_run(packed, size, report, err);
+    free(packed);
+    return r;
+}
+
+static void a_run_that_is_repeated_is_the_same(void **state)
+{
+    const struct file *file = *state;
+    struct agt_replay_report report;
+    struct cr_err err = CR_ERR_INIT;
+
+    if (agt_replay_run(file->data, file->size, &report, &err) < 0)
+        fail_msg("%s", err.text);
+    if (report.different_at != 0)
+        fail_msg("event %u: %s", report.different_at, report.difference);
+    assert_int_equal(report.compared, report.events);
+    assert_true(report.events > 25);
+}
+
+static void any_byte_that_is_changed_makes_it_fail(void **state)
+{
+    struct file *file = *state;
+    size_t count = 0;
+
+    for (size_t i = 0; i < file->size; i++, count++) {
+        struct agt_replay_report report;
+        int r;
+
+        file->data[i] ^= 1;
+        r = agt_replay_run(file->data, file->size, &report, NULL);
+        file->data[i] ^= 1;
+        if (r == 0)
+            fail_msg("byte %zu of %zu was changed and nobody noticed", i, file->size);
+    }
+    print_message("%zu bytes changed, each was noticed\n", count);
+    for (size_t size = 0; size < file->size; size += 37) {
+        struct agt_replay_report report;
+
+        assert_int_equal(agt_replay_run(file->data, size, &report, NULL), -EBADMSG);
+    }
+}
+
+/* ---- changes that only the repetition can notice ---- */
+
+/* Replaces `old` by `new` (of the same length) in what is stored; -1: everywhere. */
+static size_t replace(run_export *export, bool in_inputs, int event, const char *old,
+                      const char *new)
+{
+    size_t length = strlen(old);
+    size_t count = 0;
+
+    for (size_t i = 0; i < export->n_events; i++) {
+        ProtobufCBinaryData *data =
+            in_inputs ? &export->events[i]->input : &export->events[i]->payload;
+        uint8_t *at = data->data;
+
+        if (event >= 0 && (size_t)event != i)
+            continue;
+        while (at && (at = memmem(at, (size_t)(data->data + data->len - at), old, length))) {
+            memcpy(at, new, length);
+            count++;
+        }
+    }
+    return count;
+}
+
+static const struct {
+    bool in_inputs;
+    const char *old;
+    const char *new;
+} changes[] = {
+    {true, "Behaviours: add", "Behaviours: sub"},  /* an answer: plan and prompt follow */
+    {true, "return a + b", "return a - b"},        /* an answer: files and request follow */
+    {true, "some output", "some 0utput"},          /* of the sandbox: the next prompt follows */
+    {false, "Behaviours: add", "Behaviours: sub"}, /* an event */
+    {false, "return a + b", "return a - b"},       /* the files in an event, and the result */
+    {false, "repair", "repayr"},                   /* an edge */
+    {false, "some output", "some 0utput"},         /* what was fed back */
+    {false, "double-1", "double-2"},               /* who answered */
+};
+
+static void what_does_not_follow_from_the_answers_is_noticed(void **state)
+{
+    for (size_t i = 0; i < CR_ARRAY_SIZE(changes); i++) {
+        run_export *export = open_file(*state);
+        struct agt_replay_report report;
+        struct cr_err err = CR_ERR_INIT;
+        size_t count = replace(export, changes[i].in_inputs, -1, changes[i].old, changes[i].new);
+
+        if (count == 0)
+            fail_msg("change %zu changes nothing", i);
+        assert_int_equal(replay_changed(export, &report, &err), 0);
+        if (report.different_at == 0)
+            fail_msg("'%s' became '%s' and nobody noticed", changes[i].old, changes[i].new);
+        crisol__journal__v1__run_export__free_unpacked(export, NULL);
+    }
+}
+
+static void a_prompt_that_is_not_the_same_is_named(void **state)
+{
+    run_export *export = open_file(*state);
+    struct agt_replay_report report;
+    struct cr_err err = CR_ERR_INIT;
+
+    /* The first digest of a request is that of the first prompt. */
+    for (size_t i = 0; i < export->n_events; i++) {
+        ProtobufCBinaryData *input = &export->events[i]->input;
+        Crisol__Journal__V1__CallRecords *records;
+        char *digest;
+
+        if (input->len == 0)
+            continue;
+        records = crisol__journal__v1__call_records__unpack(NULL, input->len, input->data);
+        assert_non_null(records);
+        digest = records->records[0]->request_sha256;
+        assert_int_equal(strlen(digest), 64);
+        digest[0] = digest[0] == 'a' ? 'b' : 'a';
+        (void)crisol__journal__v1__call_records__pack(records, input->data);
+        crisol__journal__v1__call_records__free_unpacked(records, NULL);
+        break;
+    }
+    assert_int_equal(replay_changed(export, &report, &err), 0);
+    assert_int_not_equal(report.different_at, 0);
+    assert_non_null(strstr(report.difference, "the prompt of call"));
+    crisol__journal__v1__run_export__free_unpacked(export, NULL);
+}
+
+static void a_run_that_was_cut_is_the_same_as_far_as_it_goes(void **state)
+{
+    run_export *export = open_file(*state);
+    struct agt_replay_report report;
+    struct cr_err err = CR_ERR_INIT;
+    size_t whole = export->n_events;
+
+    for (export->n_events = whole - 1; export->n_events > 1; export->n_events--) {
+        assert_int_equal(replay_changed(export, &report, &err), 0);
+        if (report.different_at != 0)
+            fail_msg("cut at %zu: event %u: %s", export->n_events, report.different_at,
+                     report.difference);
+    }
+    export->n_events = whole;
+    crisol__journal__v1__run_export__free_unpacked(export, NULL);
+}
+
+static void a_run_that_was_cancelled_is_repeated_up_to_there(void **state)
+{
+    struct file *file = make_file(hold_sandbox, true);
+    struct agt_replay_report report;
+    struct cr_err err = CR_ERR_INIT;
+
+    (void)state;
+    cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
+    if (agt_replay_run(file->data, file->size, &report, &err) < 0)
+        fail_msg("%s", err.text);
+    if (report.different_at != 0)
+        fail_msg("event %u: %s", report.different_at, report.difference);
+    assert_true(report.was_stopped);
+    assert_in_range(report.compared, 9, report.events - 1);
+    free_file(file);
+}
+
+static void an_export_of_a_newer_program_is_refused(void **state)
+{
+    run_export *export = open_file(*state);
+    struct agt_replay_report report;
+    struct cr_err err = CR_ERR_INIT;
+
+    export->format++;
+    assert_int_equal(replay_changed(export, &report, &err), -EPROTO);
+    assert_non_null(strstr(err.text, "format"));
+    crisol__journal__v1__run_export__free_unpacked(export, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        CASE(a_run_that_is_repeated_is_the_same),
+        CASE(any_byte_that_is_changed_makes_it_fail),
+        CASE(what_does_not_follow_from_the_answers_is_noticed),
+        CASE(a_prompt_that_is_not_the_same_is_named),
+        CASE(a_run_that_was_cut_is_the_same_as_far_as_it_goes),
+        cmocka_unit_test(a_run_that_was_cancelled_is_repeated_up_to_there),
+        CASE(an_export_of_a_newer_program_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
