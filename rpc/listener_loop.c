@@ -16,6 +16,7 @@
 
 #define EVENTS_MAX 64
 #define ACCEPTS_PER_TURN 64
+#define LAST_WORDS_NS (500 * CR_NS_PER_MS)
 #define SWEEP_NS (250 * CR_NS_PER_MS)
 #define PAUSE_NS (100 * CR_NS_PER_MS)
 
@@ -200,10 +201,12 @@ static void on_command(struct rpc_watch *watch, uint32_t events, int64_t now_ns)
     uint64_t count;
 
     (void)events;
-    (void)now_ns;
     (void)!read(listener->command_fd, &count, sizeof(count));
     (void)pthread_mutex_lock(&listener->lock);
-    listener->is_quitting = listener->command == RPC_LISTENER_QUIT;
+    if (!listener->is_quitting && listener->command == RPC_LISTENER_QUIT) {
+        listener->is_quitting = true;
+        listener->quit_ns = now_ns + LAST_WORDS_NS;
+    }
     if (listener->is_accepting && listener->command != RPC_LISTENER_RUN) {
         listener->is_accepting = false;
         rpc_listener_loop_close_addresses(listener);
@@ -260,11 +263,15 @@ static void *run(void *user)
     struct rpc_listener *listener = user;
     struct epoll_event events[EVENTS_MAX];
 
-    while (!listener->is_quitting) {
+    for (;;) {
+        bool is_last = listener->is_quitting;
         int count = epoll_wait(listener->host.epoll_fd, events, EVENTS_MAX,
-                               timeout_ms(listener, cr_clock_mono_ns()));
+                               is_last ? 0 : timeout_ms(listener, cr_clock_mono_ns()));
         int64_t now_ns = cr_clock_mono_ns();
 
+        /* What a server has written before it went is still to be relayed: the last results. */
+        if (is_last && (count <= 0 || now_ns >= listener->quit_ns))
+            return NULL;
         for (int i = 0; i < count; i++) {
             struct rpc_watch *watch = events[i].data.ptr;
 
@@ -275,7 +282,6 @@ static void *run(void *user)
         resume_accepting(listener, now_ns);
         free_dead(listener);
     }
-    return NULL;
 }
 
 /* ---- life ---- */

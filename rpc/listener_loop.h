@@ -55,6 +55,7 @@ struct rpc_listener {
     struct rpc_guard *dead; /* to be freed after the events at hand */
     bool is_accepting;
     bool is_quitting;
+    int64_t quit_ns;   /* when it ends at the latest */
     int64_t resume_ns; /* when to accept again; 0: not paused */
     int64_t sweep_ns;
     struct rpc_bucket log_bucket;
