@@ -35,16 +35,17 @@ STOPPING = ("UNAVAILABLE", "sandboxd is shutting down")
 BROKEN = ("UNAVAILABLE", None)  # the words are those of the caller's own gRPC library
 FAILED = ("SANDBOX_ERROR", "the sandbox failed, not the program (step measure)")
 SIGNALED = ("SIGNALED", "the program died of signal 9 (SIGKILL)")
+DONE = ("OK", "the program exited with 0")
 CANCELLED = ("CANCELLED", "cancelled by the caller")
 
 # Phase -> victim -> the ends that the held run may have; two where two of ours race for it.
 ENDS_OF_VICTIM = {"supervisor": {LOST}, "front": {BROKEN}, "native": {LOST}, "keeper": {LOST}}
 PHASES = {
     "queued": {"supervisor": {STOPPING, NO_BACKEND}, "front": {BROKEN}, "native": {NO_BACKEND}, "keeper": {NO_BACKEND}},
-    "starting": ENDS_OF_VICTIM,
+    "starting": {**ENDS_OF_VICTIM, "supervisor": {LOST, DONE}},
     "preparing": {**ENDS_OF_VICTIM, "init": {FAILED}},
     "running": {**ENDS_OF_VICTIM, "init": {FAILED}},
-    "killing": {**ENDS_OF_VICTIM, "init": {CANCELLED}},
+    "killing": {**ENDS_OF_VICTIM, "supervisor": {LOST, CANCELLED}, "keeper": {LOST, CANCELLED}, "init": {CANCELLED}},
     "draining": {**ENDS_OF_VICTIM, "supervisor": {LOST, SIGNALED}, "keeper": {LOST, SIGNALED}},
     "collecting": {**ENDS_OF_VICTIM, "supervisor": {LOST, SIGNALED}, "keeper": {LOST, SIGNALED}, "collector": {SIGNALED}},
 }
@@ -115,7 +116,7 @@ class Point:
         self.stub = services.SandboxServiceStub(self.service.channel)
         self.native, self.front = self.service.child("sandboxd-native"), self.service.child("sandboxd-front")
         self.keeper = next(pid for pid in children(self.native) if name_of(pid) == "crisol-keeper")
-        self.ready_made = set(children(self.native))
+        self.ready_made = set(host.settled(lambda: children(self.native)))  # with the boxes that wait for runs
         self.groups = len(host.control_groups(self.native))
         self.mounts = host.mounts_of(os.getpid())
         return self
@@ -143,8 +144,8 @@ class Point:
         return [pid for pid in children(self.native) if pid not in self.ready_made]
 
     def find_box(self):
-        self.box = host.wait_for(lambda: next((pid for pid in self.new_children() if name_of(pid) == "sandbox-init"), None),
-                                 10, "a box")
+        """The one with a program in it."""
+        self.box = host.wait_for(lambda: next((pid for pid in self.new_children() if children(pid)), None), 10, "a box")
 
     def stop(self, pid):
         os.kill(pid, signal.SIGSTOP)
@@ -182,7 +183,7 @@ class Point:
         raise AssertionError("the backend does not run out of control groups")
 
     def hold_preparing(self):
-        self.call("true", files=[pb.InputFile(path=f"folder/{i}", text="x") for i in range(1000)])
+        self.call("sleep 50", files=[pb.InputFile(path=f"folder/{i}", text="x") for i in range(1000)])
         deadline = time.monotonic() + 10
         while not self.new_children():  # every microsecond counts: it takes a few milliseconds to be ready
             assert time.monotonic() < deadline and not self.caller.end, f"no box: {self.caller.end}"
@@ -243,7 +244,10 @@ class Point:
 
     def kill(self):
         """Kills the victim; then nothing of the run may be there for longer than a second."""
-        run = {pid for new in self.new_children() for pid in [new, *host.descendants(new)]}
+        boxes = set(self.new_children())
+        if self.victim not in ("init", "collector"):  # the backend ends, and so must those that wait
+            boxes |= self.ready_made - {self.keeper}
+        run = {pid for box in boxes for pid in [box, *host.descendants(box)]}
         spaces = set().union(*(namespaces(pid) for pid in run)) - namespaces(self.native)
         victim = {"supervisor": self.service.process.pid, "front": self.front, "native": self.native,
                   "init": self.box, "keeper": self.keeper, "collector": self.collector}[self.victim]
