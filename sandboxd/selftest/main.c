@@ -211,13 +211,15 @@ static void die_of(int number)
 
 static int run_all(struct sbx_report *report, uint64_t slowness, struct cr_err *err)
 {
+    /* A slow host has no time to spare between the steps of one. */
+    const uint32_t workers = slowness > 1 ? 1 : WORKERS;
     struct runs runs = {.report = report, .signal_fd = -1, .slowness = (uint32_t)slowness};
     int r = open_runs(&runs, err);
 
     if (r < 0)
         return r;
     while (r == 0 && runs.signal == 0 && (runs.next < RUN_COUNT || runs.live > 0)) {
-        while (r == 0 && runs.next < RUN_COUNT && runs.live < WORKERS)
+        while (r == 0 && runs.next < RUN_COUNT && runs.live < workers)
             r = start_next(&runs, err);
         if (r == 0)
             wait_some(&runs);

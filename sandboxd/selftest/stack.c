@@ -25,6 +25,7 @@
 #define START_DEADLINE_MS 30000
 #define STOP_DEADLINE_MS 15000
 #define SLOTS 2U
+#define HANDSHAKE_MS 3000U
 /* Far from the ids of a sandboxd that runs here; a range for each of our processes. */
 #define UID_BASE UINT32_C(0xa0000000)
 #define UID_STACKS 4096U
@@ -140,6 +141,9 @@ int sbx_stack_start(struct sbx_stack *stack, const char *socket, uint32_t weaken
         .log_format = format,
         .accept_gaps = no_gaps(),
         .pool = pool,
+        /* What is not set has its default; these cut a client that a slow host holds up. */
+        .edge = {.handshake_ms = HANDSHAKE_MS * stack->slowness,
+                 .frame_ms = HANDSHAKE_MS * stack->slowness},
     };
     int r;
 
