@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Brings the foreign gRPC tools that the tests drive the services with, and prints the folder that
-# they are in: grpcurl (built through the Go module proxy) and buf (a wheel). A tool that cannot be
-# had is missing there; the tests that need it then say so and count as skipped.
+# they are in: grpcurl (built through the Go module proxy), buf (a wheel) and grpc-js (from npm). A
+# tool that cannot be had is missing there; the tests that need it then say so and count as skipped.
 set -eu
 
 GRPCURL_VERSION=v1.8.9 # the newest that Debian 12's Go 1.19 builds
 BUF_VERSION=1.75.0
+GRPC_JS_VERSION=1.14.7
 
 tools="${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/crisol/tools"
 mkdir -p "$tools"
@@ -39,5 +40,16 @@ if [ ! -x "$tools/buf" ]; then
         echo "crisol: buf could not be fetched: $(tail -n 1 "$target/log" 2>/dev/null)" >&2
     fi
     rm -rf "$target"
+fi
+if [ ! -d "$tools/grpc-js/node_modules/@grpc/grpc-js" ]; then
+    target=$(mktemp -d)
+    if command -v npm >/dev/null && npm install --prefix "$target" --ignore-scripts --no-audit --no-fund --silent \
+        "@grpc/grpc-js@$GRPC_JS_VERSION" >"$target/log" 2>&1; then
+        rm -rf "$tools/grpc-js"
+        mv "$target" "$tools/grpc-js"
+    else
+        echo "crisol: grpc-js could not be fetched: $(tail -n 1 "$target/log" 2>/dev/null || echo "npm is missing")" >&2
+        rm -rf "$target"
+    fi
 fi
 echo "$tools"
