@@ -83,13 +83,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(whole->h2.stream_count <= STREAM_LIMIT + RPC_H2_STREAM_SLACK);
     for (uint32_t i = 1; i < whole->h2.stream_count; i++)
         FUZZ_CHECK(whole->h2.streams[i - 1].id < whole->h2.streams[i].id);
+    FUZZ_CHECK(rpc_h2_deadline_ns(&whole->h2) > 0);
     whole->h2.peer = cut->h2.peer = NULL;
     whole->h2.edge = cut->h2.edge = NULL;
     whole->h2.costly = cut->h2.costly = 0;
     if (fault == RPC_H2_OK)
         FUZZ_CHECK(memcmp(whole, cut, sizeof(*whole)) == 0);
     FUZZ_CHECK(rpc_h2_fault_name(fault)[0] != '\0');
-    (void)rpc_h2_deadline_ns(&whole->h2);
     free(whole);
     free(cut);
     return 0;
