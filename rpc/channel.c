@@ -65,6 +65,33 @@ static void fill_args(struct args *args, const struct rpc_channel_options *optio
         add_string(args, GRPC_ARG_SERVICE_CONFIG, options->service_config_json);
 }
 
+struct rpc_channel *rpc_channel_free(struct rpc_channel *channel)
+{
+    if (!channel)
+        return NULL;
+    grpc_channel_destroy(channel->core);
+    if (channel->authorization)
+        explicit_bzero(channel->authorization, strlen(channel->authorization));
+    free(channel->authorization);
+    free(channel);
+    return NULL;
+}
+
+/*
+ * Core takes a service config that it cannot read, and makes a channel that is
+ * dead from the start: each call would end as INVALID_ARGUMENT, as if its
+ * request were at fault. A new channel that is alive is idle.
+ */
+static int check_alive(const struct rpc_channel *channel, struct cr_err *err)
+{
+    if (grpc_channel_check_connectivity_state(channel->core, 0) != GRPC_CHANNEL_TRANSIENT_FAILURE &&
+        grpc_channel_check_connectivity_state(channel->core, 0) != GRPC_CHANNEL_SHUTDOWN)
+        return 0;
+    return cr_err_set(err, EINVAL,
+                      "gRPC makes no channel of these options; the log has its reason (a service "
+                      "config must be JSON of the fields that gRPC knows)");
+}
+
 /* fd is -1 for a channel that connects by itself. */
 static int create(int fd, const struct rpc_channel_options *options,
                   struct rpc_channel **ret_channel, struct cr_err *err)
@@ -73,6 +100,7 @@ static int create(int fd, const struct rpc_channel_options *options,
     grpc_channel_credentials *credentials;
     grpc_channel_args core_args;
     struct args args;
+    int r;
 
     if (!channel)
         return cr_err_set(err, ENOMEM, "out of memory for a channel");
@@ -89,6 +117,11 @@ static int create(int fd, const struct rpc_channel_options *options,
                         ? grpc_channel_create(options->target, credentials, &core_args)
                         : grpc_channel_create_from_fd(options->target, fd, credentials, &core_args);
     grpc_channel_credentials_release(credentials);
+    r = fd < 0 ? check_alive(channel, err) : 0; /* of the others core knows no state */
+    if (r < 0) {
+        (void)rpc_channel_free(channel);
+        return r;
+    }
     *ret_channel = channel;
     return 0;
 }
@@ -165,18 +198,6 @@ int rpc_channel_new_fd(int fd, const struct rpc_channel_options *options,
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
         return cr_err_sys(err, errno, "make connection %d non-blocking", fd);
     return create(fd, options, ret_channel, err);
-}
-
-struct rpc_channel *rpc_channel_free(struct rpc_channel *channel)
-{
-    if (!channel)
-        return NULL;
-    grpc_channel_destroy(channel->core);
-    if (channel->authorization)
-        explicit_bzero(channel->authorization, strlen(channel->authorization));
-    free(channel->authorization);
-    free(channel);
-    return NULL;
 }
 
 static bool wait_state(struct rpc_channel *channel, grpc_completion_queue *queue,

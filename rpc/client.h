@@ -20,10 +20,15 @@ struct rpc_loop;
 struct rpc_client_call;
 
 struct rpc_channel_options {
-    const char *target;              /* borrowed for the call */
-    const char *token;               /* bearer token sent with every call; NULL: none */
-    const char *service_config_json; /* NULL: none */
-    size_t max_response_bytes;       /* 0: 8 MiB */
+    const char *target; /* borrowed for the call */
+    const char *token;  /* bearer token sent with every call; NULL: none */
+    /*
+     * NULL: none. One that core cannot read is -EINVAL. What it asks for is less than it seems:
+     * core retries no call whose answer has begun, a stream in particular; and its timeouts
+     * shorten the deadline of a call but cannot lengthen it.
+     */
+    const char *service_config_json;
+    size_t max_response_bytes; /* 0: 8 MiB */
 };
 
 int rpc_channel_new(const struct rpc_channel_options *options, struct rpc_channel **ret_channel,
@@ -44,7 +49,7 @@ struct rpc_client_method {
 
 /*
  * One unary call. On RPC_OK *ret_response is owned by the caller
- * (rpc_message_free). `deadline_ms` is relative; 0 means none. Returns the
+ * (rpc_message_free). `deadline_ms` is relative; 0 or less means none. Returns the
  * status code, which is also in ret_status (may not be NULL).
  */
 int rpc_call_blocking(struct rpc_channel *channel, const struct rpc_client_method *method,

@@ -91,7 +91,11 @@ struct rpc_call *rpc_call_unref(struct rpc_call *call); /* always returns NULL; 
 
 bool rpc_call_is_cancelled(const struct rpc_call *call);
 
-/* CLOCK_MONOTONIC ns; INT64_MAX when the client set none. Malformed deadlines count as none. */
+/*
+ * CLOCK_MONOTONIC ns; INT64_MAX when the client set none. To core 1.51 a malformed grpc-timeout is
+ * none, so a handler that does work has a limit of its own (wall time of a run), and never relies
+ * on the client's. It counts from when core read the header: what the client spent before is lost.
+ */
 int64_t rpc_call_deadline_ns(const struct rpc_call *call);
 
 /* First value of a metadata key (lower case). False when absent. Borrowed until the call is freed.

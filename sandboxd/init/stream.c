@@ -119,7 +119,7 @@ static int unpack(int payload_fd)
 {
     CR_AUTO_CLOSE int folder = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    struct sbx_payload_reader reader;
+    struct sbx_payload_reader reader = {0};
     int r = folder < 0 ? -errno : cr_privilege_drop(SBX_PROGRAM_UID, SBX_PROGRAM_GID, NULL);
 
     /* A file beyond the size limit is EFBIG, not a signal. */

@@ -188,6 +188,10 @@ static void options_that_cannot_work_are_refused(void **state)
         {.target = "unix:/x", .token = "two words"},
         {.target = "unix:/x", .token = "line\nbreak"},
         {.target = "unix:/x", .token = "n\xC3\xB8"},
+        {.target = "unix:/x", .service_config_json = "{bad"},
+        {.target = "unix:/x", .service_config_json = "[]"},
+        {.target = "unix:/x",
+         .service_config_json = "{\"methodConfig\":[{\"name\":[{}],\"timeout\":\"xs\"}]}"},
     };
 
     (void)state;
@@ -197,6 +201,7 @@ static void options_that_cannot_work_are_refused(void **state)
 
         assert_int_equal(rpc_channel_new(&bad[i], &channel, &err), -EINVAL);
         assert_null(channel);
+        assert_int_equal(err.code, -EINVAL);
         assert_null(strstr(err.text, "words")); /* a token never shows */
     }
 }
