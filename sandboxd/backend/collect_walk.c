@@ -12,6 +12,7 @@
 
 #include <linux/openat2.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define OPEN_RETRIES 8
@@ -22,10 +23,12 @@
 #define PATH_ROOM (SBX_PAYLOAD_NAME_MAX + 1)
 
 struct sbx_walk {
-    const char *pattern;
+    const char *pattern; /* NULL: looks for a size */
     size_t pattern_size;
     uint32_t most;
     bool is_whole;
+    uint64_t size; /* of the file that is looked for */
+    bool has_size;
     uint32_t seen; /* entries of folders */
     /* Folders, as strings one behind the other: looked into from `next` on, added at `end`. */
     size_t next;
@@ -101,7 +104,21 @@ static size_t join(const char *folder, const char *name, char path[PATH_ROOM])
     return size > 0 && (size_t)size < PATH_ROOM ? (size_t)size : 0;
 }
 
-static void look_at(struct sbx_walk *walk, const char *folder, const struct dirent64 *entry)
+static void look_at_file(struct sbx_walk *walk, int folder_fd, const char *name, const char *path,
+                         size_t size)
+{
+    struct stat info;
+
+    if (walk->pattern) {
+        if (sbx_glob_matches(walk->pattern, walk->pattern_size, path, size))
+            add_match(walk, path, size);
+    } else if (fstatat(folder_fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
+        walk->has_size = walk->has_size || (uint64_t)info.st_size == walk->size;
+    }
+}
+
+static void look_at(struct sbx_walk *walk, int folder_fd, const char *folder,
+                    const struct dirent64 *entry)
 {
     const char *name = entry->d_name;
     char path[PATH_ROOM];
@@ -115,9 +132,8 @@ static void look_at(struct sbx_walk *walk, const char *folder, const struct dire
         return;
     if (entry->d_type == DT_DIR)
         add_folder(walk, path, size);
-    else if (entry->d_type == DT_REG &&
-             sbx_glob_matches(walk->pattern, walk->pattern_size, path, size))
-        add_match(walk, path, size);
+    else if (entry->d_type == DT_REG)
+        look_at_file(walk, folder_fd, name, path, size);
 }
 
 /* Returns false when there is too much to go on. */
@@ -138,19 +154,16 @@ static bool look_into(struct sbx_walk *walk, int workspace_fd, const char *folde
                 walk->is_whole = false;
                 return false;
             }
-            look_at(walk, folder, entry);
+            look_at(walk, fd, folder, entry);
             at += entry->d_reclen;
         }
     }
 }
 
-void sbx_walk_match(struct sbx_walk *walk, int workspace_fd, const char *pattern, size_t size,
-                    uint32_t most, bool *ret_is_whole)
+static void walk_all(struct sbx_walk *walk, int workspace_fd)
 {
-    walk->pattern = pattern;
-    walk->pattern_size = size;
-    walk->most = most;
     walk->is_whole = true;
+    walk->has_size = false;
     walk->seen = 0;
     walk->count = 0;
     walk->next = 0;
@@ -163,7 +176,24 @@ void sbx_walk_match(struct sbx_walk *walk, int workspace_fd, const char *pattern
         if (!look_into(walk, workspace_fd, folder))
             break;
     }
+}
+
+void sbx_walk_match(struct sbx_walk *walk, int workspace_fd, const char *pattern, size_t size,
+                    uint32_t most, bool *ret_is_whole)
+{
+    walk->pattern = pattern;
+    walk->pattern_size = size;
+    walk->most = most;
+    walk_all(walk, workspace_fd);
     *ret_is_whole = walk->is_whole;
+}
+
+bool sbx_walk_has_size(struct sbx_walk *walk, int workspace_fd, uint64_t size)
+{
+    walk->pattern = NULL;
+    walk->size = size;
+    walk_all(walk, workspace_fd);
+    return walk->has_size;
 }
 
 uint32_t sbx_walk_count(const struct sbx_walk *walk)

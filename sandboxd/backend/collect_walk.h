@@ -26,6 +26,10 @@ struct sbx_walk *sbx_walk_new(void);
  */
 void sbx_walk_match(struct sbx_walk *walk, int workspace_fd, const char *pattern, size_t size,
                     uint32_t most, bool *ret_is_whole);
+
+/* True when a regular file below the folder has exactly that size. Bounded in the same way. */
+bool sbx_walk_has_size(struct sbx_walk *walk, int workspace_fd, uint64_t size);
+
 uint32_t sbx_walk_count(const struct sbx_walk *walk);
 const char *sbx_walk_path(const struct sbx_walk *walk, uint32_t index);
 

@@ -296,7 +296,8 @@ static int reset_signals(void)
     return -pthread_sigmask(SIG_SETMASK, &none, NULL);
 }
 
-static int run(const int fds[3], uid_t uid, gid_t gid, pid_t parent)
+/* Returns the exit code. */
+static int run(const int fds[3], uid_t id, uint64_t size, pid_t parent)
 {
     struct collector collector = {0};
     struct sbx_payload_reader reader;
@@ -308,24 +309,30 @@ static int run(const int fds[3], uid_t uid, gid_t gid, pid_t parent)
     if (r == 0)
         r = limit_self();
     if (r == 0)
-        r = cr_privilege_drop(uid, gid, NULL);
+        r = cr_privilege_drop(id, id, NULL);
     if (r < 0)
-        return r;
+        return SBX_COLLECTOR_FAILED;
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
         getppid() != parent)
-        return -ESRCH;
+        return SBX_COLLECTOR_FAILED;
     collector.buffer = mmap(NULL, FILE_BYTES_MAX + 1, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     collector.walk = sbx_walk_new();
     if (collector.buffer == MAP_FAILED || !collector.walk)
-        return -ENOMEM;
+        return SBX_COLLECTOR_FAILED;
     r = map_payload(&reader);
     if (r == 0 && !is_sanitized)
         r = load_filter();
-    return r < 0 ? r : collect_all(&collector, reader);
+    if (r == 0)
+        r = collect_all(&collector, reader);
+    if (r < 0)
+        return SBX_COLLECTOR_FAILED;
+    return size > 0 && sbx_walk_has_size(collector.walk, WORKSPACE_FD, size)
+               ? SBX_COLLECTOR_SIZE_SEEN
+               : SBX_COLLECTOR_DONE;
 }
 
-int sbx_collector_start(int workspace_fd, int payload_fd, int out_fd, uid_t uid, gid_t gid,
+int sbx_collector_start(int workspace_fd, int payload_fd, int out_fd, uid_t id, uint64_t size,
                         pid_t *ret_pid, struct cr_err *err)
 {
     const int fds[3] = {workspace_fd, payload_fd, out_fd};
@@ -335,7 +342,7 @@ int sbx_collector_start(int workspace_fd, int payload_fd, int out_fd, uid_t uid,
     if (pid < 0)
         return cr_err_sys(err, errno, "fork the collector");
     if (pid == 0)
-        _exit(run(fds, uid, gid, parent) < 0 ? 1 : 0);
+        _exit(run(fds, id, size, parent));
     *ret_pid = pid;
     return 0;
 }

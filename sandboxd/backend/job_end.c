@@ -72,14 +72,27 @@ static bool wants_collect(const struct sbx_job *job)
            (S_ISFIFO(stat.st_mode) || S_ISSOCK(stat.st_mode));
 }
 
+/*
+ * The kernel counts no write beyond RLIMIT_FSIZE, and a child that died of it,
+ * or a program that got EFBIG, ends as it likes. But it leaves a file of
+ * exactly the limit: what to look for after a failure, 0 when there cannot be
+ * one.
+ */
+static uint64_t size_to_look_for(const struct sbx_job *job)
+{
+    uint64_t limit = job->limits.value[SBX_LIMIT_FILE_SIZE];
+
+    return sbx_facts_leader_failed(&job->facts) && job->facts.workspace_bytes >= limit ? limit : 0;
+}
+
 static void start_collector(struct sbx_backend *backend, struct sbx_job *job)
 {
     uid_t owner = 0;
     CR_AUTO_CLOSE int folder = backend->ops->open_folder(backend, job, &owner);
     struct cr_err err = CR_ERR_INIT;
 
-    if (folder < 0 || sbx_collector_start(folder, job->fds[0], job->fds[COLLECT_FD], owner, owner,
-                                          &job->collector_pid, &err) < 0) {
+    if (folder < 0 || sbx_collector_start(folder, job->fds[0], job->fds[COLLECT_FD], owner,
+                                          size_to_look_for(job), &job->collector_pid, &err) < 0) {
         cr_log_error("cannot start the collector run=%" PRIu64 " error=\"%s\"", job->id,
                      folder < 0 ? strerrordesc_np(-folder) : err.text);
         return; /* the front sees an empty pipe and says what is missing */
@@ -115,7 +128,7 @@ void sbx_job_on_empty(struct sbx_backend *backend, struct sbx_job *job)
     sbx_job_move(job, SBX_JOB_DRAINING, now_ns + DRAIN_DEADLINE_NS);
     sbx_msg_init(&msg, SBX_MSG_EXITED, job->id);
     sbx_backend_send(backend, &msg);
-    if (wants_collect(job))
+    if (wants_collect(job) || size_to_look_for(job) > 0)
         start_collector(backend, job);
     if (job->collector_pid >= 0)
         job->poll_ns = now_ns + COLLECT_DEADLINE_NS;
@@ -133,9 +146,13 @@ static void finish_when_done(struct sbx_backend *backend, struct sbx_job *job)
 
 void sbx_job_on_collector(struct sbx_backend *backend, struct sbx_job *job)
 {
+    int status = 0;
+
     if (job->collector_pid < 0)
         return; /* reaped earlier in this round of events */
-    (void)waitpid(job->collector_pid, NULL, 0);
+    job->facts.is_file_at_limit = waitpid(job->collector_pid, &status, 0) > 0 &&
+                                  WIFEXITED(status) &&
+                                  WEXITSTATUS(status) == SBX_COLLECTOR_SIZE_SEEN;
     job->collector_pid = -1;
     cr_close_fd(&job->collector_pidfd);
     job->collected_ns = cr_clock_mono_ns();

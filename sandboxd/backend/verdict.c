@@ -34,7 +34,7 @@ void sbx_facts_add(struct sbx_facts *facts, enum sbx_verdict verdict, uint64_t o
             (struct sbx_event){.verdict = verdict, .observed = observed};
 }
 
-static bool is_leader_failed(const struct sbx_facts *facts)
+bool sbx_facts_leader_failed(const struct sbx_facts *facts)
 {
     return facts->has_leader && facts->wait_status != 0;
 }
@@ -63,13 +63,14 @@ static bool holds_at_end(const struct sbx_facts *facts, enum sbx_verdict verdict
     case SBX_VERDICT_FILE_SIZE_LIMIT:
         *ret_observed = facts->limits->value[SBX_LIMIT_FILE_SIZE];
         return leader_signal(facts) == SIGXFSZ ||
+               (facts->is_file_at_limit && sbx_facts_leader_failed(facts)) ||
                (facts->stage == SBX_STAGE_PAYLOAD && facts->error == EFBIG);
     case SBX_VERDICT_PROCESS_LIMIT:
         *ret_observed = facts->usage.processes_peak;
-        return facts->usage.process_limit_hits > 0 && is_leader_failed(facts);
+        return facts->usage.process_limit_hits > 0 && sbx_facts_leader_failed(facts);
     case SBX_VERDICT_DISK_LIMIT:
         *ret_observed = facts->workspace_bytes;
-        return (facts->is_workspace_full && is_leader_failed(facts)) ||
+        return (facts->is_workspace_full && sbx_facts_leader_failed(facts)) ||
                (facts->stage == SBX_STAGE_PAYLOAD && facts->error == ENOSPC);
     default:
         return false;

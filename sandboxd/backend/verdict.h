@@ -42,7 +42,11 @@ struct sbx_facts {
     bool is_output_over;    /* the drain passed the output limit with policy KILL */
     uint64_t output_observed;
     bool is_collect_failed;
+    bool is_file_at_limit; /* a file of the workspace has exactly the size limit */
 };
+
+/* The first process has ended, and not with exit code 0. */
+bool sbx_facts_leader_failed(const struct sbx_facts *facts);
 
 /* Adds an event; a second one of the same verdict is ignored. */
 void sbx_facts_add(struct sbx_facts *facts, enum sbx_verdict verdict, uint64_t observed);

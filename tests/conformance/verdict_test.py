@@ -169,6 +169,18 @@ class Verdicts(lab.Suite):
             "file_size_bytes": 1000000}))
         self.assertEqual((result.limit_hit.limit, result.limit_hit.value), ("file_size_bytes", 1000000))
 
+    def test_sandbox_36_a_child_or_an_error_that_met_the_size_of_a_file_is_named(self):
+        limits = {"file_size_bytes": 100000}
+        child = "mkdir d; head -c 200000 /dev/zero > d/object; exit 4"
+        error = "open('object', 'wb').write(bytes(200000))"  # Python ignores the signal and gets EFBIG
+        for answer, code in ((self.shell(child, limits=limits), 4), (self.run_code(error, limits=limits), 1)):
+            result = self.must(FILE_SIZE, answer)
+            self.assertEqual((result.exit_code, result.limit_hit.limit, result.limit_hit.value, result.limit_hit.observed),
+                             (code, "file_size_bytes", 100000, 100000))
+            self.assertEqual(result.verdict.confidence, pb.CONFIDENCE_INFERRED)
+        self.must(OK, self.shell("head -c 200000 /dev/zero > object; true", limits=limits))  # who bears it is fine
+        self.must(NONZERO, self.shell("head -c 99999 /dev/zero > object; exit 4", limits=limits))
+
 
 if __name__ == "__main__":
     lab.main()

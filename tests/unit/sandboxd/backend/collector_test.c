@@ -21,6 +21,7 @@ struct box {
     char path[64];
     int fd;
     struct cr_buf payload;
+    uint64_t size; /* that is asked about; 0: none */
 };
 
 static int make_box(void **state)
@@ -72,8 +73,7 @@ static void ask_for(struct box *box, const char *name, uint32_t max_bytes)
 static pid_t start(struct box *box, int *ret_fd, int pipe_flags)
 {
     CR_AUTO_CLOSE int payload_fd = -1;
-    const uid_t uid = geteuid() == 0 ? SLOT_ID : geteuid();
-    const gid_t gid = geteuid() == 0 ? SLOT_ID : getegid();
+    const uid_t id = geteuid() == 0 ? SLOT_ID : geteuid();
     pid_t pid = -1;
     int ends[2];
 
@@ -81,7 +81,8 @@ static pid_t start(struct box *box, int *ret_fd, int pipe_flags)
     payload_fd = sbx_payload_seal(&box->payload, NULL);
     assert_true(payload_fd >= 0);
     assert_int_equal(pipe2(ends, O_CLOEXEC | pipe_flags), 0);
-    assert_int_equal(sbx_collector_start(box->fd, payload_fd, ends[1], uid, gid, &pid, NULL), 0);
+    assert_int_equal(sbx_collector_start(box->fd, payload_fd, ends[1], id, box->size, &pid, NULL),
+                     0);
     assert_int_equal(close(ends[1]), 0);
     *ret_fd = ends[0];
     return pid;
@@ -333,6 +334,36 @@ static void pattern_is_bounded_in_what_it_looks_at(void **state)
                 SBX_PAYLOAD_GLOB_FILES_MAX * strlen("f0000= ") + 1);
 }
 
+static void collector_tells_whether_a_file_has_a_size(void **state)
+{
+    struct box *box = *state;
+
+    static const struct {
+        uint64_t size;
+        int status;
+    } rows[] = {
+        {5, SBX_COLLECTOR_SIZE_SEEN << 8}, {4, 0}, {0, 0}, {3, SBX_COLLECTOR_SIZE_SEEN << 8}};
+
+    assert_int_equal(mkdirat(box->fd, "d", 0777), 0);
+    write_file(box, "d/five", "12345");
+    write_file(box, "three", "123");
+    assert_int_equal(symlinkat("/usr/bin", box->fd, "four"), 0); /* a link is no file */
+    for (size_t i = 0; i < CR_ARRAY_SIZE(rows); i++) {
+        CR_AUTO_CLOSE int fd = -1;
+        char byte;
+
+        cr_buf_clear(&box->payload);
+        assert_int_equal(sbx_payload_begin(&box->payload), 0);
+        box->size = rows[i].size;
+        {
+            const pid_t pid = start(box, &fd, 0);
+
+            assert_int_equal(read(fd, &byte, 1), 0);
+            assert_ends_with(pid, rows[i].status);
+        }
+    }
+}
+
 static void collector_refuses_a_malformed_payload(void **state)
 {
     struct box *box = *state;
@@ -376,6 +407,7 @@ int main(void)
         BOX_TEST(pattern_gives_the_regular_files_in_order),
         BOX_TEST(pattern_follows_no_link_and_gives_no_other_kind),
         BOX_TEST(pattern_is_bounded_in_what_it_looks_at),
+        BOX_TEST(collector_tells_whether_a_file_has_a_size),
         BOX_TEST(collector_refuses_a_malformed_payload),
         BOX_TEST(collector_ends_when_nobody_reads),
     };
