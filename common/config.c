@@ -219,6 +219,36 @@ int cr_config_load(const struct cr_setting *settings, size_t count, const char *
     return 0;
 }
 
+static void print_text(const struct cr_setting *setting, const char *text)
+{
+    bool is_set = text && *text;
+
+    if (setting->is_secret)
+        text = is_set ? "(set)" : "(not set)";
+    printf("%s\n", text ? text : "");
+}
+
+void cr_config_print(const struct cr_setting *settings, size_t count, const void *values)
+{
+    for (size_t i = 0; i < count; i++) {
+        const void *slot = (const char *)values + settings[i].offset;
+
+        printf("%s = ", settings[i].is_secret ? settings[i].environment : settings[i].flag);
+        switch (settings[i].type) {
+        case CR_SETTING_UINT:
+            printf("%" PRIu64 "\n", *(const uint64_t *)slot);
+            break;
+        case CR_SETTING_BOOL:
+            printf("%s\n", *(const bool *)slot ? "true" : "false");
+            break;
+        case CR_SETTING_STRING:
+            print_text(&settings[i], *(const char *const *)slot);
+            break;
+        }
+    }
+    printf("the settings are well formed\n");
+}
+
 void cr_config_done(const struct cr_setting *settings, size_t count, void *values)
 {
     for (size_t i = 0; i < count; i++) {

@@ -40,6 +40,10 @@ int cr_config_load(const struct cr_setting *settings, size_t count, const char *
                    const char *description, int argc, char **argv, void *values,
                    struct cr_err *err);
 
+/* Prints each setting as "name = value" on stdout, in the order of the table, secrets masked, and
+ * that they are well formed: for --check-config. */
+void cr_config_print(const struct cr_setting *settings, size_t count, const void *values);
+
 /* Frees the strings; secrets are wiped first. */
 void cr_config_done(const struct cr_setting *settings, size_t count, void *values);
 

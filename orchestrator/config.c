@@ -156,6 +156,11 @@ static const struct cr_setting settings[] = {
      .type = CR_SETTING_BOOL,
      .offset = MEMBER(must_check),
      .help = "Ask the model for one word with one request, print who answered, and end."},
+    {.flag = "check-config",
+     .type = CR_SETTING_BOOL,
+     .offset = MEMBER(must_check_config),
+     .help = "Print the settings that would be in force, say whether they are well formed, and "
+             "end."},
     {.flag = "log-level",
      .environment = "CRISOL_LOG_LEVEL",
      .type = CR_SETTING_STRING,
@@ -212,7 +217,11 @@ int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_
         if (!config->base_url)
             return cr_err_set(err, ENOMEM, "out of memory for GOOGLE_GEMINI_BASE_URL");
     }
-    return 0;
+    r = cr_log_setup_by_name("orchestrator", config->log_level, config->log_format, err);
+    if (r < 0 || !config->must_check_config)
+        return r;
+    cr_config_print(settings, CR_ARRAY_SIZE(settings), config);
+    return 1;
 }
 
 void agt_config_done(struct agt_config *config)

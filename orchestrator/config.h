@@ -30,6 +30,7 @@ struct agt_config {
     uint64_t grace_ms;            /* for live runs at the end */
     struct cr_edge_settings edge; /* what gRPC callers may do, as written … */
     struct cr_edge limits;        /* … and as numbers */
+    bool must_check_config;       /* print the settings and end */
     bool must_check;              /* ask the model once and end */
     char *log_level;
     char *log_format;

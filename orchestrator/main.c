@@ -53,9 +53,7 @@ static int run(struct agt_config *config, struct cr_err *err)
     sigset_t signals;
     int r;
 
-    r = cr_log_setup_by_name("orchestrator", config->log_level, config->log_format, err);
-    if (r == 0)
-        r = confine(config, &has_landlock, err);
+    r = confine(config, &has_landlock, err);
     if (r == 0)
         r = agt_process_block_signals(&signals, err);
     if (r < 0)

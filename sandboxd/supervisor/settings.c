@@ -24,6 +24,13 @@
         .offset = offsetof(struct sbx_settings, member), .fallback = (standard),                   \
         .is_list = (list), .help = (text)                                                          \
     }
+#define CHECK_CONFIG                                                                               \
+    {                                                                                              \
+        .flag = "check-config", .type = CR_SETTING_BOOL,                                           \
+        .offset = offsetof(struct sbx_settings, must_check_config),                                \
+        .help = "Print the settings that would be in force, say whether they are well formed, "    \
+                "and end."                                                                         \
+    }
 #define EDGE_NUMBER(name, variable, member, least, most, standard, text)                           \
     NUMBER(name, edge.member, least, most, standard, text),
 #define EDGE_TEXT(name, variable, member, standard, text)                                          \
@@ -70,6 +77,7 @@ static const struct cr_setting table[] = {
          "Default plain=2. Repeatable. Native backend."),
     TEXT("audit-log", NULL, audit_log, NULL, false,
          "File that gets a line for each run that ended or was refused; default: the log."),
+    CHECK_CONFIG,
     TEXT("log-level", "CRISOL_LOG_LEVEL", log_level, "info", false, "error, warn, info or debug."),
     TEXT("log-format", "CRISOL_LOG_FORMAT", log_format, "text", false, "text or json."),
     CR_EDGE_SETTINGS_TABLE(EDGE_NUMBER, EDGE_TEXT) SBX_MAXIMA(MAXIMUM)};
@@ -108,9 +116,12 @@ int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, stru
         return cr_err_set(err, EINVAL, "--docker-pull: '%s' is neither never nor missing",
                           settings->docker_pull);
     r = cr_edge_parse(&settings->edge, &limits, err);
-    if (r < 0)
+    if (r == 0)
+        r = cr_log_setup_by_name("sandboxd", settings->log_level, settings->log_format, err);
+    if (r < 0 || !settings->must_check_config)
         return r;
-    return cr_log_setup_by_name("sandboxd", settings->log_level, settings->log_format, err);
+    cr_config_print(table, CR_ARRAY_SIZE(table), settings);
+    return 1;
 }
 
 void sbx_settings_log(const struct sbx_settings *settings)

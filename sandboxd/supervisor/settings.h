@@ -33,6 +33,7 @@ struct sbx_settings {
     char *audit_log;
     char *log_level;
     char *log_format;
+    bool must_check_config;            /* print the settings and end */
     struct cr_edge_settings edge;      /* what callers may do */
     uint64_t maximum[SBX_LIMIT_COUNT]; /* 0: the built-in one */
 };

@@ -20,6 +20,8 @@ import urllib.request
 
 ORCHESTRATOR, REPLAY, SCRIPT = sys.argv[1:4]
 CANARY = "canary-5b1f0e-not-a-real-key"
+# LeakSanitizer traces, which a confined process may not.
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "ASAN_OPTIONS": "detect_leaks=0"}
 UID = 64903
 
 
@@ -30,8 +32,7 @@ class Service:
         self.log = tempfile.TemporaryFile("w+", encoding="utf-8")
         self.popen = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                       preexec_fn=preexec,
-                                      # LeakSanitizer traces, which a confined process may not.
-                                      env={"PATH": "/usr/bin:/bin", "ASAN_OPTIONS": "detect_leaks=0", **(env or {})})
+                                      env={**ENVIRONMENT, **(env or {})})
         deadline = time.monotonic() + 20
         while not (found := re.search(ready, self.text())):
             if self.popen.poll() is not None or time.monotonic() > deadline:
@@ -88,14 +89,14 @@ def has_landlock():
 def refused(*flags, env=None):
     """Runs with bad settings; returns what it says."""
     done = subprocess.run([ORCHESTRATOR, "--listen=127.0.0.1:0", "--http=127.0.0.1:0", *flags],
-                          env={"PATH": "/usr/bin:/bin", **(env or {})}, stdin=subprocess.DEVNULL,
+                          env={**ENVIRONMENT, **(env or {})}, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20, check=False)
     assert done.returncode == 1, done
     return done.stdout.decode()
 
 
 def check_model(env):
-    return subprocess.run([ORCHESTRATOR, "--check-model"], env={"PATH": "/usr/bin:/bin", **env}, timeout=30,
+    return subprocess.run([ORCHESTRATOR, "--check-model"], env={**ENVIRONMENT, **env}, timeout=30,
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
@@ -266,6 +267,19 @@ class ProcessTest(unittest.TestCase):
         for flag, expected in cases.items():
             with self.subTest(flag):
                 self.assertIn(expected, refused(flag))
+
+    def test_settings_are_printed_and_checked_on_demand(self):
+        done = subprocess.run([ORCHESTRATOR, "--check-config", "--max-runs=7"], capture_output=True, text=True, timeout=20,
+                              env={**ENVIRONMENT, "GEMINI_API_KEY": CANARY}, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        for line in ("max-runs = 7", "GEMINI_API_KEY = (set)", "grpc-rate-reset = 50/320,200/640", "check-model = false"):
+            self.assertIn(line, lines)
+        self.assertEqual(lines[-1], "the settings are well formed")
+        self.assertNotIn(CANARY, done.stdout + done.stderr)
+        said = refused("--check-config", "--grpc-rate-ping=1")
+        self.assertIn("--grpc-rate-ping", said)
+        self.assertNotIn("well formed", said)
 
     def test_plain_http_to_a_foreign_host_is_refused(self):
         said = refused(env={"GEMINI_API_KEY": CANARY, "GEMINI_BASE_URL": "http://192.0.2.1"})

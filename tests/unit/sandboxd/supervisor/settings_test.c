@@ -105,6 +105,27 @@ static void settings_reach_the_children(void **state)
     sbx_settings_done(&settings);
 }
 
+/* Every row and a last line; the caller is told to end, or what is wrong. */
+static void settings_are_printed_and_checked_on_demand(void **state)
+{
+    static const char *const good[] = {"--check-config", "--grpc-streams=7"};
+    static const char *const bad[] = {"--check-config", "--grpc-rate-reset=7"};
+    struct cr_err err = CR_ERR_INIT;
+    struct sbx_child_args front = {0};
+    struct sbx_settings settings;
+
+    (void)state;
+    assert_int_equal(load(good, 2, &settings, &err), 1);
+    assert_int_equal(sbx_settings_front_args(&settings, 1, &front), 0);
+    assert_true(has_arg(&front, "--grpc-streams=7"));
+    assert_true(has_arg(&front, "--grpc-rate-reset=50/320,200/640"));
+    sbx_child_args_done(&front);
+    sbx_settings_done(&settings);
+    assert_int_equal(load(bad, 2, &settings, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "--grpc-rate-reset"));
+    sbx_settings_done(&settings);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -112,6 +133,7 @@ int main(void)
         cmocka_unit_test(settings_refuse_tcp_without_a_token),
         cmocka_unit_test(settings_refuse_nonsense_by_name),
         cmocka_unit_test(settings_reach_the_children),
+        cmocka_unit_test(settings_are_printed_and_checked_on_demand),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
