@@ -16,8 +16,8 @@ struct sbx_backend;
  * sandboxd has no setting for and no message of the wire can carry. What is
  * left out is a gap in HELLO, so that every result says so.
  *
- * no_new_privs and the capabilities are not among them: sandbox-init does
- * those, and the self-test has an init of its own that does not (--init).
+ * no_new_privs, the capabilities and the user are sandbox-init's doing as
+ * well: there the self-test gives an init of its own that does not (--init).
  */
 #define SBX_WEAKEN_NOTHING SBX_CONTROL_COUNT
 
@@ -27,7 +27,7 @@ struct sbx_weaken_settings {
     char *control;    /* --weaken: the name of the control to leave out; NULL: none */
 };
 
-/* What --weaken asks for, or SBX_WEAKEN_NOTHING. */
+/* What --weaken asks for, or SBX_WEAKEN_NOTHING. A backend may refuse more. */
 int sbx_weaken_parse(const struct sbx_weaken_settings *settings, uint32_t *ret_control,
                      struct cr_err *err);
 

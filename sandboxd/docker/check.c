@@ -52,6 +52,7 @@ int sbx_docker_check(const struct sbx_docker_settings *settings, struct cr_err *
     int failed;
 
     docker.settings = settings;
+    docker.base.weakened = SBX_WEAKEN_NOTHING;
     failed = check_needs(&docker);
     docker.engine = sbx_engine_free(docker.engine);
     return failed ? cr_err_set(err, ENOTSUP, "the docker backend would not start here") : 0;

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #define USER "1000:1000"
+#define ROOT_USER "0:0"
 #define OOM_SCORE 500
 #define MEMLOCK_BYTES (64U << 10)
 #define PATH_MAX_JSON 128
@@ -28,6 +29,17 @@ struct sbx_container_shares sbx_container_share(uint64_t total)
 
     shares.workspace = total - shares.tmp - shares.shm;
     return shares;
+}
+
+static bool has(const struct sbx_container_plan *plan, enum sbx_control control)
+{
+    return (plan->left_out & UINT32_C(1) << control) == 0;
+}
+
+/* Without them it takes an init that has privileges to keep. */
+static bool has_privilege_drop(const struct sbx_container_plan *plan)
+{
+    return has(plan, SBX_CONTROL_NO_NEW_PRIVS) && has(plan, SBX_CONTROL_CAPABILITIES);
 }
 
 /* Building: a failed allocation anywhere makes the whole NULL. */
@@ -114,26 +126,42 @@ static void add_ulimits(struct builder *builder, cJSON *host, const struct sbx_l
     add_ulimit(builder, array, "nofile", limits->value[SBX_LIMIT_OPEN_FILES]);
 }
 
-static void add_places(struct builder *builder, cJSON *host, const struct sbx_limits *limits)
+/* A folder of the host's kind, for a box whose IPC is the host's, has a size already. */
+static void add_ipc(struct builder *builder, cJSON *host, const struct sbx_container_plan *plan,
+                    uint64_t shm_bytes)
+{
+    text(builder, host, "IpcMode", has(plan, SBX_CONTROL_IPC) ? "private" : "host");
+    if (has(plan, SBX_CONTROL_IPC))
+        number(builder, host, "ShmSize", shm_bytes); /* the engine knows no inode count for it */
+}
+
+static void add_places(struct builder *builder, cJSON *host, const struct sbx_container_plan *plan,
+                       const struct sbx_limits *limits)
 {
     struct sbx_container_shares bytes =
         sbx_container_share(limits->value[SBX_LIMIT_WORKSPACE_BYTES]);
     struct sbx_container_shares inodes =
         sbx_container_share(limits->value[SBX_LIMIT_WORKSPACE_INODES]);
     cJSON *places = object(builder, host, "Tmpfs");
+    int owner = has(plan, SBX_CONTROL_USER) ? 1000 : 0;
 
-    flag(builder, host, "ReadonlyRootfs", true);
+    flag(builder, host, "ReadonlyRootfs", has(plan, SBX_CONTROL_ROOTFS));
+    add_ipc(builder, host, plan, bytes.shm);
+    if (!has(plan, SBX_CONTROL_TMPFS)) {
+        tmpfs(builder, places, "/workspace", "rw,exec,mode=0755,uid=%d,gid=%d", owner, owner);
+        tmpfs(builder, places, "/tmp", "rw,exec,mode=1777");
+        return;
+    }
     tmpfs(builder, places, "/workspace",
-          "rw,exec,nosuid,nodev,size=%" PRIu64 ",nr_inodes=%" PRIu64 ",mode=0755,uid=1000,gid=1000",
-          bytes.workspace, inodes.workspace);
+          "rw,exec,nosuid,nodev,size=%" PRIu64 ",nr_inodes=%" PRIu64 ",mode=0755,uid=%d,gid=%d",
+          bytes.workspace, inodes.workspace, owner, owner);
     tmpfs(builder, places, "/tmp",
           "rw,noexec,nosuid,nodev,size=%" PRIu64 ",nr_inodes=%" PRIu64 ",mode=1777", bytes.tmp,
           inodes.tmp);
-    number(builder, host, "ShmSize", bytes.shm); /* the engine knows no inode count for it */
-    text(builder, host, "IpcMode", "private");
 }
 
-static void add_resources(struct builder *builder, cJSON *host, const struct sbx_limits *limits)
+static void add_resources(struct builder *builder, cJSON *host,
+                          const struct sbx_container_plan *plan, const struct sbx_limits *limits)
 {
     uint64_t page = 4096;
     uint64_t memory = limits->value[SBX_LIMIT_MEMORY] / page * page; /* what the kernel keeps */
@@ -141,31 +169,88 @@ static void add_resources(struct builder *builder, cJSON *host, const struct sbx
     uint64_t period_us;
 
     sbx_cgroup_bandwidth(limits->value[SBX_LIMIT_CPU_MILLICORES], &quota_us, &period_us);
-    number(builder, host, "Memory", memory);
-    number(builder, host, "MemorySwap", memory); /* of both together: no swap */
-    number(builder, host, "CpuPeriod", period_us);
-    number(builder, host, "CpuQuota", quota_us);
+    if (has(plan, SBX_CONTROL_MEMORY))
+        number(builder, host, "Memory", memory);
+    if (has(plan, SBX_CONTROL_MEMORY) && has(plan, SBX_CONTROL_SWAP))
+        number(builder, host, "MemorySwap", memory); /* of both together: no swap */
+    if (has(plan, SBX_CONTROL_CPU)) {
+        number(builder, host, "CpuPeriod", period_us);
+        number(builder, host, "CpuQuota", quota_us);
+    }
     /* One more for sandbox-init, which is no process of the program. */
-    number(builder, host, "PidsLimit", limits->value[SBX_LIMIT_PROCESSES] + 1);
+    if (has(plan, SBX_CONTROL_PIDS))
+        number(builder, host, "PidsLimit", limits->value[SBX_LIMIT_PROCESSES] + 1);
     number(builder, host, "OomScoreAdj", OOM_SCORE);
-    add_ulimits(builder, host, limits);
+    if (has(plan, SBX_CONTROL_RLIMITS))
+        add_ulimits(builder, host, limits);
+}
+
+static void add_options(struct builder *builder, cJSON *host, const struct sbx_container_plan *plan)
+{
+    /* The profile lets nobody change the user, which an init with privileges does. */
+    bool has_profile = has(plan, SBX_CONTROL_SECCOMP) && has_privilege_drop(plan);
+    CR_AUTO_BUF struct cr_buf seccomp;
+    const char *options[4] = {NULL};
+    size_t count = 0;
+
+    cr_buf_init(&seccomp, 64U << 10);
+    if (cr_buf_printf(&seccomp, "seccomp=%s", has_profile ? plan->seccomp : "unconfined") < 0)
+        builder->has_failed = true;
+    if (has(plan, SBX_CONTROL_NO_NEW_PRIVS))
+        options[count++] = "no-new-privileges";
+    options[count++] = cr_buf_str(&seccomp);
+    if (!has(plan, SBX_CONTROL_IPC))
+        options[count++] = "label=disable"; /* which the engine adds by itself then */
+    list(builder, host, "SecurityOpt", options);
+}
+
+/* Without a name server of its own the container gets a copy of the host's resolv.conf. */
+static void add_network(struct builder *builder, cJSON *host, const struct sbx_container_plan *plan)
+{
+    static const char *const nobody[] = {"127.0.0.1", NULL};
+    static const char *const nowhere[] = {".", NULL};
+
+    text(builder, host, "NetworkMode", has(plan, SBX_CONTROL_NETWORK) ? "none" : "host");
+    list(builder, host, "Dns", nobody);
+    list(builder, host, "DnsSearch", nowhere);
 }
 
 static void add_security(struct builder *builder, cJSON *host,
                          const struct sbx_container_plan *plan)
 {
     static const char *const all[] = {"ALL", NULL};
-    CR_AUTO_BUF struct cr_buf seccomp;
-    const char *options[] = {"no-new-privileges", "", NULL};
+    static const char *const filter[] = {"SYS_ADMIN", NULL}; /* sets one without no_new_privs */
 
-    cr_buf_init(&seccomp, 64U << 10);
-    if (cr_buf_printf(&seccomp, "seccomp=%s", plan->seccomp) < 0)
-        builder->has_failed = true;
-    options[1] = cr_buf_str(&seccomp);
-    list(builder, host, "SecurityOpt", options);
-    list(builder, host, "CapDrop", all);
+    add_options(builder, host, plan);
+    if (has_privilege_drop(plan))
+        list(builder, host, "CapDrop", all);
+    if (!has(plan, SBX_CONTROL_NO_NEW_PRIVS))
+        list(builder, host, "CapAdd", filter);
     flag(builder, host, "Privileged", false);
-    text(builder, host, "NetworkMode", "none");
+    text(builder, host, "CgroupnsMode", "private");
+}
+
+/* What is left out when a control of /proc or /dev is: nothing covered, a device too many. */
+static void add_weaknesses(struct builder *builder, cJSON *host,
+                           const struct sbx_container_plan *plan)
+{
+    static const char *const none[] = {NULL};
+    cJSON *device;
+
+    if (!has(plan, SBX_CONTROL_PROC)) {
+        list(builder, host, "MaskedPaths", none);
+        list(builder, host, "ReadonlyPaths", none);
+    }
+    if (has(plan, SBX_CONTROL_DEV))
+        return;
+    device = cJSON_CreateObject();
+    if (!cJSON_AddItemToArray(cJSON_AddArrayToObject(host, "Devices"), device)) {
+        builder->has_failed = true;
+        return;
+    }
+    text(builder, device, "PathOnHost", "/dev/kmsg");
+    text(builder, device, "PathInContainer", "/dev/kmsg");
+    text(builder, device, "CgroupPermissions", "r");
 }
 
 static cJSON *make_host_config(const struct sbx_container_plan *plan,
@@ -178,8 +263,10 @@ static cJSON *make_host_config(const struct sbx_container_plan *plan,
     if (!host)
         return NULL;
     add_security(&builder, host, plan);
-    add_resources(&builder, host, limits);
-    add_places(&builder, host, limits);
+    add_network(&builder, host, plan);
+    add_resources(&builder, host, plan, limits);
+    add_places(&builder, host, plan, limits);
+    add_weaknesses(&builder, host, plan);
     log = object(&builder, host, "LogConfig");
     text(&builder, log, "Type", "none");
     flag(&builder, host, "Init", false);
@@ -203,7 +290,8 @@ static cJSON *make_config(const struct sbx_container_plan *plan)
     if (!config)
         return NULL;
     text(&builder, config, "Image", plan->image);
-    text(&builder, config, "User", USER);
+    text(&builder, config, "User",
+         has_privilege_drop(plan) && has(plan, SBX_CONTROL_USER) ? USER : ROOT_USER);
     list(&builder, config, "Entrypoint", entry);
     text(&builder, config, "WorkingDir", "/workspace");
     text(&builder, config, "Hostname", "sandbox");
@@ -213,7 +301,8 @@ static cJSON *make_config(const struct sbx_container_plan *plan)
     flag(&builder, config, "AttachStdin", true);
     flag(&builder, config, "AttachStdout", true);
     flag(&builder, config, "AttachStderr", true);
-    flag(&builder, config, "NetworkDisabled", true);
+    if (has(plan, SBX_CONTROL_NETWORK))
+        flag(&builder, config, "NetworkDisabled", true);
     text(&builder, object(&builder, config, "Labels"), SBX_CONTAINER_LABEL, plan->instance);
     if (builder.has_failed) {
         cJSON_Delete(config);

@@ -15,6 +15,7 @@ struct sbx_container_plan {
     const char *instance; /* value of the label that makes a container ours */
     const char *runtime;  /* of the engine: "runc", "runsc"; NULL: its default */
     const char *seccomp;  /* profile as JSON */
+    uint32_t left_out;    /* a bit for each enum sbx_control: see backend/weaken.h; 0: none */
 };
 
 #define SBX_CONTAINER_LABEL "crisol.instance"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sandboxd/backend/backend.h"
+#include "sandboxd/backend/weaken.h"
 #include "sandboxd/docker/container.h"
 #include "sandboxd/docker/image.h"
 #include "sandboxd/docker/run.h"
@@ -30,6 +31,7 @@ struct sbx_docker_settings {
     bool is_gc;
     bool is_ping;
     bool is_check;
+    struct sbx_weaken_settings weaken;
     char *log_level;
     char *log_format;
     uint64_t maximum[SBX_LIMIT_COUNT]; /* 0: the built-in one */

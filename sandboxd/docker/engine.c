@@ -24,7 +24,7 @@
 #define EVENTS_PER_ROUND 16
 
 /* Versions of the API that this program was written for: "1.MINOR". */
-#define OLDEST_MINOR 40
+#define OLDEST_MINOR 41
 #define NEWEST_MINOR 45
 
 struct call {

@@ -127,7 +127,7 @@ static int collect(struct sbx_engine *engine, const struct sbx_docker_settings *
     }
     r = sbx_image_built_name(&plan, keep, err);
     if (r == 0)
-        r = sbx_image_remove_stale(engine, keep, err);
+        r = sbx_image_remove_stale(engine, keep, settings->image, err);
     if (r < 0)
         return r;
     (void)printf("removed %d containers and %d images\n", removed, r);

@@ -394,7 +394,8 @@ static int remove_image(struct sbx_engine *engine, const char *id, struct cr_err
     return r < 0 ? r : status == 200;
 }
 
-int sbx_image_remove_stale(struct sbx_engine *engine, const char *keep, struct cr_err *err)
+int sbx_image_remove_stale(struct sbx_engine *engine, const char *keep, const char *finished,
+                           struct cr_err *err)
 {
     const struct sbx_engine_request request = {
         .method = "GET",
@@ -416,7 +417,9 @@ int sbx_image_remove_stale(struct sbx_engine *engine, const char *keep, struct c
     {
         const char *id = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(image, "Id"));
 
-        r = !id || has_name(image, keep) ? 0 : remove_image(engine, id, err);
+        r = !id || has_name(image, keep) || (finished && has_name(image, finished))
+                ? 0
+                : remove_image(engine, id, err);
         if (r < 0)
             return r;
         count += r;

@@ -50,6 +50,9 @@ static const struct cr_setting settings_table[] = {
          "The sandbox-init binary; empty: the one beside this binary."),
     TEXT("accept-gap", accept_gaps, NULL, true,
          "A control that may be missing on this host. Repeatable."),
+    BOOL("selftest", weaken.is_selftest, "Started by sandboxd-selftest, which attacks this."),
+    TEXT("weaken", weaken.control, NULL, false,
+         "A control to leave out; only together with --selftest."),
     TEXT("log-level", log_level, "info", false, "error, warn, info or debug."),
     TEXT("log-format", log_format, "text", false, "text or json."),
     SBX_MAXIMA(MAXIMUM)};

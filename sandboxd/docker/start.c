@@ -68,6 +68,7 @@ static void judge(const cJSON *info, uint8_t controls[SBX_CONTROL_COUNT])
     controls[SBX_CONTROL_USER] = SBX_PARTIAL;  /* the ids are those of the host */
     controls[SBX_CONTROL_PROC] = SBX_PARTIAL;  /* masked, but there; and so is /sys, read-only */
     controls[SBX_CONTROL_TMPFS] = SBX_PARTIAL; /* /dev/shm has no limit of inodes */
+    controls[SBX_CONTROL_DEV] = SBX_PARTIAL;   /* terminals and mqueue besides */
     if (!is_true(info, "MemoryLimit"))
         controls[SBX_CONTROL_MEMORY] = SBX_GAP;
     if (!is_true(info, "SwapLimit"))
@@ -97,6 +98,7 @@ int sbx_docker_ask_info(struct sbx_docker *docker, struct cr_err *err)
     if (status != 200 || !info)
         return cr_err_set(err, EPROTO, "the docker engine does not tell about its host");
     judge(info, docker->base.controls);
+    sbx_weaken_controls(&docker->base);
     return sbx_gaps_check_all(docker->base.controls, docker->settings->accept_gaps, err);
 }
 
@@ -132,8 +134,12 @@ static int make_plan(struct sbx_docker *docker, struct cr_err *err)
         .runtime = settings->runtime && *settings->runtime ? settings->runtime : NULL,
         .seccomp = docker->profile,
     };
-    return docker->profile ? sbx_seccomp_build(&docker->filter_fd, err)
-                           : cr_err_set(err, ENOMEM, "out of memory for the profile");
+    if (docker->base.weakened != SBX_WEAKEN_NOTHING)
+        docker->plan.left_out = UINT32_C(1) << docker->base.weakened;
+    if (!docker->profile)
+        return cr_err_set(err, ENOMEM, "out of memory for the profile");
+    r = sbx_seccomp_build(&docker->filter_fd, err);
+    return r == 0 ? sbx_weaken_filter(&docker->base, &docker->filter_fd, err) : r;
 }
 
 static int prepare(struct sbx_docker *docker, struct cr_err *err)
@@ -190,7 +196,9 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
 
     *docker = (struct sbx_docker){.settings = settings, .filter_fd = -1};
     sbx_backend_init(&docker->base, &sbx_docker_ops);
-    r = sbx_backend_take_fds(&docker->base, "sandboxd-docker", err);
+    r = sbx_weaken_parse(&settings->weaken, &docker->base.weakened, err);
+    if (r == 0)
+        r = sbx_backend_take_fds(&docker->base, "sandboxd-docker", err);
     if (r < 0)
         return r;
     sbx_backend_set_maxima(&docker->base, settings->maximum);

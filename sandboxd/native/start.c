@@ -6,6 +6,7 @@
 #include "sandboxd/native/native.h"
 #include "sandboxd/native/needs.h"
 #include "sandboxd/native/sweep.h"
+#include "sandboxd/native/weaken.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -100,6 +101,8 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
 
     sbx_native_init(settings, native);
     r = sbx_weaken_parse(&settings->weaken, &native->base.weakened, err);
+    if (r == 0)
+        r = sbx_native_may_weaken(native->base.weakened, err);
     if (r == 0)
         r = sbx_pool_init(&native->pool, settings->pool, err);
     native->base.pool_slots = native->pool.slot_count;

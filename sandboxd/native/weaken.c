@@ -2,7 +2,10 @@
 #include "sandboxd/native/weaken.h"
 
 #include "common/auto.h"
+#include "common/err.h"
 #include "sandboxd/native/native.h"
+
+#include <errno.h>
 
 static const struct {
     enum sbx_control control;
@@ -12,6 +15,14 @@ static const struct {
     {SBX_CONTROL_CPU, SBX_CONTROLLER_CPU},
     {SBX_CONTROL_PIDS, SBX_CONTROLLER_PIDS},
 };
+
+int sbx_native_may_weaken(uint32_t control, struct cr_err *err)
+{
+    if (control == SBX_CONTROL_NO_NEW_PRIVS || control == SBX_CONTROL_CAPABILITIES)
+        return cr_err_set(err, EINVAL, "--weaken: '%s' is no control that can be left out here",
+                          sbx_control_name(control));
+    return 0;
+}
 
 void sbx_native_weaken(struct sbx_native *native)
 {

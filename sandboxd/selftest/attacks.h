@@ -28,6 +28,7 @@ struct sbx_observed {
     uint32_t oom_kills;
     uint32_t process_limit_hits;
     uint32_t killed_leftovers;
+    bool is_docker;
     uint32_t slowness; /* how many times slower than a usual machine the host is; 0: not at all */
 };
 
@@ -45,7 +46,8 @@ struct sbx_attack {
     const char *reason; /* stdout is "N REASON\n" with least <= N <= most; NULL: not so */
     uint64_t least;
     uint64_t most;
-    const char *text;                                   /* all of stdout; NULL: anything */
+    uint64_t docker_least; /* where each folder has a share of its own; 0: as least */
+    const char *text;      /* all of stdout; NULL: anything */
     bool (*judge)(const struct sbx_observed *observed); /* NULL: nothing else */
     bool needs_front;                                   /* the front takes part in stopping it */
     bool shows_red;                                     /* tried when its control is left out */

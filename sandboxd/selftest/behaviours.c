@@ -474,7 +474,7 @@ int probe_behave(const char *name, const char *argument)
         {"spin", spin},
         {"stop-self", stop_self},
         {"thread-bomb", thread_bomb},
-        {"wait", wait_to_be_seen},
+        {"wait-to-be-seen", wait_to_be_seen},
     };
 
     for (size_t i = 0; i < CR_ARRAY_SIZE(behaviours); i++) {

@@ -2,6 +2,7 @@
 #include "sandboxd/selftest/catalog.h"
 
 #include "common/auto.h"
+#include "sandboxd/selftest/docker_answers.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -15,8 +16,14 @@ static size_t count_after(void)
 static void describe_after(size_t index, struct sbx_item *ret_item)
 {
     static const struct sbx_item items[] = {
-        {"C27", "the-stack-ends-well", SBX_NO_CONTROL, "exit status 0"},
-        {"C26", "no-process-is-left", SBX_NO_CONTROL, "0 processes"},
+        {.id = "C27",
+         .name = "the-stack-ends-well",
+         .control = SBX_NO_CONTROL,
+         .expected = "exit status 0"},
+        {.id = "C26",
+         .name = "no-process-is-left",
+         .control = SBX_NO_CONTROL,
+         .expected = "0 processes"},
     };
 
     *ret_item = items[index];
@@ -40,7 +47,7 @@ static const struct sbx_group *const groups[] = {
     &after,
 };
 
-void sbx_catalog_load(struct sbx_catalog *catalog)
+void sbx_catalog_load(struct sbx_catalog *catalog, bool is_docker)
 {
     catalog->count = 0;
     for (size_t i = 0; i < CR_ARRAY_SIZE(groups); i++) {
@@ -50,6 +57,8 @@ void sbx_catalog_load(struct sbx_catalog *catalog)
         for (size_t j = 0; j < count; j++)
             groups[i]->describe(j, &catalog->items[catalog->count++]);
     }
+    for (size_t i = 0; is_docker && i < catalog->count; i++)
+        sbx_docker_answer(&catalog->items[i]);
 }
 
 void sbx_catalog_run(struct sbx_tester *tester)

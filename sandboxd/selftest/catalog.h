@@ -17,7 +17,8 @@ struct sbx_catalog {
     struct sbx_item items[SBX_ITEMS_MAX];
 };
 
-void sbx_catalog_load(struct sbx_catalog *catalog);
+/* With what the docker backend does differently, where it is that one. */
+void sbx_catalog_load(struct sbx_catalog *catalog, bool is_docker);
 
 /* Tries the groups in turn. */
 void sbx_catalog_run(struct sbx_tester *tester);

@@ -83,7 +83,7 @@ static void try_host(struct sbx_tester *tester, size_t first, int meeting, int l
         return;
     caller = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     (void)snprintf(seen, sizeof(seen), "%s, %s", line, caller < 0 ? "no caller" : "a caller");
-    sbx_tester_compare(tester, first + (size_t)meeting, meetings[meeting].expected, seen);
+    sbx_tester_compare(tester, first + (size_t)meeting, seen);
 }
 
 static void reach_loopback(struct sbx_tester *tester, size_t first)
@@ -128,7 +128,7 @@ static void try_box(struct sbx_tester *tester, size_t first, int meeting, const 
     char line[64];
 
     if (first_line(tester, first + (size_t)meeting, behaviour, argument, line, sizeof(line)) == 0)
-        sbx_tester_compare(tester, first + (size_t)meeting, meetings[meeting].expected, line);
+        sbx_tester_compare(tester, first + (size_t)meeting, line);
 }
 
 static void reach_box(struct sbx_tester *tester, size_t first)

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sys/resource.h>
-
 #define NO_CAPABILITY "0000000000000000"
 #define BOX_BYTES_MAX (2UL << 20) /* of memory, that a box itself may be charged for */
 
@@ -23,6 +21,7 @@ enum how {
     BY_CGROUP,
     BY_MOUNT,
     BY_SPACE,
+    BY_REACH,
     BY_DESCRIPTORS,
     BY_INIT_USER,
 };
@@ -32,52 +31,54 @@ static const struct outside {
     const char *name;
     uint32_t control;
     enum how how;
-    const char *what; /* key, kind or mount point */
-    int number;       /* resource */
+    const char *what; /* key, kind, limit, path or mount point */
     const char *expected;
 } outsides[] = {
-    {"E19", "host-sees-own-user", SBX_CONTROL_USER, BY_UID, NULL, 0, "own range"},
-    {"E19", "host-sees-no-groups", SBX_CONTROL_USER, BY_STATUS, "Groups", 0, "none"},
-    {"E19", "host-sees-user-namespace", SBX_CONTROL_USER, BY_NAMESPACE, "user", 0, "own"},
-    {"E24", "init-is-another-user", SBX_CONTROL_USER, BY_INIT_USER, NULL, 0, "another user"},
-    {"E53", "host-sees-no-new-privs", SBX_CONTROL_NO_NEW_PRIVS, BY_STATUS, "NoNewPrivs", 0, "1"},
-    {"E53", "host-sees-seccomp", SBX_CONTROL_SECCOMP, BY_STATUS, "Seccomp", 0, "2"},
-    {"E17", "host-sees-inheritable", SBX_CONTROL_CAPABILITIES, BY_STATUS, "CapInh", 0,
-     NO_CAPABILITY},
-    {"E17", "host-sees-permitted", SBX_CONTROL_CAPABILITIES, BY_STATUS, "CapPrm", 0, NO_CAPABILITY},
-    {"E17", "host-sees-effective", SBX_CONTROL_CAPABILITIES, BY_STATUS, "CapEff", 0, NO_CAPABILITY},
-    {"E17", "host-sees-bounding", SBX_CONTROL_CAPABILITIES, BY_STATUS, "CapBnd", 0, NO_CAPABILITY},
-    {"E17", "host-sees-ambient", SBX_CONTROL_CAPABILITIES, BY_STATUS, "CapAmb", 0, NO_CAPABILITY},
-    {"L10", "host-sees-network-namespace", SBX_CONTROL_NETWORK, BY_NAMESPACE, "net", 0, "own"},
-    {"R10", "host-sees-ipc-namespace", SBX_CONTROL_IPC, BY_NAMESPACE, "ipc", 0, "own"},
-    {"L09", "host-sees-pid-namespace", SBX_CONTROL_PROC, BY_NAMESPACE, "pid", 0, "own"},
-    {"E13", "host-sees-mount-namespace", SBX_CONTROL_ROOTFS, BY_NAMESPACE, "mnt", 0, "own"},
-    {"L09", "host-sees-uts-namespace", SBX_CONTROL_PROC, BY_NAMESPACE, "uts", 0, "own"},
-    {"E32", "host-sees-cgroup-namespace", SBX_CONTROL_PROC, BY_NAMESPACE, "cgroup", 0, "own"},
-    {"R17", "open-files-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, NULL, RLIMIT_NOFILE, "1024"},
-    {"R14", "file-size-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, NULL, RLIMIT_FSIZE, "67108864"},
-    {"R34", "core-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, NULL, RLIMIT_CORE, "0"},
-    {"R13", "stack-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, NULL, RLIMIT_STACK, "8388608"},
-    {"R12", "locked-memory-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, NULL, RLIMIT_MEMLOCK, "65536"},
-    {"R10", "message-queue-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, NULL, RLIMIT_MSGQUEUE, "0"},
-    {"E60", "nice-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, NULL, RLIMIT_NICE, "0"},
-    {"E60", "real-time-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, NULL, RLIMIT_RTPRIO, "0"},
-    {"R05", "memory-limit-in-force", SBX_CONTROL_MEMORY, BY_CGROUP, "memory", 0, "134217728"},
-    {"R05", "swap-limit-in-force", SBX_CONTROL_SWAP, BY_CGROUP, "swap", 0, "134217728"},
-    {"R20", "cpu-quota-in-force", SBX_CONTROL_CPU, BY_CGROUP, "cpu", 0, "50000 100000"},
-    {"R01", "process-limit-in-force", SBX_CONTROL_PIDS, BY_CGROUP, "pids", 0, "65"},
-    {"E13", "root-mount", SBX_CONTROL_ROOTFS, BY_MOUNT, "/", 0, "ro,nosuid,noexec"},
-    {"E13", "usr-mount", SBX_CONTROL_ROOTFS, BY_MOUNT, "/usr", 0, "ro,nosuid,nodev"},
-    {"E51", "workspace-mount", SBX_CONTROL_TMPFS, BY_MOUNT, "/workspace", 0, "nosuid,nodev"},
-    {"E51", "tmp-mount", SBX_CONTROL_TMPFS, BY_MOUNT, "/tmp", 0, "nosuid,nodev,noexec"},
-    {"E51", "shm-mount", SBX_CONTROL_TMPFS, BY_MOUNT, "/dev/shm", 0, "nosuid,nodev,noexec"},
-    {"E26", "proc-mount", SBX_CONTROL_PROC, BY_MOUNT, "/proc", 0,
+    {"E19", "host-sees-own-user", SBX_CONTROL_USER, BY_UID, NULL, "own range"},
+    {"E19", "host-sees-no-groups", SBX_CONTROL_USER, BY_STATUS, "Groups", "none"},
+    {"E19", "host-sees-user-namespace", SBX_CONTROL_USER, BY_NAMESPACE, "user", "own"},
+    {"E24", "init-is-another-user", SBX_CONTROL_USER, BY_INIT_USER, NULL, "another user"},
+    {"E53", "host-sees-no-new-privs", SBX_CONTROL_NO_NEW_PRIVS, BY_STATUS, "NoNewPrivs", "1"},
+    {"E53", "host-sees-seccomp", SBX_CONTROL_SECCOMP, BY_STATUS, "Seccomp", "2"},
+    {"E17", "host-sees-inheritable", SBX_CONTROL_CAPABILITIES, BY_STATUS, "CapInh", NO_CAPABILITY},
+    {"E17", "host-sees-permitted", SBX_CONTROL_CAPABILITIES, BY_STATUS, "CapPrm", NO_CAPABILITY},
+    {"E17", "host-sees-effective", SBX_CONTROL_CAPABILITIES, BY_STATUS, "CapEff", NO_CAPABILITY},
+    {"E17", "host-sees-bounding", SBX_CONTROL_CAPABILITIES, BY_STATUS, "CapBnd", NO_CAPABILITY},
+    {"E17", "host-sees-ambient", SBX_CONTROL_CAPABILITIES, BY_STATUS, "CapAmb", NO_CAPABILITY},
+    {"L10", "host-sees-network-namespace", SBX_CONTROL_NETWORK, BY_NAMESPACE, "net", "own"},
+    {"R10", "host-sees-ipc-namespace", SBX_CONTROL_IPC, BY_NAMESPACE, "ipc", "own"},
+    {"L09", "host-sees-pid-namespace", SBX_CONTROL_PROC, BY_NAMESPACE, "pid", "own"},
+    {"E13", "host-sees-mount-namespace", SBX_CONTROL_ROOTFS, BY_NAMESPACE, "mnt", "own"},
+    {"L09", "host-sees-uts-namespace", SBX_CONTROL_PROC, BY_NAMESPACE, "uts", "own"},
+    {"E32", "host-sees-cgroup-namespace", SBX_CONTROL_PROC, BY_NAMESPACE, "cgroup", "own"},
+    {"R17", "open-files-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, "Max open files", "1024"},
+    {"R14", "file-size-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, "Max file size", "67108864"},
+    {"R34", "core-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, "Max core file size", "0"},
+    {"R13", "stack-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, "Max stack size", "8388608"},
+    {"R12", "locked-memory-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, "Max locked memory", "65536"},
+    {"R10", "message-queue-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, "Max msgqueue size", "0"},
+    {"E60", "nice-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, "Max nice priority", "0"},
+    {"E60", "real-time-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, "Max realtime priority", "0"},
+    {"R05", "memory-limit-in-force", SBX_CONTROL_MEMORY, BY_CGROUP, "memory", "134217728"},
+    {"R05", "swap-limit-in-force", SBX_CONTROL_SWAP, BY_CGROUP, "swap", "134217728"},
+    {"R20", "cpu-quota-in-force", SBX_CONTROL_CPU, BY_CGROUP, "cpu", "50000 100000"},
+    {"R01", "process-limit-in-force", SBX_CONTROL_PIDS, BY_CGROUP, "pids", "65"},
+    {"E13", "root-mount", SBX_CONTROL_ROOTFS, BY_MOUNT, "/", "ro,nosuid,noexec"},
+    {"E13", "usr-mount", SBX_CONTROL_ROOTFS, BY_MOUNT, "/usr", "ro,nosuid,nodev"},
+    {"E51", "workspace-mount", SBX_CONTROL_TMPFS, BY_MOUNT, "/workspace", "nosuid,nodev"},
+    {"E51", "tmp-mount", SBX_CONTROL_TMPFS, BY_MOUNT, "/tmp", "nosuid,nodev,noexec"},
+    {"E51", "shm-mount", SBX_CONTROL_TMPFS, BY_MOUNT, "/dev/shm", "nosuid,nodev,noexec"},
+    {"E26", "proc-mount", SBX_CONTROL_PROC, BY_MOUNT, "/proc",
      "nosuid,nodev,noexec,hidepid=invisible,subset=pid"},
-    {"R07", "workspace-size", SBX_CONTROL_TMPFS, BY_SPACE, "/workspace", 0,
+    {"E28", "host-sees-no-keys", SBX_CONTROL_PROC, BY_REACH, "/proc/keys", "out of reach"},
+    {"E28", "host-sees-no-kcore", SBX_CONTROL_PROC, BY_REACH, "/proc/kcore", "out of reach"},
+    {"E28", "host-sees-no-timers", SBX_CONTROL_PROC, BY_REACH, "/proc/timer_list", "out of reach"},
+    {"E33", "host-sees-no-firmware", SBX_CONTROL_PROC, BY_REACH, "/sys/firmware", "out of reach"},
+    {"R07", "workspace-size", SBX_CONTROL_TMPFS, BY_SPACE, "/workspace",
      "67108864 bytes, 4100 inodes"},
-    {"R07", "tmp-size", SBX_CONTROL_TMPFS, BY_SPACE, "/tmp", 0, "67108864 bytes, 4100 inodes"},
-    {"R07", "shm-size", SBX_CONTROL_TMPFS, BY_SPACE, "/dev/shm", 0, "67108864 bytes, 4100 inodes"},
-    {"E55", "host-sees-three-descriptors", SBX_CONTROL_IPC, BY_DESCRIPTORS, NULL, 0, "3"},
+    {"R07", "tmp-size", SBX_CONTROL_TMPFS, BY_SPACE, "/tmp", "67108864 bytes, 4100 inodes"},
+    {"R07", "shm-size", SBX_CONTROL_TMPFS, BY_SPACE, "/dev/shm", "67108864 bytes, 4100 inodes"},
+    {"E55", "host-sees-three-descriptors", SBX_CONTROL_IPC, BY_DESCRIPTORS, NULL, "3"},
 };
 
 static size_t count_outsides(void)
@@ -138,7 +139,7 @@ static void look(const struct sbx_tester *tester, const struct sbx_view *view,
         sbx_view_namespace(view, outside->what, ret_seen, size);
         break;
     case BY_RLIMIT:
-        sbx_view_rlimit(view, outside->number, ret_seen, size);
+        sbx_view_rlimit(view, outside->what, ret_seen, size);
         break;
     case BY_CGROUP:
         look_at_group(view, outside, ret_seen, size);
@@ -148,6 +149,9 @@ static void look(const struct sbx_tester *tester, const struct sbx_view *view,
         break;
     case BY_SPACE:
         sbx_view_space(view, outside->what, ret_seen, size);
+        break;
+    case BY_REACH:
+        sbx_view_reach(view, outside->what, ret_seen, size);
         break;
     case BY_DESCRIPTORS:
         sbx_view_descriptors(view, ret_seen, size);
@@ -169,7 +173,7 @@ static void look_at_all(struct sbx_tester *tester, const struct sbx_view *view, 
         if (strcmp(seen, "?") == 0)
             sbx_tester_report(tester, first + i, SBX_PROBE_ERROR, "cannot be seen from here");
         else
-            sbx_tester_compare(tester, first + i, outsides[i].expected, seen);
+            sbx_tester_compare(tester, first + i, seen);
     }
 }
 
@@ -184,7 +188,7 @@ static bool is_wanted(const struct sbx_tester *tester)
 
 static void run_outsides(struct sbx_tester *tester, size_t first)
 {
-    static const struct sbx_spec spec = {.behaviour = "wait"};
+    static const struct sbx_spec spec = {.behaviour = "wait-to-be-seen"};
     struct sbx_background box;
     struct sbx_view view;
 
@@ -195,7 +199,7 @@ static void run_outsides(struct sbx_tester *tester, size_t first)
             sbx_tester_report(tester, first + i, SBX_PROBE_ERROR, "the program did not start");
         return;
     }
-    if (sbx_view_find(tester->stack->native.pid, "sbprobe", &view) == 0) {
+    if (sbx_view_find("wait-to-be-seen", tester->stack->token, &view) == 0) {
         look_at_all(tester, &view, first);
     } else {
         for (size_t i = 0; i < CR_ARRAY_SIZE(outsides); i++)

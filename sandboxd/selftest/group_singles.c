@@ -70,7 +70,7 @@ static void judge(struct sbx_tester *tester, table_fn table, size_t first, const
             continue;
         find_result(lines, probes[i].name, seen, sizeof(seen));
         if (seen[0])
-            sbx_tester_compare(tester, first + i, probes[i].expected, seen);
+            sbx_tester_compare(tester, first + i, seen);
         else
             sbx_tester_report(tester, first + i, SBX_PROBE_ERROR, "the program did not say");
     }
@@ -119,7 +119,7 @@ static void run_deadly(struct sbx_tester *tester, const struct probe *probe, siz
     else
         find_result(reply.observed.out, probe->name, seen, sizeof(seen));
     if (seen[0])
-        sbx_tester_compare(tester, index, probe->expected, seen);
+        sbx_tester_compare(tester, index, seen);
     else
         sbx_tester_report(tester, index, SBX_PROBE_ERROR, "the program did not say");
     sbx_reply_done(&reply);

@@ -29,18 +29,30 @@
 
 struct settings {
     char *backend;
+    struct sbx_target target;
     bool is_json;
     char *accept_gaps;
     char *weaken;
     uint64_t slowness;
 };
 
+#define DOCKER(name, member, text)                                                                 \
+    {                                                                                              \
+        .flag = (name), .type = CR_SETTING_STRING,                                                 \
+        .offset = offsetof(struct settings, target.member), .help = (text)                         \
+    }
+
 static const struct cr_setting table[] = {
     {.flag = "backend",
      .type = CR_SETTING_STRING,
      .offset = offsetof(struct settings, backend),
      .fallback = "native",
-     .help = "The backend to attack: native."},
+     .help = "The backend to attack: native or docker."},
+    DOCKER("docker-socket", docker_socket, "Unix socket of the engine."),
+    DOCKER("docker-image", docker_image, "As of sandboxd."),
+    DOCKER("docker-base", docker_base, "As of sandboxd."),
+    DOCKER("docker-pull", docker_pull, "As of sandboxd: never or missing."),
+    DOCKER("docker-runtime", docker_runtime, "As of sandboxd."),
     {.flag = "json",
      .type = CR_SETTING_BOOL,
      .offset = offsetof(struct settings, is_json),
@@ -69,7 +81,8 @@ static const struct cr_setting table[] = {
 /* Number 0 is the one with every control; number N + 1 is without control N. */
 struct runs {
     struct sbx_report *report;
-    char folder[32]; /* of the sockets */
+    const struct sbx_target *target; /* borrowed */
+    char folder[32];                 /* of the sockets */
     int signal_fd;
     int signal; /* that ended it; 0: none */
     uint32_t slowness;
@@ -108,7 +121,8 @@ static int start_next(struct runs *runs, struct cr_err *err)
 
     (void)snprintf(socket, sizeof(socket), "%s/%" PRIu32, runs->folder, run);
     r = sbx_worker_start(
-        &(struct sbx_job){
+        &(struct sbx_task){
+            .target = runs->target,
             .socket = socket,
             .weakened = run == 0 ? runs->report->weakened : run - 1,
             .only = run == 0 ? SBX_EVERY_CONTROL : run - 1,
@@ -209,11 +223,15 @@ static void die_of(int number)
     (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-static int run_all(struct sbx_report *report, uint64_t slowness, struct cr_err *err)
+static int run_all(struct sbx_report *report, const struct settings *settings, struct cr_err *err)
 {
     /* A slow host has no time to spare between the steps of one. */
-    const uint32_t workers = slowness > 1 ? 1 : WORKERS;
-    struct runs runs = {.report = report, .signal_fd = -1, .slowness = (uint32_t)slowness};
+    const uint32_t workers = settings->slowness > 1 ? 1 : WORKERS;
+    struct runs runs = {.report = report,
+                        .target = &settings->target,
+                        .signal_fd = -1,
+                        .slowness = (uint32_t)settings->slowness};
+    struct cr_err clean = CR_ERR_INIT;
     int r = open_runs(&runs, err);
 
     if (r < 0)
@@ -225,6 +243,8 @@ static int run_all(struct sbx_report *report, uint64_t slowness, struct cr_err *
             wait_some(&runs);
     }
     close_runs(&runs);
+    if (settings->target.is_docker && sbx_stack_clean(&settings->target, &clean) < 0)
+        cr_log_error("%s", clean.text);
     if (runs.signal != 0)
         die_of(runs.signal);
     return r;
@@ -262,8 +282,10 @@ static int read_accepted(const char *list, uint32_t *ret_bits, struct cr_err *er
 static int read_settings(const struct settings *settings, struct sbx_report *report,
                          struct cr_err *err)
 {
-    if (strcmp(settings->backend, "native") != 0)
-        return cr_err_set(err, EINVAL, "--backend: '%s' is not native", settings->backend);
+    if (strcmp(settings->backend, "native") != 0 && strcmp(settings->backend, "docker") != 0)
+        return cr_err_set(err, EINVAL, "--backend: '%s' is neither native nor docker",
+                          settings->backend);
+    report->backend = settings->backend;
     report->weakened = SBX_NO_CONTROL;
     if (settings->weaken) {
         report->weakened = find_control(settings->weaken, strlen(settings->weaken));
@@ -275,15 +297,16 @@ static int read_settings(const struct settings *settings, struct sbx_report *rep
     return read_accepted(settings->accept_gaps, &report->accepted, err);
 }
 
-static int run(const struct settings *settings, struct cr_err *err)
+static int run(struct settings *settings, struct cr_err *err)
 {
     static struct sbx_report report; /* large, and there is one */
     int r = read_settings(settings, &report, err);
 
     if (r < 0)
         return r;
-    sbx_catalog_load(&report.catalog);
-    r = run_all(&report, settings->slowness, err);
+    settings->target.is_docker = strcmp(settings->backend, "docker") == 0;
+    sbx_catalog_load(&report.catalog, settings->target.is_docker);
+    r = run_all(&report, settings, err);
     if (r < 0)
         return r;
     sbx_report_settle(&report);

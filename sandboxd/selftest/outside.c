@@ -21,6 +21,7 @@
 #include <sys/statvfs.h>
 
 #define TEXT_MAX (1U << 16)
+#define INODES_MANY 100000U /* nobody set that: the kernel did, by the size of the machine */
 
 /* Reads a file whole, as text. Returns 0 or -errno. */
 static int read_text(const char *path, char *ret_text, size_t size)
@@ -63,22 +64,55 @@ static void say(char *ret_seen, size_t size, const char *format, ...)
     va_end(values);
 }
 
-/* Parent and name of a process. */
-static int read_stat(pid_t pid, pid_t *ret_parent, char ret_comm[32])
+/* 0 when it cannot be seen. */
+static pid_t read_parent(pid_t pid)
 {
     char text[1024];
-    const char *open_at;
     const char *close_at;
 
     if (read_proc(pid, "stat", text, sizeof(text)) < 0)
-        return -ENOENT;
-    open_at = strchr(text, '(');
-    close_at = strrchr(text, ')');
-    if (!open_at || !close_at || strlen(close_at) < 5)
-        return -EPROTO;
-    say(ret_comm, 32, "%.*s", (int)(close_at - open_at - 1), open_at + 1);
-    *ret_parent = (pid_t)strtol(close_at + 4, NULL, 10);
-    return 0;
+        return 0;
+    close_at = strrchr(text, ')'); /* behind the name, which may hold anything */
+    return close_at && strlen(close_at) > 4 ? (pid_t)strtol(close_at + 4, NULL, 10) : 0;
+}
+
+/* The arguments of a process, each with its NUL, and a NUL more. Returns the size without it. */
+static size_t read_arguments(pid_t pid, char *ret_text, size_t size)
+{
+    char path[64];
+    CR_AUTO_CLOSE int fd = -1;
+    ssize_t n;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, ret_text, size - 1);
+    ret_text[n > 0 ? n : 0] = '\0';
+    return n > 0 ? (size_t)n : 0;
+}
+
+static bool ends_with_token(const char *arguments, size_t size, const char *token)
+{
+    const size_t length = strlen(token) + 1;
+
+    return size >= length && memcmp(arguments + size - length, token, length) == 0;
+}
+
+bool sbx_view_has_token(pid_t pid, const char *token)
+{
+    char arguments[512];
+    const size_t size = read_arguments(pid, arguments, sizeof(arguments));
+
+    return ends_with_token(arguments, size, token);
+}
+
+/* The second one of sbprobe says how it behaves. */
+static bool behaves(pid_t pid, const char *behaviour, const char *token)
+{
+    char arguments[512];
+    const size_t size = read_arguments(pid, arguments, sizeof(arguments));
+
+    return ends_with_token(arguments, size, token) &&
+           strcmp(arguments + strlen(arguments) + 1, behaviour) == 0;
 }
 
 static const struct dirent *next_entry(DIR *dir)
@@ -86,7 +120,7 @@ static const struct dirent *next_entry(DIR *dir)
     return readdir(dir); // NOLINT(concurrency-mt-unsafe): one thread reads this stream
 }
 
-int sbx_view_find(pid_t native, const char *comm, struct sbx_view *ret_view)
+int sbx_view_find(const char *behaviour, const char *token, struct sbx_view *ret_view)
 {
     DIR *dir = opendir("/proc");
     int r = -ENOENT;
@@ -95,15 +129,11 @@ int sbx_view_find(pid_t native, const char *comm, struct sbx_view *ret_view)
         return -errno;
     for (const struct dirent *entry = next_entry(dir); r < 0 && entry; entry = next_entry(dir)) {
         const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        pid_t init = 0;
-        pid_t parent = 0;
-        char name[32];
 
-        if (pid <= 0 || read_stat(pid, &init, name) < 0 || strcmp(name, comm) != 0 ||
-            read_stat(init, &parent, name) < 0 || parent != native)
+        if (pid <= 0 || !behaves(pid, behaviour, token))
             continue;
-        *ret_view = (struct sbx_view){.pid = pid, .init = init};
-        r = 0;
+        *ret_view = (struct sbx_view){.pid = pid, .init = read_parent(pid)};
+        r = ret_view->init > 0 ? 0 : -ENOENT;
     }
     (void)closedir(dir);
     return r;
@@ -125,6 +155,8 @@ void sbx_view_status(const struct sbx_view *view, const char *key, char *ret_see
             continue;
         value += strspn(value, "\t ");
         used = (int)strcspn(value, "\n");
+        while (used > 0 && value[used - 1] == ' ')
+            used--;
         say(ret_seen, size, "%.*s", used > 0 ? used : 4, used > 0 ? value : "none");
         return;
     }
@@ -145,14 +177,19 @@ void sbx_view_namespace(const struct sbx_view *view, const char *kind, char *ret
         say(ret_seen, size, "%s", box.st_ino == own.st_ino ? "the host's" : "own");
 }
 
-void sbx_view_rlimit(const struct sbx_view *view, int resource, char *ret_seen, size_t size)
+/* As text, because prlimit(2) asks for more privilege than reading does. */
+void sbx_view_rlimit(const struct sbx_view *view, const char *name, char *ret_seen, size_t size)
 {
-    struct rlimit limit;
+    char text[4096];
+    char hard[32];
+    const char *line;
 
-    if (prlimit(view->pid, (__rlimit_resource_t)resource, NULL, &limit) < 0)
-        say(ret_seen, size, "?");
-    else
-        say(ret_seen, size, "%" PRIu64, (uint64_t)limit.rlim_max);
+    say(ret_seen, size, "?");
+    if (read_proc(view->pid, "limits", text, sizeof(text)) < 0)
+        return;
+    line = strstr(text, name);
+    if (line && sscanf(line + strlen(name), "%*31s %31s", hard) == 1)
+        say(ret_seen, size, "%s", hard);
 }
 
 /* The file of its control group in the hierarchy of `controller` (NULL: version 2). */
@@ -223,20 +260,35 @@ static bool has_option(const char *line, const char *option, size_t length)
     return false;
 }
 
-/* The line of the mount at `point` (the last one counts), behind its path. */
-static const char *find_mount(const char *mounts, const char *point)
+/* Whether `path` is, or lies below, the mount point `at` of `size` bytes. */
+static bool lies_below(const char *path, const char *at, size_t size)
+{
+    return size == 1 || (strncmp(path, at, size) == 0 && (path[size] == '\0' || path[size] == '/'));
+}
+
+/*
+ * The line of the mount at `point` (the last one counts), behind its path; or,
+ * with `is_below`, of the innermost mount that holds `point`.
+ */
+static const char *find_mount(const char *mounts, const char *point, bool is_below)
 {
     const char *found = NULL;
+    size_t most = 0;
 
     for (const char *line = mounts; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         const char *at = line;
+        size_t size;
 
         for (int field = 0; field < 4; field++) {
             at += strcspn(at, " \n");
             at += *at == ' ';
         }
-        if (strncmp(at, point, strlen(point)) == 0 && at[strlen(point)] == ' ')
-            found = at + strlen(point) + 1;
+        size = strcspn(at, " \n");
+        if (is_below ? lies_below(point, at, size) && size >= most
+                     : size == strlen(point) && strncmp(at, point, size) == 0) {
+            found = at + size + (at[size] == ' ');
+            most = size;
+        }
     }
     return found;
 }
@@ -250,7 +302,7 @@ void sbx_view_mount(const struct sbx_view *view, const char *point, const char *
     say(ret_seen, size, "?");
     if (read_proc(view->pid, "mountinfo", mounts, sizeof(mounts)) < 0)
         return;
-    line = find_mount(mounts, point);
+    line = find_mount(mounts, point, true);
     if (!line)
         return;
     ret_seen[0] = '\0';
@@ -266,6 +318,19 @@ void sbx_view_mount(const struct sbx_view *view, const char *point, const char *
         say(ret_seen, size, "none of these");
 }
 
+void sbx_view_reach(const struct sbx_view *view, const char *path, char *ret_seen, size_t size)
+{
+    static char mounts[TEXT_MAX];
+    char full[128];
+
+    (void)snprintf(full, sizeof(full), "/proc/%d/root%s", view->pid, path);
+    if (read_proc(view->pid, "mountinfo", mounts, sizeof(mounts)) < 0)
+        say(ret_seen, size, "?");
+    else
+        say(ret_seen, size, "%s",
+            find_mount(mounts, path, false) || access(full, F_OK) < 0 ? "out of reach" : "there");
+}
+
 void sbx_view_space(const struct sbx_view *view, const char *point, char *ret_seen, size_t size)
 {
     char path[64];
@@ -275,7 +340,9 @@ void sbx_view_space(const struct sbx_view *view, const char *point, char *ret_se
     if (statvfs(path, &space) < 0)
         say(ret_seen, size, "?");
     else
-        say(ret_seen, size, "%" PRIu64 " bytes, %" PRIu64 " inodes",
+        say(ret_seen, size,
+            space.f_files < INODES_MANY ? "%" PRIu64 " bytes, %" PRIu64 " inodes"
+                                        : "%" PRIu64 " bytes, many inodes",
             (uint64_t)space.f_blocks * space.f_frsize, (uint64_t)space.f_files);
 }
 

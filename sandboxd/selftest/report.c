@@ -100,6 +100,8 @@ static void print_controls(const struct sbx_report *report)
             gap = "  GAP: this host cannot enforce it";
         else if (is_in(report->gaps, i) && i != report->weakened)
             gap = "  GAP, accepted";
+        else if (sbx_report_count(report, i, SBX_PROBE_GAP) > 0)
+            gap = "  PARTIAL on this backend: the lines below say how";
         (void)printf("%-16s %7u %6u   ", name, count_executed(report, i),
                      sbx_report_count(report, i, SBX_PROBE_PASS));
         if (report->red[i] > 0)
@@ -182,8 +184,10 @@ static void print_control(const struct sbx_report *report, uint32_t control)
 {
     (void)printf("%s{", control > 0 ? ",\n  " : "\n  ");
     print_member("name", sbx_control_name(control), ",");
-    (void)printf("\"probes\":%u,\"held\":%u,\"is_gap\":%s,\"red_seen\":%s,\"red_probes\":%u}",
+    (void)printf("\"probes\":%u,\"held\":%u,\"weaker\":%u,\"is_gap\":%s,\"red_seen\":%s,"
+                 "\"red_probes\":%u}",
                  count_executed(report, control), sbx_report_count(report, control, SBX_PROBE_PASS),
+                 sbx_report_count(report, control, SBX_PROBE_GAP),
                  is_in(report->gaps, control) ? "true" : "false",
                  report->red[control] > 0 ? "true" : "false", report->red[control]);
 }
@@ -196,7 +200,7 @@ void sbx_report_print_json(const struct sbx_report *report)
     (void)printf("{\"host\":{");
     print_member("kernel", host.release, ",");
     print_member("machine", host.machine, "},");
-    (void)printf("\n \"backend\":\"native\",\n \"is_good\":%s,\n \"probes\":[",
+    (void)printf("\n \"backend\":\"%s\",\n \"is_good\":%s,\n \"probes\":[", report->backend,
                  sbx_report_is_good(report) ? "true" : "false");
     for (size_t i = 0; i < report->catalog.count; i++)
         print_probe(report, i);

@@ -8,6 +8,7 @@
 
 /* Everything that was found out. */
 struct sbx_report {
+    const char *backend; /* borrowed: its name */
     struct sbx_catalog catalog;
     uint32_t status[SBX_ITEMS_MAX]; /* enum sbx_status */
     char seen[SBX_ITEMS_MAX][112];
@@ -19,8 +20,9 @@ struct sbx_report {
     char problem[112]; /* why nothing could be tried; "" */
 };
 
-/* A probe of a control that the host cannot enforce is a GAP and no FAIL; one without an answer is
- * an ERROR. Once, at the end. */
+/* A probe of a control that the host cannot enforce is a GAP and no FAIL, as is one that the
+ * backend is known to answer in a weaker way (of a control that is PARTIAL there); one without an
+ * answer is an ERROR. Once, at the end. */
 void sbx_report_settle(struct sbx_report *report);
 
 /* How many probes of `control` (SBX_NO_CONTROL: of all) have a status. */

@@ -79,16 +79,18 @@ static void set_limits(struct request *request, const uint64_t *limits, uint32_t
     stretch_time(&request->limits, slowness);
 }
 
-static void set_command(struct request *request, const struct sbx_spec *spec)
+static void set_command(struct request *request, const struct sbx_tester *tester,
+                        const struct sbx_spec *spec)
 {
-    size_t count = 0;
+    const char *const shell[] = {"/bin/sh", "-c", spec->shell};
+    const char *const probe[] = {"/workspace/" PROBE_NAME, spec->behaviour,
+                                 spec->argument ? spec->argument : "-", tester->stack->token};
+    const char *const *words = spec->shell ? shell : probe;
 
-    request->command[count++] = cr_unconst(spec->shell ? "/bin/sh" : "/workspace/" PROBE_NAME);
-    request->command[count++] = cr_unconst(spec->shell ? "-c" : spec->behaviour);
-    if (spec->shell || spec->argument)
-        request->command[count++] = cr_unconst(spec->shell ? spec->shell : spec->argument);
+    request->message.n_command = spec->shell ? CR_ARRAY_SIZE(shell) : CR_ARRAY_SIZE(probe);
+    for (size_t i = 0; i < request->message.n_command; i++)
+        request->command[i] = cr_unconst(words[i]);
     request->message.command = request->command;
-    request->message.n_command = count;
 }
 
 static Crisol__Sandbox__V1__InputFile *add_file(struct request *request, const char *path)
@@ -138,7 +140,7 @@ static void make_request(struct request *request, const struct sbx_tester *teste
     crisol__sandbox__v1__execute_request__init(&request->message);
     request->message.runtime = cr_unconst("shell");
     set_limits(request, spec->limits, tester->slowness);
-    set_command(request, spec);
+    set_command(request, tester, spec);
     set_files(request, tester, spec);
     set_collect(request, spec);
 }

@@ -8,6 +8,8 @@
  *                             but for those that end the whole run
  *   sbprobe call NAME         tries one of these
  *   sbprobe BEHAVIOUR [ARG]   misbehaves as a whole
+ * "-" is no CONTROL and no ARG; one more argument names the stack, for
+ * whoever looks for its processes.
  */
 #include "sandboxd/selftest/probes.h"
 
@@ -75,7 +77,7 @@ static int try_call(const char *name)
 
 int main(int argc, char **argv)
 {
-    const char *argument = argc > 2 ? argv[2] : NULL;
+    const char *argument = argc > 2 && strcmp(argv[2], "-") != 0 ? argv[2] : NULL;
     size_t count;
     int code;
 

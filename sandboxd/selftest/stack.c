@@ -5,15 +5,18 @@
 #include "common/beside.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/unconst.h"
 #include "sandboxd/supervisor/settings.h"
 #include "sandboxd/supervisor/spawn.h"
 #include "sandboxd/wire/lifeline.h"
 #include "sandboxd/wire/msg.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +25,10 @@
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 
-#define START_DEADLINE_MS 30000
+#define START_MS 30000
+#define START_DOCKER_MS 100000 /* the first builds an image */
 #define STOP_DEADLINE_MS 15000
+#define CLEAN_MS 60000
 #define SLOTS 2U
 #define HANDSHAKE_MS 3000U
 /* Far from the ids of a sandboxd that runs here; a range for each of our processes. */
@@ -46,31 +51,72 @@ static char *no_gaps(void)
     return list;
 }
 
-/* "--weaken", or the init that leaves out what only an init does. */
-static int add_weakness(struct sbx_child_args *args, uint32_t weakened, struct cr_err *err)
+static int add_flag(struct sbx_child_args *args, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static int add_flag(struct sbx_child_args *args, const char *format, ...)
+{
+    char flag[PATH_MAX + 32];
+    va_list values;
+
+    va_start(values, format);
+    (void)vsnprintf(flag, sizeof(flag), format, values);
+    va_end(values);
+    return sbx_child_args_add(args, flag);
+}
+
+/* The init that leaves out what only an init does. */
+static int add_weak_init(struct sbx_child_args *args, struct cr_err *err)
 {
     char path[PATH_MAX];
-    char flag[PATH_MAX + 16];
-    int r;
+    int r = cr_beside_find("sandbox-init-weak", path, err);
+
+    return r < 0 ? r : add_flag(args, "--init=%s", path);
+}
+
+static bool is_of_init(uint32_t control)
+{
+    return control == SBX_CONTROL_NO_NEW_PRIVS || control == SBX_CONTROL_CAPABILITIES;
+}
+
+/* A container's user is sandbox-init's from the start, so that leaving it out takes that too. */
+static bool needs_weak_init(bool is_docker, uint32_t control)
+{
+    return is_of_init(control) || (is_docker && control == SBX_CONTROL_USER);
+}
+
+static int add_weakness(struct sbx_child_args *args, bool is_docker, uint32_t weakened,
+                        struct cr_err *err)
+{
+    int r = 0;
 
     if (weakened == SBX_CONTROL_COUNT)
         return 0;
-    if (weakened == SBX_CONTROL_NO_NEW_PRIVS || weakened == SBX_CONTROL_CAPABILITIES) {
-        r = cr_beside_find("sandbox-init-weak", path, err);
-        if (r < 0)
-            return r;
-        (void)snprintf(flag, sizeof(flag), "--init=%s", path);
-        return sbx_child_args_add(args, flag);
-    }
-    (void)snprintf(flag, sizeof(flag), "--weaken=%s", sbx_control_name(weakened));
-    r = sbx_child_args_add(args, flag);
-    return r == 0 ? sbx_child_args_add(args, "--selftest") : r;
+    if (needs_weak_init(is_docker, weakened))
+        r = add_weak_init(args, err);
+    if (r < 0 || (is_of_init(weakened) && !is_docker))
+        return r;
+    r = add_flag(args, "--weaken=%s", sbx_control_name(weakened));
+    return r == 0 ? add_flag(args, "--selftest") : r;
 }
 
-static int start_children(struct sbx_stack *stack, const struct sbx_settings *settings,
-                          uint32_t weakened, struct cr_err *err)
+static int make_backend_args(const struct sbx_stack *stack, const struct sbx_target *target,
+                             const struct sbx_settings *settings, uint32_t weakened,
+                             struct sbx_child_args *ret_args, struct cr_err *err)
 {
-    struct sbx_child_args native = {0};
+    int r = target->is_docker ? sbx_settings_docker_args(settings, false, ret_args)
+                              : sbx_settings_native_args(settings, ret_args);
+
+    if (r == 0 && target->is_docker)
+        r = add_flag(ret_args, "--relay-user=%" PRIu32, stack->uid_base);
+    if (r < 0)
+        return cr_err_set(err, ENOMEM, "out of memory for the arguments of the stack");
+    return add_weakness(ret_args, target->is_docker, weakened, err);
+}
+
+static int start_children(struct sbx_stack *stack, struct sbx_child_args *backend,
+                          const struct sbx_settings *settings, struct cr_err *err)
+{
     struct sbx_child_args front = {0};
     const struct sbx_front_fds fds = {
         .token = -1, .audit = -1, .listens = {stack->listen.fd}, .listen_count = 1};
@@ -84,56 +130,104 @@ static int start_children(struct sbx_stack *stack, const struct sbx_settings *se
         return r;
     backend_end = pair[0];
     front_end = pair[1];
-    r = sbx_settings_native_args(settings, &native);
-    if (r == 0)
-        r = sbx_settings_front_args(settings, 1, &front);
-    if (r < 0)
+    if (sbx_settings_front_args(settings, 1, &front) < 0)
         r = cr_err_set(err, ENOMEM, "out of memory for the arguments of the stack");
     if (r == 0)
-        r = add_weakness(&native, weakened, err);
-    if (r == 0)
-        r = sbx_spawn_backend(&stack->native, &native, backend_end, err);
+        r = sbx_spawn_backend(&stack->backend, backend, backend_end, err);
     if (r == 0)
         r = sbx_spawn_front(&stack->front, &front, front_end, &fds, err);
-    sbx_child_args_done(&native);
     sbx_child_args_done(&front);
     return r;
 }
 
-static int wait_ready(struct sbx_stack *stack, struct cr_err *err)
+/* The next word of the front; -ETIMEDOUT, or -EIO when one of the two is gone. */
+static int wait_message(const struct sbx_stack *stack, int backend_fd, int64_t deadline_ns,
+                        struct cr_err *err)
 {
-    int64_t deadline_ns = cr_clock_mono_ns() + START_DEADLINE_MS * CR_NS_PER_MS * stack->slowness;
+    struct pollfd watches[] = {{.fd = stack->front.lifeline_fd, .events = POLLIN},
+                               {.fd = backend_fd, .events = POLLIN}};
+    int64_t left_ms = (deadline_ns - cr_clock_mono_ns()) / CR_NS_PER_MS;
 
+    if (left_ms <= 0 || poll(watches, CR_ARRAY_SIZE(watches), (int)left_ms) < 1)
+        return cr_err_set(err, ETIMEDOUT, "the sandboxes are not ready in time");
+    if (watches[1].revents != 0 || (watches[0].revents & POLLIN) == 0)
+        return cr_err_set(err, EIO,
+                          "the sandboxes did not start: the lines above say why "
+                          "(sandboxd check says it for this host)");
+    return 0;
+}
+
+static int wait_ready(struct sbx_stack *stack, int64_t deadline_ms, struct cr_err *err)
+{
+    int64_t deadline_ns = cr_clock_mono_ns() + deadline_ms * CR_NS_PER_MS * stack->slowness;
+    CR_AUTO_CLOSE int backend_fd = pidfd_open(stack->backend.pid, 0);
+
+    if (backend_fd < 0)
+        return cr_err_sys(err, errno, "watch the backend");
     for (;;) {
-        struct pollfd watch = {.fd = stack->front.lifeline_fd, .events = POLLIN};
-        int64_t left_ms = (deadline_ns - cr_clock_mono_ns()) / CR_NS_PER_MS;
         struct sbx_lifeline_msg msg;
         int fd = -1;
-        int r;
+        int r = wait_message(stack, backend_fd, deadline_ns, err);
 
-        if (left_ms <= 0 || poll(&watch, 1, (int)left_ms) != 1)
-            return cr_err_set(err, ETIMEDOUT, "the sandboxes are not ready in time");
+        if (r < 0)
+            return r;
         r = sbx_lifeline_receive(stack->front.lifeline_fd, &msg, &fd);
-        if (fd >= 0)
-            (void)close(fd);
+        cr_close_fd(&fd);
         if (r == 0 && msg.type == SBX_LIFELINE_READY) {
             stack->slots = msg.value;
             return 0;
         }
         if (r < 0 && r != -EAGAIN)
-            return cr_err_set(err, EIO,
-                              "the sandboxes did not start: the lines above say why "
-                              "(sandboxd check says it for this host)");
+            return cr_err_set(err, EIO, "the front did not start: the lines above say why");
     }
 }
 
-int sbx_stack_start(struct sbx_stack *stack, const char *socket, uint32_t weakened,
-                    struct cr_err *err)
+static void take_target(const struct sbx_target *target, struct sbx_settings *settings)
+{
+    settings->docker_socket = target->docker_socket;
+    settings->docker_image = target->docker_image;
+    settings->docker_base = target->docker_base;
+    settings->docker_pull = target->docker_pull;
+    settings->docker_runtime = target->docker_runtime;
+}
+
+int sbx_stack_clean(const struct sbx_target *target, struct cr_err *err)
+{
+    static char level[] = "error";
+    static char format[] = "text";
+    struct sbx_settings settings = {.log_level = level, .log_format = format};
+    struct sbx_child_args args = {0};
+    int r;
+
+    take_target(target, &settings);
+    r = sbx_settings_docker_gc_args(&settings, &args);
+    r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-docker")
+              : sbx_child_run("sandboxd-docker", cr_unconst(args.list), false, CLEAN_MS, err);
+    sbx_child_args_done(&args);
+    return r > 0 ? cr_err_set(err, EIO, "the images of weakened boxes were not removed") : r;
+}
+
+/* Nothing of the stack is started when this fails. */
+static int start_all(struct sbx_stack *stack, const struct sbx_target *target,
+                     const struct sbx_settings *settings, uint32_t weakened, struct cr_err *err)
+{
+    struct sbx_child_args backend = {0};
+    int r = make_backend_args(stack, target, settings, weakened, &backend, err);
+
+    if (r == 0)
+        r = start_children(stack, &backend, settings, err);
+    sbx_child_args_done(&backend);
+    return r;
+}
+
+int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, const char *socket,
+                    uint32_t weakened, struct cr_err *err)
 {
     static char level[] = "error";
     static char format[] = "text";
     static char pool[] = "plain=2";
     struct sbx_settings settings = {
+        .socket = cr_unconst(socket), /* containers are known as ours by it */
         .front_user = 64321,
         .slots = SLOTS,
         .queue = 16,
@@ -147,20 +241,28 @@ int sbx_stack_start(struct sbx_stack *stack, const char *socket, uint32_t weaken
     };
     int r;
 
+    take_target(target, &settings);
+    if (settings.docker_image && needs_weak_init(target->is_docker, weakened)) {
+        settings.docker_base = settings.docker_image; /* it holds the other init */
+        settings.docker_image = NULL;
+    }
     *stack = (struct sbx_stack){
         .slowness = stack->slowness,
         .listen = CR_LISTEN_INIT,
-        .native = {.name = "sandboxd-native", .lifeline_fd = -1},
+        .backend = {.name = target->is_docker ? "sandboxd-docker" : "sandboxd-native",
+                    .lifeline_fd = -1},
         .front = {.name = "sandboxd-front", .lifeline_fd = -1},
         .uid_base = UID_BASE + (uint32_t)getpid() % UID_STACKS * SBX_STACK_IDS,
     };
     settings.uid_base = stack->uid_base;
+    (void)snprintf(stack->token, sizeof(stack->token), "crisol-%d-%" PRId64, getpid(),
+                   cr_clock_mono_ns());
     (void)snprintf(stack->address, sizeof(stack->address), "unix:%s", socket);
     r = cr_listen_open(stack->address, (uid_t)-1, &stack->listen, err);
     if (r == 0)
-        r = start_children(stack, &settings, weakened, err);
+        r = start_all(stack, target, &settings, weakened, err);
     if (r == 0)
-        r = wait_ready(stack, err);
+        r = wait_ready(stack, target->is_docker ? START_DOCKER_MS : START_MS, err);
     if (r < 0)
         (void)sbx_stack_stop(stack);
     return r;
@@ -189,8 +291,8 @@ int sbx_stack_stop(struct sbx_stack *stack)
 
     cr_close_fd(&stack->front.lifeline_fd);
     r = wait_child(&stack->front, STOP_DEADLINE_MS * (int)stack->slowness);
-    cr_close_fd(&stack->native.lifeline_fd);
-    if (wait_child(&stack->native, STOP_DEADLINE_MS * (int)stack->slowness) < 0)
+    cr_close_fd(&stack->backend.lifeline_fd);
+    if (wait_child(&stack->backend, STOP_DEADLINE_MS * (int)stack->slowness) < 0)
         r = -EIO;
     cr_listen_close(&stack->listen);
     return r;

@@ -4,12 +4,23 @@
 #include "common/listen.h"
 #include "sandboxd/supervisor/child.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct cr_err;
 
 /* Host ids of one stack: of its two runs, and of as many boxes that wait in its pool. */
 #define SBX_STACK_IDS (4U * 65536U)
+
+/* What to attack. Strings are borrowed, NULL: the default of sandboxd. */
+struct sbx_target {
+    bool is_docker; /* else native */
+    char *docker_socket;
+    char *docker_image;
+    char *docker_base;
+    char *docker_pull;
+    char *docker_runtime;
+};
 
 /*
  * A backend and a front of our own, started as the supervisor starts them, on
@@ -19,9 +30,10 @@ struct cr_err;
 struct sbx_stack {
     char address[64]; /* for a channel */
     struct cr_listen listen;
-    struct sbx_child native;
+    struct sbx_child backend;
     struct sbx_child front;
-    uint32_t uid_base;
+    char token[48];    /* an argument of every program that it runs */
+    uint32_t uid_base; /* of its boxes; docker: the first is that of its relays */
     uint32_t slots;
     uint32_t slowness; /* multiplies deadlines; set by the caller */
 };
@@ -31,8 +43,11 @@ struct sbx_stack {
  * out, or SBX_CONTROL_COUNT. Must not be called behind rpc_init(). On failure
  * nothing is left. The caller has set stack->slowness.
  */
-int sbx_stack_start(struct sbx_stack *stack, const char *socket, uint32_t weakened,
-                    struct cr_err *err);
+int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, const char *socket,
+                    uint32_t weakened, struct cr_err *err);
+
+/* Removes the images that weakened boxes were made of, as `sandboxd gc` does. */
+int sbx_stack_clean(const struct sbx_target *target, struct cr_err *err);
 
 /* Ends both, by force when they do not end in time. Returns 0 when both ended well, else -EIO. */
 int sbx_stack_stop(struct sbx_stack *stack);

@@ -9,16 +9,19 @@
 #include <stdint.h>
 
 struct rpc_channel;
+struct sbx_catalog;
 
 /* One probe of the catalogue. */
 struct sbx_item {
     const char *id;
     const char *name;
-    uint32_t control; /* enum sbx_control, or SBX_NO_CONTROL */
-    char expected[64];
+    uint32_t control;  /* enum sbx_control, or SBX_NO_CONTROL */
+    char expected[64]; /* several with "|" between them */
+    char weaker[64];   /* what this backend does in its place, which is a GAP; "": nothing is */
 };
 
-/* What became of it. PASS, FAIL and ERROR (it could not be tried) come from the tester. */
+/* What became of it. All but SKIP come from the tester;
+ * ERROR: it could not be tried. */
 enum sbx_status {
     SBX_PROBE_NONE,
     SBX_PROBE_PASS,
@@ -40,7 +43,9 @@ struct sbx_outcome {
 /* A process that attacks one stack. */
 struct sbx_tester {
     struct sbx_stack *stack;
+    const struct sbx_catalog *catalog;
     struct rpc_channel *channel;
+    bool is_docker;
     int outcome_fd;
     uint32_t only;          /* the probes of one control, which is left out; or SBX_EVERY_CONTROL */
     uint32_t slowness;      /* of the host; 1: a usual machine */
@@ -69,6 +74,5 @@ bool sbx_tester_wants(const struct sbx_tester *tester, uint32_t control);
 void sbx_tester_report(struct sbx_tester *tester, size_t index, enum sbx_status status,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* PASS when both texts are equal, else FAIL; seen is `seen`. */
-void sbx_tester_compare(struct sbx_tester *tester, size_t index, const char *expected,
-                        const char *seen);
+/* PASS when it is what the item expects, GAP when it is the known weaker, else FAIL. */
+void sbx_tester_compare(struct sbx_tester *tester, size_t index, const char *seen);

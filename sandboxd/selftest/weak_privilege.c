@@ -30,10 +30,25 @@ static int raise_effective(void)
     return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
 }
 
+/* 1 when there is no capability to change the user with. */
+static int has_nothing(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+
+    if (syscall(SYS_capget, &header, data) < 0)
+        return -errno;
+    return (data[0].permitted | data[1].permitted) == 0;
+}
+
 int cr_privilege_drop(uid_t uid, gid_t gid, struct cr_err *err)
 {
-    int r;
+    int r = has_nothing();
 
+    if (r < 0)
+        return cr_err_sys(err, -r, "read the capabilities");
+    if (r > 0)
+        return 0; /* a container's: whoever it was started as */
     if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 ||
         setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
         return cr_err_sys(err, errno, "become user %u, group %u", uid, gid);

@@ -8,6 +8,7 @@
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "sandboxd/selftest/catalog.h"
+#include "sandboxd/selftest/outside.h"
 #include "sandboxd/selftest/run.h"
 #include "sandboxd/selftest/tester.h"
 
@@ -17,6 +18,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -81,20 +83,25 @@ static const struct dirent *next_entry(DIR *dir)
     return readdir(dir); // NOLINT(concurrency-mt-unsafe): one thread reads this stream
 }
 
-/* Processes with a user id of the stack, which nobody else on this host has. */
-static int count_processes(uint32_t uid_base)
+/* True for a user id of the stack, which nobody else on this host has, or its token. */
+static bool is_ours(const struct sbx_stack *stack, int proc_fd, const char *pid)
+{
+    struct stat info;
+
+    if (fstatat(proc_fd, pid, &info, 0) < 0)
+        return false;
+    return (info.st_uid >= stack->uid_base && info.st_uid - stack->uid_base < SBX_STACK_IDS) ||
+           sbx_view_has_token((pid_t)strtol(pid, NULL, 10), stack->token);
+}
+
+static int count_processes(const struct sbx_stack *stack)
 {
     DIR *dir = opendir("/proc");
     int count = 0;
 
-    for (const struct dirent *entry = dir ? next_entry(dir) : NULL; entry;
-         entry = next_entry(dir)) {
-        struct stat info;
-
+    for (const struct dirent *entry = dir ? next_entry(dir) : NULL; entry; entry = next_entry(dir))
         count += entry->d_name[0] >= '0' && entry->d_name[0] <= '9' &&
-                 fstatat(dirfd(dir), entry->d_name, &info, 0) == 0 && info.st_uid >= uid_base &&
-                 info.st_uid - uid_base < SBX_STACK_IDS;
-    }
+                 is_ours(stack, dirfd(dir), entry->d_name);
     if (dir)
         (void)closedir(dir);
     return count;
@@ -108,7 +115,7 @@ static void report_leftovers(struct sbx_tester *tester, int stopped)
     int left;
 
     do {
-        left = count_processes(tester->stack->uid_base);
+        left = count_processes(tester->stack);
     } while (left > 0 && cr_clock_mono_ns() < deadline_ns);
     if (tester->only != SBX_EVERY_CONTROL)
         return;
@@ -118,17 +125,20 @@ static void report_leftovers(struct sbx_tester *tester, int stopped)
                       "%d processes", left);
 }
 
-_Noreturn static void work(struct sbx_tester *tester, const struct sbx_job *job)
+_Noreturn static void work(struct sbx_tester *tester, const struct sbx_task *task)
 {
     static struct sbx_stack stack; /* one for each process */
+    static struct sbx_catalog catalog;
     struct cr_err err = CR_ERR_INIT;
     int r;
 
-    stack.slowness = job->slowness;
+    stack.slowness = task->slowness;
     tester->stack = &stack;
+    sbx_catalog_load(&catalog, task->target->is_docker);
+    tester->catalog = &catalog;
     r = load_program(tester, &err);
     if (r == 0)
-        r = sbx_stack_start(&stack, job->socket, job->weakened, &err);
+        r = sbx_stack_start(&stack, task->target, task->socket, task->weakened, &err);
     if (r == 0) {
         r = attack(tester, &err);
         report_leftovers(tester, sbx_stack_stop(&stack));
@@ -138,7 +148,7 @@ _Noreturn static void work(struct sbx_tester *tester, const struct sbx_job *job)
     _exit(r < 0 ? 1 : 0);
 }
 
-int sbx_worker_start(const struct sbx_job *job, struct sbx_worker *ret_worker, struct cr_err *err)
+int sbx_worker_start(const struct sbx_task *task, struct sbx_worker *ret_worker, struct cr_err *err)
 {
     int ends[2];
     pid_t pid;
@@ -148,12 +158,16 @@ int sbx_worker_start(const struct sbx_job *job, struct sbx_worker *ret_worker, s
     pid = fork();
     if (pid == 0) {
         struct sbx_tester tester = {
-            .outcome_fd = ends[1], .only = job->only, .slowness = job->slowness};
+            .is_docker = task->target->is_docker,
+            .outcome_fd = ends[1],
+            .only = task->only,
+            .slowness = task->slowness,
+        };
 
         /* So that the stack, whose lifelines we hold, ends with whoever wanted the answers. */
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)close(ends[0]);
-        work(&tester, job);
+        work(&tester, task);
     }
     (void)close(ends[1]);
     if (pid < 0) {
@@ -163,7 +177,7 @@ int sbx_worker_start(const struct sbx_job *job, struct sbx_worker *ret_worker, s
     *ret_worker =
         (struct sbx_worker){.pid = pid,
                             .outcome_fd = ends[0],
-                            .deadline_ns = cr_clock_mono_ns() + DEADLINE_NS * job->slowness};
+                            .deadline_ns = cr_clock_mono_ns() + DEADLINE_NS * task->slowness};
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 struct cr_err;
+struct sbx_target;
 
 /*
  * A process that starts a stack, attacks it and stops it. One for each stack,
@@ -19,14 +20,16 @@ struct sbx_worker {
 };
 
 /* What a worker has to do. */
-struct sbx_job {
-    const char *socket; /* a path for its stack; borrowed for the call */
-    uint32_t weakened;  /* the control to leave out, or SBX_NO_CONTROL */
-    uint32_t only;      /* see struct sbx_tester */
-    uint32_t slowness;  /* of the host; 1: a usual machine */
+struct sbx_task {
+    const struct sbx_target *target; /* borrowed for the call */
+    const char *socket;              /* a path for its stack; borrowed for the call */
+    uint32_t weakened;               /* the control to leave out, or SBX_NO_CONTROL */
+    uint32_t only;                   /* see struct sbx_tester */
+    uint32_t slowness;               /* of the host; 1: a usual machine */
 };
 
-int sbx_worker_start(const struct sbx_job *job, struct sbx_worker *ret_worker, struct cr_err *err);
+int sbx_worker_start(const struct sbx_task *task, struct sbx_worker *ret_worker,
+                     struct cr_err *err);
 
 /* Reaps it, killed or at its end, and closes the fd. The stack of a killed one ends by itself. */
 void sbx_worker_end(struct sbx_worker *worker, bool must_kill);

@@ -294,6 +294,8 @@ int sbx_settings_docker_gc_args(const struct sbx_settings *settings, struct sbx_
 {
     int r = add_docker(settings, args);
 
+    if (r == 0)
+        r = add_text(args, "docker-image", settings->docker_image);
     return r == 0 ? add(args, "--gc") : r;
 }
 

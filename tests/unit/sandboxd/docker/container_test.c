@@ -17,16 +17,21 @@ static const struct sbx_container_plan plan = {
     .seccomp = "{\"defaultAction\":\"SCMP_ACT_ERRNO\"}",
 };
 
-static cJSON *make_body(void)
+static cJSON *make_body_of(const struct sbx_container_plan *wanted)
 {
     CR_AUTO_BUF struct cr_buf text = {0};
     cJSON *body;
 
     cr_buf_init(&text, 64U << 10);
-    assert_int_equal(sbx_container_body(&plan, &sbx_default_limits, &text, NULL), 0);
+    assert_int_equal(sbx_container_body(wanted, &sbx_default_limits, &text, NULL), 0);
     body = cJSON_Parse(cr_buf_str(&text));
     assert_non_null(body);
     return body;
+}
+
+static cJSON *make_body(void)
+{
+    return make_body_of(&plan);
 }
 
 /* What an engine says of a container that it made as told: the body, sorted in its own way. */
@@ -76,6 +81,40 @@ static void the_body_holds_the_policy(void **state)
         cJSON_GetArrayItem(cJSON_GetObjectItem(host, "SecurityOpt"), 1)->valuestring,
         "seccomp={\"defaultAction\":\"SCMP_ACT_ERRNO\"}");
     assert_null(cJSON_GetObjectItem(host, "Runtime"));
+}
+
+/* Which member of the body each control stands or falls with. */
+static const struct {
+    enum sbx_control control;
+    const char *member;
+} weaknesses[] = {
+    {SBX_CONTROL_NETWORK, "NetworkMode"},   {SBX_CONTROL_MEMORY, "Memory"},
+    {SBX_CONTROL_SWAP, "MemorySwap"},       {SBX_CONTROL_CPU, "CpuQuota"},
+    {SBX_CONTROL_PIDS, "PidsLimit"},        {SBX_CONTROL_NO_NEW_PRIVS, "SecurityOpt"},
+    {SBX_CONTROL_CAPABILITIES, "CapDrop"},  {SBX_CONTROL_USER, "Tmpfs"},
+    {SBX_CONTROL_ROOTFS, "ReadonlyRootfs"}, {SBX_CONTROL_TMPFS, "Tmpfs"},
+    {SBX_CONTROL_SECCOMP, "SecurityOpt"},   {SBX_CONTROL_PROC, "MaskedPaths"},
+    {SBX_CONTROL_DEV, "Devices"},           {SBX_CONTROL_IPC, "IpcMode"},
+    {SBX_CONTROL_RLIMITS, "Ulimits"},
+};
+
+/* The policy, and an engine that is told something weaker, differ in that member. */
+static void what_is_left_out_is_missing_from_the_body(void **state)
+{
+    CR_AUTO_JSON cJSON *whole = make_body();
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(weaknesses); i++) {
+        const char *member = weaknesses[i].member;
+        struct sbx_container_plan weak = plan;
+        CR_AUTO_JSON cJSON *body = NULL;
+
+        weak.left_out = UINT32_C(1) << weaknesses[i].control;
+        body = make_body_of(&weak);
+        assert_false(cJSON_Compare(
+            cJSON_GetObjectItem(cJSON_GetObjectItem(whole, "HostConfig"), member),
+            cJSON_GetObjectItem(cJSON_GetObjectItem(body, "HostConfig"), member), true));
+    }
 }
 
 static void shares_add_up(void **state)
@@ -186,6 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_body_holds_the_policy),
+        cmocka_unit_test(what_is_left_out_is_missing_from_the_body),
         cmocka_unit_test(shares_add_up),
         cmocka_unit_test(an_engine_that_did_as_told_is_believed),
         cmocka_unit_test(each_value_that_is_not_as_told_is_named),

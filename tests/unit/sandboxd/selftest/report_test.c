@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/selftest/docker_answers.h"
 #include "sandboxd/selftest/report.h"
 #include "tests/harness/test.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Every probe held, and every control was seen to fail when it was left out. */
 static struct sbx_report *good_report(void)
@@ -10,7 +13,7 @@ static struct sbx_report *good_report(void)
     static struct sbx_report report;
 
     memset(&report, 0, sizeof(report));
-    sbx_catalog_load(&report.catalog);
+    sbx_catalog_load(&report.catalog, false);
     report.weakened = SBX_NO_CONTROL;
     for (size_t i = 0; i < report.catalog.count; i++)
         report.status[i] = SBX_PROBE_PASS;
@@ -107,9 +110,78 @@ static void the_catalogue_covers_every_control(void **state)
         assert_true(sbx_report_count(report, i, SBX_PROBE_PASS) > 0);
 }
 
+/* An answer for a probe that does not exist (any more) would hide nothing, and help nobody. */
+static void every_answer_of_docker_is_about_a_probe(void **state)
+{
+    static struct sbx_catalog native;
+    static struct sbx_catalog docker;
+    size_t different = 0;
+
+    (void)state;
+    sbx_catalog_load(&native, false);
+    sbx_catalog_load(&docker, true);
+    assert_int_equal(native.count, docker.count);
+    for (size_t i = 0; i < native.count; i++) {
+        assert_string_equal(native.items[i].weaker, "");
+        different += strcmp(native.items[i].expected, docker.items[i].expected) != 0 ||
+                     docker.items[i].weaker[0] != '\0';
+    }
+    assert_int_equal(different, sbx_docker_answer_count());
+}
+
+/* A known weaker answer is a gap of its own: it neither passes nor fails, and is counted. */
+static void a_weaker_answer_is_a_gap_that_is_seen(void **state)
+{
+    struct sbx_report *report = good_report();
+    size_t index = first_of(report, SBX_CONTROL_PROC);
+
+    (void)state;
+    report->status[index] = SBX_PROBE_GAP;
+    sbx_report_settle(report);
+    assert_int_equal(sbx_report_count(report, SBX_CONTROL_PROC, SBX_PROBE_GAP), 1);
+    assert_true(sbx_report_is_good(report));
+}
+
+/* The verdict of one comparison, as it goes through the pipe. */
+static uint32_t compare(const char *expected, const char *weaker, const char *seen)
+{
+    static struct sbx_catalog catalog;
+    struct sbx_tester tester = {.catalog = &catalog};
+    struct sbx_outcome outcome = {0};
+    int ends[2];
+
+    catalog.count = 1;
+    (void)snprintf(catalog.items[0].expected, sizeof(catalog.items[0].expected), "%s", expected);
+    (void)snprintf(catalog.items[0].weaker, sizeof(catalog.items[0].weaker), "%s", weaker);
+    assert_int_equal(pipe(ends), 0);
+    tester.outcome_fd = ends[1];
+    sbx_tester_compare(&tester, 0, seen);
+    assert_int_equal(read(ends[0], &outcome, sizeof(outcome)), sizeof(outcome));
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    assert_string_equal(outcome.seen, seen);
+    return outcome.status;
+}
+
+static void only_exact_answers_count(void **state)
+{
+    (void)state;
+    assert_int_equal(compare("EPERM", "", "EPERM"), SBX_PROBE_PASS);
+    assert_int_equal(compare("EACCES|EROFS", "", "EROFS"), SBX_PROBE_PASS);
+    assert_int_equal(compare("EACCES|EROFS", "", "EACCES|EROFS"), SBX_PROBE_FAIL);
+    assert_int_equal(compare("EACCES|EROFS", "", "EACC"), SBX_PROBE_FAIL);
+    assert_int_equal(compare("EPERM", "", "ok"), SBX_PROBE_FAIL);
+    assert_int_equal(compare("EPERM", "", ""), SBX_PROBE_FAIL);
+    assert_int_equal(compare("EPERM", "ok", "ok"), SBX_PROBE_GAP);
+    assert_int_equal(compare("EPERM", "ok", "okay"), SBX_PROBE_FAIL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_answer_of_docker_is_about_a_probe),
+        cmocka_unit_test(a_weaker_answer_is_a_gap_that_is_seen),
+        cmocka_unit_test(only_exact_answers_count),
         cmocka_unit_test(all_held_and_all_red_is_good),
         cmocka_unit_test(one_failure_is_not_good),
         cmocka_unit_test(an_answer_that_never_came_is_an_error),

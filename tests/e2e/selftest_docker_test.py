@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""`sandboxd selftest --backend=docker`: every control held or named as partial, every one seen red, nothing left."""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import engine as docker  # noqa: E402
+import sandboxd_service as service  # noqa: E402
+
+SANDBOXD = os.path.join(service.BIN, "sandboxd")
+CONTROLS = {"network", "memory", "swap", "cpu", "pids", "no_new_privs", "capabilities", "user", "wall_time", "cpu_time",
+            "rootfs", "tmpfs", "seccomp", "proc", "dev", "ipc", "output", "rlimits"}
+# What a container cannot show; docs/threat-model.md has the same list.
+PARTIAL = {"user", "proc", "dev", "tmpfs"}
+
+service.need_root()
+ENGINE = docker.Engine()
+
+
+def setUpModule():
+    ENGINE.__enter__()
+    ENGINE.load_base()
+
+
+def tearDownModule():
+    ENGINE.__exit__(None, None, None)
+
+
+def images():
+    """Tags of the images that sandboxd has built."""
+    return [tag for image in json.loads(ENGINE.ask("GET", "/images/json")[1]) for tag in image["RepoTags"] or []
+            if tag.startswith("crisol-sandbox:")]
+
+
+class DockerSelftest(unittest.TestCase):
+    def test_every_control_holds_or_is_named_and_was_seen_to_fail(self):
+        done = subprocess.run([SANDBOXD, "selftest", "--json", "--backend=docker", f"--docker-socket={ENGINE.socket}",
+                               f"--docker-base={docker.BASE}", "--docker-pull=never"], capture_output=True, text=True,
+                              timeout=200, check=False)
+        document = json.loads(done.stdout)
+        statuses = [probe["status"] for probe in document["probes"]]
+        wrong = [probe for probe in document["probes"] if probe["status"] not in ("PASS", "GAP")]
+        self.assertEqual((done.returncode, wrong, document["problem"]), (0, [], ""), done.stderr[-2000:])
+        self.assertEqual((document["backend"], document["is_good"]), ("docker", True))
+        self.assertGreaterEqual(len(statuses), 150)
+        self.assertEqual({control["name"] for control in document["controls"]}, CONTROLS)
+        for control in document["controls"]:
+            self.assertTrue(control["red_seen"] and control["probes"] > 0, control)
+            self.assertFalse(control["is_gap"], control)
+            self.assertEqual(control["weaker"] > 0, control["name"] in PARTIAL, control)
+        print(f"{len(statuses)} probes executed on docker: {statuses.count('PASS')} PASS, {statuses.count('GAP')} GAP; "
+              f"{len(document['controls'])} controls seen to fail when left out")
+        # The weakened boxes and the image of the weak init are gone.
+        service.wait_for(lambda: not ENGINE.containers(), 20, "no container is left")
+        self.assertEqual(len(images()), 1)
+
+    def test_nobody_leaves_a_control_out_by_a_setting(self):
+        for program, text in (("sandboxd", "weaken"), ("sandboxd-docker", "is for the self-test")):
+            done = subprocess.run([os.path.join(service.BIN, program), "--weaken=seccomp"], capture_output=True,
+                                  text=True, timeout=20, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(text, done.stderr)
+
+    def test_an_engine_that_is_absent_is_the_answer(self):
+        done = subprocess.run([SANDBOXD, "selftest", "--json", "--backend=docker",
+                               f"--docker-socket={ENGINE.folder}/nothing.sock"], capture_output=True, text=True,
+                              timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the docker engine is absent", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
