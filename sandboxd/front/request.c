@@ -379,6 +379,13 @@ static void check_collect(struct checker *check)
                                  files, SBX_COLLECT_FILES_MAX);
 }
 
+static uint32_t read_flags(const Crisol__Sandbox__V1__ExecuteRequest *message)
+{
+    uint32_t flags = message->n_args > 0 ? SBX_RUN_HAS_ARGS : 0;
+
+    return message->n_command > 0 || message->n_env > 0 ? flags | SBX_RUN_HAS_OWN : flags;
+}
+
 int sbx_request_check(const Crisol__Sandbox__V1__ExecuteRequest *message,
                       const struct sbx_request_rules *rules, struct sbx_request *ret_request,
                       struct rpc_status *status)
@@ -407,6 +414,7 @@ int sbx_request_check(const Crisol__Sandbox__V1__ExecuteRequest *message,
     check_collect(&check);
     if (status->code != RPC_OK)
         return -EINVAL;
+    request.flags = read_flags(message);
     *ret_request = request;
     return 0;
 }

@@ -36,6 +36,7 @@ struct sbx_request_rules {
 struct sbx_request {
     uint32_t runtime; /* index into the runtime table */
     struct sbx_limits limits;
+    uint32_t flags;                                  /* SBX_RUN_HAS_… of the wire */
     uint32_t requested;                              /* bit per limit that came from the request */
     Crisol__Sandbox__V1__OverflowPolicy on_overflow; /* never UNSPECIFIED */
     bool as_text;

@@ -112,6 +112,7 @@ static void fill_message(const struct sbx_execution *execution, uint32_t owed, u
     case SBX_OWED_RUN:
         sbx_msg_init(msg, SBX_MSG_RUN, execution->run);
         msg->run.runtime = execution->request.runtime;
+        msg->run.flags = execution->request.flags;
         msg->run.limits = execution->request.limits;
         break;
     case SBX_OWED_CANCEL:

@@ -16,7 +16,7 @@
 static const int places[SBX_INIT_LOAD_FDS] = {SBX_INIT_FD_PAYLOAD, 0, 1, 2};
 
 /* Those that the backend sets for a box; the others are the same for everybody. */
-static const int limits[] = {
+static const int limits[SBX_ADOPT_LIMITS] = {
     RLIMIT_CORE,   RLIMIT_MEMLOCK, RLIMIT_MSGQUEUE, RLIMIT_NICE,
     RLIMIT_RTPRIO, RLIMIT_STACK,   RLIMIT_FSIZE,    RLIMIT_NOFILE,
 };
@@ -56,16 +56,17 @@ static int fail(struct sbx_program_failure *failure, enum sbx_stage stage, int e
     return -1;
 }
 
-/* Ours came with LOAD at the latest; until now the program had those of its template. */
-static int copy_limits(void)
+/* Ours came with LOAD at the latest; until now the program has those of its template. */
+static int read_limits(struct sbx_adopt_go *go)
 {
-    for (size_t i = 0; i < CR_ARRAY_SIZE(limits); i++) {
-        __rlimit_resource_t resource = (__rlimit_resource_t)limits[i];
+    for (size_t i = 0; i < SBX_ADOPT_LIMITS; i++) {
         struct rlimit own;
 
-        if (getrlimit(resource, &own) < 0 ||
-            prlimit(SBX_INIT_ADOPTED_PID, resource, &own, NULL) < 0)
+        if (getrlimit((__rlimit_resource_t)limits[i], &own) < 0)
             return -errno;
+        go->limits[i].resource = (uint32_t)limits[i];
+        go->limits[i].soft = own.rlim_cur;
+        go->limits[i].hard = own.rlim_max;
     }
     return 0;
 }
@@ -85,8 +86,8 @@ static int await_taken(struct sbx_program_failure *failure)
 
 int sbx_adopt_start(struct sbx_program_failure *ret_failure)
 {
-    const struct sbx_adopt_go go = {.version = SBX_ADOPT_VERSION};
-    int r = copy_limits();
+    struct sbx_adopt_go go = {.version = SBX_ADOPT_VERSION};
+    int r = read_limits(&go);
 
     if (r < 0)
         return fail(ret_failure, SBX_STAGE_LIMITS, -r);

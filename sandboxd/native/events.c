@@ -21,6 +21,8 @@ static void on_event(struct sbx_backend *backend, struct sbx_job *job, uint32_t 
         on_keeper(native);
     else if (kind == SBX_NATIVE_WATCH_DEAD)
         sbx_run_on_dead(native, (struct sbx_run *)job);
+    else if (kind >= SBX_NATIVE_WATCH_TEMPLATE)
+        sbx_templates_on_event(native, (enum sbx_template_kind)(kind - SBX_NATIVE_WATCH_TEMPLATE));
     else if (kind < SBX_NATIVE_WATCH_POOL_DEAD)
         sbx_pool_on_control(native, kind - SBX_NATIVE_WATCH_POOL_CONTROL);
     else
@@ -29,11 +31,16 @@ static void on_event(struct sbx_backend *backend, struct sbx_job *job, uint32_t 
 
 static int64_t next_ns(struct sbx_backend *backend)
 {
-    return sbx_pool_next_ns(sbx_native_of(backend));
+    const struct sbx_native *native = sbx_native_of(backend);
+    int64_t pool_ns = sbx_pool_next_ns(native);
+    int64_t template_ns = sbx_templates_next_ns(native);
+
+    return pool_ns < template_ns ? pool_ns : template_ns;
 }
 
 static void on_time(struct sbx_backend *backend, int64_t now_ns)
 {
+    sbx_templates_on_time(sbx_native_of(backend), now_ns);
     sbx_pool_on_time(sbx_native_of(backend), now_ns);
 }
 
@@ -47,6 +54,7 @@ const struct sbx_backend_ops sbx_native_ops = {
     .start = sbx_run_start,
     .on_start_time = sbx_run_on_start_time,
     .on_start_cancelled = sbx_run_on_start_cancelled,
+    .on_own_message = sbx_run_on_own_message,
     .before_go = sbx_run_before_go,
     .kill = sbx_run_kill,
     .on_kill_time = sbx_run_on_kill_time,

@@ -31,14 +31,16 @@ static const struct cr_setting settings_table[] = {
         .type = CR_SETTING_UINT,
         .offset = offsetof(struct sbx_native_settings, uid_base),
         .fallback = "1879048192", /* SBX_USERNS_DEFAULT_BASE */
-        .min = 65536,
+        .min = 131072,
         .max = UINT32_MAX - SBX_PLACES_MAX * SBX_USERNS_RANGE,
-        .help = "First host user id of the boxes; each box takes 65,536.",
+        .help = "First host user id of the boxes; each takes 65,536, templates the one before.",
     },
     TEXT("init", init_path, NULL, false,
          "The sandbox-init binary; empty: the one beside this binary."),
     TEXT("pool", pool, NULL, true,
          "KIND=N: boxes of a kind that wait for runs; 0: none of any kind. Repeatable."),
+    TEXT("preload", preload, "off", false,
+         "on or off: whether interpreters are started once and forked for runs."),
     TEXT("accept-gap", accept_gaps, NULL, true,
          "A control that may be missing on this host. Repeatable."),
     {
@@ -88,6 +90,8 @@ int main(int argc, char **argv)
         r = cr_log_setup_by_name("sandboxd-native", settings.log_level, settings.log_format, &err);
     if (r == 1) /* --help */
         return EXIT_SUCCESS;
+    if (r == 0 && strcmp(settings.preload, "on") != 0 && strcmp(settings.preload, "off") != 0)
+        r = cr_err_set(&err, EINVAL, "--preload: '%s' is neither on nor off", settings.preload);
     if (r == 0)
         r = serve(&settings, &err);
     if (r < 0)

@@ -7,6 +7,7 @@
 #include "sandboxd/native/keeper.h"
 #include "sandboxd/native/pool.h"
 #include "sandboxd/native/run.h"
+#include "sandboxd/native/templates.h"
 #include "sandboxd/wire/msg.h"
 
 #include <stdbool.h>
@@ -26,6 +27,7 @@ struct sbx_native_settings {
     char *accept_gaps; /* comma-separated names of controls; NULL: none */
     char *pool;        /* as for sbx_pool_init() */
     bool is_check;     /* sbx_native_check() instead of serving */
+    char *preload;     /* on or off: templates */
     struct sbx_weaken_settings weaken;
     char *log_level;
     char *log_format;
@@ -60,6 +62,7 @@ struct sbx_native {
     struct sbx_keeper keeper;
     struct sbx_groups groups;
     struct sbx_pool pool;
+    struct sbx_templates templates;
     struct sbx_run runs[SBX_SLOTS_MAX];
 };
 
@@ -98,6 +101,7 @@ enum sbx_native_watch_kind {
     SBX_NATIVE_WATCH_DEAD,
     SBX_NATIVE_WATCH_POOL_CONTROL, /* and the index of the slot */
     SBX_NATIVE_WATCH_POOL_DEAD = SBX_NATIVE_WATCH_POOL_CONTROL + SBX_POOL_MAX, /* likewise */
+    SBX_NATIVE_WATCH_TEMPLATE = SBX_NATIVE_WATCH_POOL_DEAD + SBX_POOL_MAX,     /* and the kind */
 };
 
 extern const struct sbx_backend_ops sbx_native_ops;

@@ -186,6 +186,7 @@ static int meet_slots(const struct sbx_native_settings *settings, struct sbx_nat
         sbx_run_init(&native->runs[i], i);
         sbx_backend_add_slot(&native->base, &native->runs[i].job);
     }
+    sbx_templates_prepare(native, count + native->pool.slot_count);
     return make_places(native, count + native->pool.slot_count, err);
 }
 

@@ -43,7 +43,12 @@ static const struct {
 _Static_assert(CR_ARRAY_SIZE(states) == SBX_POOL_STATE_COUNT, "one row per state");
 
 /* The first that serves a run is taken: the more special ones come first. */
-static const struct sbx_starter *const starters[] = {&sbx_starter_plain};
+static const struct sbx_starter *const starters[] = {
+    &sbx_starter_python,
+    &sbx_starter_pytest,
+    &sbx_starter_pytest_shallow,
+    &sbx_starter_plain,
+};
 
 _Static_assert(CR_ARRAY_SIZE(starters) <= SBX_STARTERS_MAX, "room for each kind");
 
@@ -113,7 +118,7 @@ static int parse(const char *text, uint32_t *counts, struct cr_err *err)
     return r;
 }
 
-int sbx_pool_init(struct sbx_pool *pool, const char *text, struct cr_err *err)
+int sbx_pool_init(struct sbx_pool *pool, const char *text, bool has_templates, struct cr_err *err)
 {
     uint32_t counts[CR_ARRAY_SIZE(starters)];
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -124,6 +129,8 @@ int sbx_pool_init(struct sbx_pool *pool, const char *text, struct cr_err *err)
         counts[i] = starters[i]->standard;
     r = text ? parse(text, counts, err) : 0;
     for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(starters); i++) {
+        if (starters[i]->needs_templates && !has_templates)
+            continue;
         if (counts[i] > SBX_POOL_MAX - pool->slot_count)
             return cr_err_set(err, EINVAL, "--pool: more than %u slots in all", SBX_POOL_MAX);
         for (uint32_t j = 0; j < counts[i]; j++)
@@ -135,6 +142,14 @@ int sbx_pool_init(struct sbx_pool *pool, const char *text, struct cr_err *err)
 
 /* ---- the life of a slot ---- */
 
+static int watch_end(struct sbx_native *native, const struct sbx_pool_slot *slot)
+{
+    uint32_t index = (uint32_t)(slot - native->pool.slots);
+
+    return sbx_backend_watch(&native->base, slot->cell.box.pidfd, EPOLLIN,
+                             SBX_NATIVE_WATCH_POOL_DEAD + index, NULL);
+}
+
 /* Watched as the slot's; the run that takes the box watches the same fds as its own. */
 static int watch(struct sbx_native *native, const struct sbx_pool_slot *slot)
 {
@@ -142,9 +157,7 @@ static int watch(struct sbx_native *native, const struct sbx_pool_slot *slot)
     int r = sbx_backend_watch(&native->base, slot->cell.box.control_fd, EPOLLIN,
                               SBX_NATIVE_WATCH_POOL_CONTROL + index, NULL);
 
-    return r < 0 ? r
-                 : sbx_backend_watch(&native->base, slot->cell.box.pidfd, EPOLLIN,
-                                     SBX_NATIVE_WATCH_POOL_DEAD + index, NULL);
+    return r < 0 || slot->cell.box.pidfd < 0 ? r : watch_end(native, slot);
 }
 
 static void discard(struct sbx_native *native, struct sbx_pool_slot *slot)
@@ -175,6 +188,7 @@ static bool start(struct sbx_native *native, struct sbx_pool_slot *slot)
     enum sbx_stage stage;
     int r;
 
+    slot->has_waited = false;
     if (sbx_cell_open(native, &slot->cell) < 0)
         return false; /* the keeper's next answer comes back here */
     stage = sbx_cell_furnish(native, &slot->cell, &sbx_default_limits, native->box_bytes, &err);
@@ -222,6 +236,47 @@ static void tell_full(struct sbx_native *native)
     sbx_backend_send(&native->base, &msg);
 }
 
+/* It waits, and we can see its end. */
+static int become_idle(struct sbx_native *native, struct sbx_pool_slot *slot, struct cr_err *err)
+{
+    int r = settle(slot, err);
+
+    if (r < 0)
+        return r;
+    move(native, slot, SBX_POOL_IDLE, cr_clock_mono_ns() + AGE_NS);
+    tell_full(native);
+    return 0;
+}
+
+void sbx_pool_on_started(struct sbx_native *native, struct sbx_pool_slot *slot,
+                         const struct sbx_box *box)
+{
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    if (!box) {
+        if (slot->state != SBX_POOL_DYING)
+            discard(native, slot);
+        bury(native, slot);
+        put_off(native);
+        return;
+    }
+    slot->cell.box.pid = box->pid;
+    slot->cell.box.pidfd = box->pidfd;
+    r = watch_end(native, slot);
+    if (r == 0 && slot->state == SBX_POOL_STARTING && slot->has_waited)
+        r = become_idle(native, slot, &err);
+    if (r == 0 && slot->state != SBX_POOL_DYING)
+        return;
+    if (r < 0)
+        cr_log_error("cannot use a box of the pool kind=%s error=\"%s\"", slot->starter->name,
+                     err.code < 0 ? err.text : strerrordesc_np(-r));
+    if (slot->state == SBX_POOL_DYING)
+        sbx_box_kill(&slot->cell.box); /* given up before it was there */
+    else
+        discard(native, slot);
+}
+
 void sbx_pool_on_control(struct sbx_native *native, uint32_t index)
 {
     struct sbx_pool_slot *slot = &native->pool.slots[index];
@@ -234,11 +289,10 @@ void sbx_pool_on_control(struct sbx_native *native, uint32_t index)
     n = recv(slot->cell.box.control_fd, &msg, sizeof(msg), MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n == sizeof(msg) && msg.event == SBX_INIT_WAITING && slot->state == SBX_POOL_STARTING &&
-        settle(slot, &err) == 0) {
-        move(native, slot, SBX_POOL_IDLE, cr_clock_mono_ns() + AGE_NS);
-        tell_full(native);
-        return;
+    if (n == sizeof(msg) && msg.event == SBX_INIT_WAITING && slot->state == SBX_POOL_STARTING) {
+        slot->has_waited = slot->cell.box.pidfd < 0;
+        if (slot->has_waited || become_idle(native, slot, &err) == 0)
+            return;
     }
     if (err.code == 0 && n == sizeof(msg) && msg.event == SBX_INIT_FAILED)
         (void)cr_err_sys(&err, msg.error, "step '%s'", sbx_stage_name(msg.stage));
@@ -346,13 +400,18 @@ static uint32_t count(const struct sbx_pool *pool, enum sbx_pool_state state)
     return found;
 }
 
+static bool is_ready(const struct sbx_native *native, const struct sbx_pool_slot *slot)
+{
+    return !slot->starter->is_ready || slot->starter->is_ready(native);
+}
+
 static void fill(struct sbx_native *native)
 {
     struct sbx_pool *pool = &native->pool;
     uint32_t starting = count(pool, SBX_POOL_STARTING);
 
     for (uint32_t i = 0; i < pool->slot_count && starting < pool->starting_most; i++) {
-        if (pool->slots[i].state != SBX_POOL_FREE)
+        if (pool->slots[i].state != SBX_POOL_FREE || !is_ready(native, &pool->slots[i]))
             continue;
         if (!start(native, &pool->slots[i]))
             return;
@@ -412,16 +471,16 @@ static int start_plain(struct sbx_native *native, struct sbx_cell *cell, struct 
     return sbx_cell_start(native, cell, NULL, err);
 }
 
-static bool serves_everybody(const struct sbx_native *native, const struct sbx_job *job)
+/* Everybody, but those who wait less for a template to fork a box than for all of pytest to load.
+ */
+static bool serves_plain(const struct sbx_native *native, const struct sbx_job *job)
 {
-    (void)native;
-    (void)job;
-    return true;
+    return !sbx_templates_are_faster(native, job);
 }
 
 const struct sbx_starter sbx_starter_plain = {
     .name = "plain",
     .standard = 2,
     .start = start_plain,
-    .serves = serves_everybody,
+    .serves = serves_plain,
 };

@@ -22,9 +22,15 @@ struct sbx_starter {
     const char *name;  /* as in --pool=NAME=N */
     uint32_t standard; /* slots when --pool does not name it */
 
+    bool needs_templates; /* no slots of it without --preload=on */
+
+    /* False: its boxes cannot be started now, and it says nothing about when. NULL: always. */
+    bool (*is_ready)(const struct sbx_native *native);
+
     /*
      * Starts the box of a cell that is open and furnished, and returns at once. -EAGAIN: not now,
      * without a word; another -errno: something is wrong, it is logged. Then no process is left.
+     * A box without a pidfd is there later: sbx_pool_on_started() tells.
      */
     int (*start)(struct sbx_native *native, struct sbx_cell *cell, struct cr_err *err);
 
@@ -35,6 +41,11 @@ struct sbx_starter {
 
 /* sandbox-init itself, for every run. */
 extern const struct sbx_starter sbx_starter_plain;
+
+/* Forked from the templates of these names, for their runtimes: see templates.c. */
+extern const struct sbx_starter sbx_starter_python;
+extern const struct sbx_starter sbx_starter_pytest;
+extern const struct sbx_starter sbx_starter_pytest_shallow;
 
 enum sbx_pool_state {
     SBX_POOL_FREE,
@@ -48,6 +59,7 @@ struct sbx_pool_slot {
     enum sbx_pool_state state;
     const struct sbx_starter *starter; /* of its kind; the same for ever */
     struct sbx_cell cell;
+    bool has_waited;     /* it said WAITING before we knew its pidfd */
     uint64_t idle_bytes; /* memory that the waiting box is charged for */
     int64_t deadline_ns; /* of the state; INT64_MAX: none */
 };
@@ -68,7 +80,7 @@ bool sbx_pool_can_move(enum sbx_pool_state from, enum sbx_pool_state to);
  * `text` is what --pool says: NAME=N, comma-separated; "0" is none of any
  * kind; NULL is the standard. Starts nothing yet.
  */
-int sbx_pool_init(struct sbx_pool *pool, const char *text, struct cr_err *err);
+int sbx_pool_init(struct sbx_pool *pool, const char *text, bool has_templates, struct cr_err *err);
 
 /*
  * Finds a waiting box for the job, gives it the job's limits and LOAD, and
@@ -77,6 +89,13 @@ int sbx_pool_init(struct sbx_pool *pool, const char *text, struct cr_err *err);
  */
 bool sbx_pool_take(struct sbx_native *native, struct sbx_job *job, struct sbx_cell *ret_cell,
                    uint64_t *ret_idle_bytes);
+
+/*
+ * The answer about a box that was not there at once. `box` has its pid and
+ * pidfd (taken), or is NULL: there will be none.
+ */
+void sbx_pool_on_started(struct sbx_native *native, struct sbx_pool_slot *slot,
+                         const struct sbx_box *box);
 
 /* Events of the slot's control socket and of the end of its box. */
 void sbx_pool_on_control(struct sbx_native *native, uint32_t index);

@@ -8,6 +8,8 @@
 #include "sandboxd/backend/userns.h"
 #include "sandboxd/backend/weaken.h"
 #include "sandboxd/native/native.h"
+#include "sandboxd/wire/boxctl.h"
+#include "sandboxd/wire/fds.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +18,7 @@
 #include <sys/epoll.h>
 
 #define GROUP_DEADLINE_NS (3 * CR_NS_PER_S)
+#define TEMPLATE_DEADLINE_NS (5 * CR_NS_PER_S)
 
 static struct sbx_run *run_of(struct sbx_job *job)
 {
@@ -39,7 +42,14 @@ static int watch_box(struct sbx_native *native, struct sbx_run *run)
                                      SBX_NATIVE_WATCH_DEAD, &run->job);
 }
 
-/* The cell holds a box that is on its way to READY. */
+/* Only the box holds these from now on: their end is the end of the box. */
+static void close_streams(struct sbx_job *job)
+{
+    for (int i = 1; i <= 3; i++)
+        cr_close_fd(&job->fds[i]);
+}
+
+/* The cell holds a box that is on its way to READY, or at first to WAITING. */
 static void go_on(struct sbx_native *native, struct sbx_run *run)
 {
     struct sbx_job *job = &run->job;
@@ -48,9 +58,6 @@ static void go_on(struct sbx_native *native, struct sbx_run *run)
     job->group = run->cell.group;
     job->has_group = true;
     job->control_fd = cr_take_fd(&run->cell.box.control_fd);
-    /* Only the box holds these from now on: their end is the end of the box. */
-    for (int i = 1; i <= 3; i++)
-        cr_close_fd(&job->fds[i]);
     sbx_job_prepare(job);
     r = watch_box(native, run);
     if (r < 0) {
@@ -60,24 +67,86 @@ static void go_on(struct sbx_native *native, struct sbx_run *run)
     }
 }
 
+static void fail_start(struct sbx_native *native, struct sbx_run *run, enum sbx_stage stage,
+                       const struct cr_err *err)
+{
+    cr_log_error("cannot start a box run=%" PRIu64 " error=\"%s\"", run->job.id, err->text);
+    run->job.group = run->cell.group;
+    sbx_job_fail_start(&native->base, &run->job, stage, -err->code);
+}
+
+/* From nothing. */
+static void start_cold(struct sbx_native *native, struct sbx_run *run)
+{
+    struct cr_err err = CR_ERR_INIT;
+
+    if (sbx_cell_start(native, &run->cell, run->job.fds, &err) < 0) {
+        fail_start(native, run, SBX_STAGE_CLONE, &err);
+        return;
+    }
+    close_streams(&run->job);
+    go_on(native, run);
+}
+
 void sbx_run_on_group(struct sbx_native *native, struct sbx_run *run)
 {
+    struct sbx_job *job = &run->job;
     struct cr_err err = CR_ERR_INIT;
     enum sbx_stage stage;
 
-    if (sbx_cell_open(native, &run->cell) < 0)
+    if (run->cell.asked != 0 || sbx_cell_open(native, &run->cell) < 0)
         return; /* comes again when the keeper has made a group */
     run->box_bytes = native->box_bytes;
-    stage = sbx_cell_furnish(native, &run->cell, &run->job.limits, run->box_bytes, &err);
-    if (stage == SBX_STAGE_NONE && sbx_cell_start(native, &run->cell, run->job.fds, &err) < 0)
-        stage = SBX_STAGE_CLONE;
-    if (stage == SBX_STAGE_NONE) {
+    stage = sbx_cell_furnish(native, &run->cell, &job->limits, run->box_bytes, &err);
+    if (stage != SBX_STAGE_NONE)
+        fail_start(native, run, stage, &err);
+    else if (sbx_templates_ask_for(native, job, &run->cell) == 0)
+        job->deadline_ns = cr_clock_mono_ns() + TEMPLATE_DEADLINE_NS;
+    else
+        start_cold(native, run);
+}
+
+void sbx_run_on_template(struct sbx_native *native, struct sbx_run *run, const struct sbx_box *box)
+{
+    struct sbx_job *job = &run->job;
+
+    if (box) {
+        run->cell.box.pid = box->pid;
+        run->cell.box.pidfd = box->pidfd;
         go_on(native, run);
+        if (job->state == SBX_JOB_PREPARING && job->facts.event_count > 0)
+            sbx_job_kill(&native->base, job, cr_clock_mono_ns()); /* cancelled in between */
         return;
     }
-    cr_log_error("cannot start a box run=%" PRIu64 " error=\"%s\"", run->job.id, err.text);
-    run->job.group = run->cell.group;
-    sbx_job_fail_start(&native->base, &run->job, stage, -err.code);
+    cr_close_fd(&run->cell.box.control_fd);
+    if (job->facts.event_count == 0) {
+        start_cold(native, run);
+        return;
+    }
+    job->group = run->cell.group;
+    sbx_job_finish(&native->base, job);
+}
+
+/* A box of a template waits for what it is to run; it is charged for what it brought along. */
+bool sbx_run_on_own_message(struct sbx_backend *backend, struct sbx_job *job,
+                            const struct sbx_init_msg *msg)
+{
+    const struct sbx_init_msg load = {.event = SBX_INIT_LOAD};
+    struct sbx_run *run = run_of(job);
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    if (msg->event != SBX_INIT_WAITING || job->state != SBX_JOB_PREPARING || job->fds[1] < 0)
+        return false;
+    r = sbx_cgroup_memory_bytes(&job->group, &run->box_bytes);
+    if (r == 0)
+        r = sbx_cell_limit_group(&run->cell, &job->limits, run->box_bytes, &err);
+    if (r == 0)
+        r = sbx_fds_send(job->control_fd, &load, sizeof(load), job->fds, SBX_INIT_LOAD_FDS);
+    close_streams(job);
+    if (r < 0)
+        sbx_job_fail(backend, job, SBX_STAGE_INIT, -r);
+    return true;
 }
 
 void sbx_run_start(struct sbx_backend *backend, struct sbx_job *job)
@@ -88,6 +157,7 @@ void sbx_run_start(struct sbx_backend *backend, struct sbx_job *job)
     run->cell = (struct sbx_cell)SBX_CELL_INIT;
     job->is_pool_hit = sbx_pool_take(native, job, &run->cell, &run->box_bytes);
     if (job->is_pool_hit) {
+        close_streams(job);
         go_on(native, run);
         return;
     }
@@ -103,11 +173,19 @@ int sbx_run_before_go(struct sbx_backend *backend, struct sbx_job *job, struct c
 
 void sbx_run_on_start_time(struct sbx_backend *backend, struct sbx_job *job)
 {
+    const struct sbx_cell *cell = &run_of(job)->cell;
+
+    if (cell->asked != 0) {
+        sbx_templates_give_up(sbx_native_of(backend), (enum sbx_template_kind)cell->asked_kind);
+        return;
+    }
     sbx_job_fail_start(backend, job, SBX_STAGE_CGROUP, ETIMEDOUT);
 }
 
 void sbx_run_on_start_cancelled(struct sbx_backend *backend, struct sbx_job *job)
 {
+    if (run_of(job)->cell.asked != 0)
+        return; /* its box comes and is killed, see sbx_run_on_template() */
     sbx_job_finish(backend, job);
 }
 

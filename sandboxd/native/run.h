@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+struct sbx_init_msg;
 struct sbx_native;
 
 /*
@@ -27,6 +28,8 @@ void sbx_run_init(struct sbx_run *run, uint32_t slot);
 
 /* The steps of struct sbx_backend_ops. */
 void sbx_run_start(struct sbx_backend *backend, struct sbx_job *job);
+bool sbx_run_on_own_message(struct sbx_backend *backend, struct sbx_job *job,
+                            const struct sbx_init_msg *msg);
 int sbx_run_before_go(struct sbx_backend *backend, struct sbx_job *job, struct cr_err *err);
 void sbx_run_on_start_time(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_run_on_start_cancelled(struct sbx_backend *backend, struct sbx_job *job);
@@ -38,6 +41,12 @@ void sbx_run_release(struct sbx_backend *backend, struct sbx_job *job);
 
 /* A control group may be ready for a run that waits for one. */
 void sbx_run_on_group(struct sbx_native *native, struct sbx_run *run);
+
+/*
+ * The answer of the template that was asked for the box of a run: its pid and
+ * pidfd (taken), or NULL: it is made from nothing.
+ */
+void sbx_run_on_template(struct sbx_native *native, struct sbx_run *run, const struct sbx_box *box);
 
 /* sandbox-init is dead, and with it the box. */
 void sbx_run_on_dead(struct sbx_native *native, struct sbx_run *run);

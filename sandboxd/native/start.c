@@ -74,6 +74,7 @@ void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_nati
         .uid_base = (uint32_t)settings->uid_base,
         .keeper = SBX_KEEPER_INIT,
     };
+    sbx_templates_init(&native->templates, settings->preload);
     sbx_backend_init(&native->base, &sbx_native_ops);
     for (uint32_t i = 0; i < SBX_PLACES_MAX; i++)
         native->places[i].userns_fd = -1;
@@ -101,10 +102,13 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
 
     sbx_native_init(settings, native);
     r = sbx_weaken_parse(&settings->weaken, &native->base.weakened, err);
+    /* The self-test leaves out a control of boxes that are made from nothing. */
+    if (native->base.weakened != SBX_WEAKEN_NOTHING)
+        native->templates.is_on = false;
     if (r == 0)
         r = sbx_native_may_weaken(native->base.weakened, err);
     if (r == 0)
-        r = sbx_pool_init(&native->pool, settings->pool, err);
+        r = sbx_pool_init(&native->pool, settings->pool, native->templates.is_on, err);
     native->base.pool_slots = native->pool.slot_count;
     if (r == 0)
         r = sbx_backend_take_fds(&native->base, "sandboxd-native", err);
@@ -118,6 +122,7 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
         r = open_loop(native, err);
     if (r < 0)
         return r;
+    sbx_templates_start(native);
     sbx_backend_say_hello(&native->base, BACKEND_NATIVE);
     cr_log_info("ready slots=%" PRIu32 " pool=%" PRIu32 " cgroup_version=%" PRIu32,
                 native->base.slot_count, native->pool.slot_count,
@@ -131,6 +136,7 @@ void sbx_native_stop(struct sbx_native *native)
 
     for (uint32_t i = 0; i < native->place_count; i++)
         cr_close_fd(&native->places[i].userns_fd);
+    sbx_templates_stop(&native->templates);
     sbx_groups_close(&native->groups);
     if (native->keeper.pid >= 0 && sbx_keeper_stop(&native->keeper, &err) < 0)
         cr_log_error("%s", err.text);

@@ -226,6 +226,7 @@ int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, co
     static char level[] = "error";
     static char format[] = "text";
     static char pool[] = "plain=2";
+    static char preload[] = "off"; /* the user of a template would be taken for one of a box */
     struct sbx_settings settings = {
         .socket = cr_unconst(socket), /* containers are known as ours by it */
         .front_user = 64321,
@@ -238,6 +239,7 @@ int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, co
         /* What is not set has its default; these cut a client that a slow host holds up. */
         .edge = {.handshake_ms = HANDSHAKE_MS * stack->slowness,
                  .frame_ms = HANDSHAKE_MS * stack->slowness},
+        .preload = preload,
     };
     int r;
 

@@ -70,6 +70,8 @@ static const struct cr_setting table[] = {
          "never or missing: whether the engine may fetch an image that it does not have."),
     TEXT("docker-runtime", NULL, docker_runtime, NULL, false,
          "Runtime of the engine, such as runsc or crun; default: the engine's own."),
+    TEXT("preload", NULL, preload, "on", false,
+         "on or off: whether native interpreters are started once and forked for each run."),
     TEXT("accept-gap", NULL, accept_gaps, NULL, true,
          "Name of a control that this host lacks and that you accept to be without. Repeatable."),
     TEXT("pool", NULL, pool, NULL, true,
@@ -111,6 +113,8 @@ int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, stru
         strcmp(settings->backend, "auto") != 0)
         return cr_err_set(err, EINVAL, "--backend: '%s' is not native, docker or auto",
                           settings->backend);
+    if (strcmp(settings->preload, "on") != 0 && strcmp(settings->preload, "off") != 0)
+        return cr_err_set(err, EINVAL, "--preload: '%s' is neither on nor off", settings->preload);
     if (strcmp(settings->docker_pull, "never") != 0 &&
         strcmp(settings->docker_pull, "missing") != 0)
         return cr_err_set(err, EINVAL, "--docker-pull: '%s' is neither never nor missing",
@@ -198,6 +202,8 @@ int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_chi
         r = add(args, "--slots=%" PRIu64, settings->slots);
     if (r == 0 && settings->uid_base > 0)
         r = add(args, "--uid-base=%" PRIu64, settings->uid_base);
+    if (r == 0)
+        r = add(args, "--preload=%s", settings->preload);
     if (r == 0 && !is_empty(settings->accept_gaps))
         r = add(args, "--accept-gap=%s", settings->accept_gaps);
     if (r == 0 && !is_empty(settings->pool))

@@ -71,7 +71,7 @@ static void begin(struct sbx_preload *preload)
     if (r < 0 || msg.op != SBX_TEMPLATE_BEGIN || msg.kind >= SBX_TEMPLATE_KIND_COUNT)
         sbx_preload_fail("be told its kind", r < 0 ? -r : EPROTO);
     preload->kind = msg.kind;
-    preload->slots = msg.slots;
+    preload->places = msg.places;
     for (int i = 0; i < 3; i++) {
         struct stat stat;
 
@@ -82,14 +82,14 @@ static void begin(struct sbx_preload *preload)
     }
 }
 
-/* A user namespace for each slot, below the template's own. */
+/* A user namespace for each place, below the template's own. */
 static void make_users(const struct sbx_preload *preload)
 {
-    for (uint32_t i = 0; i < preload->slots; i++) {
+    for (uint32_t i = 0; i < preload->places; i++) {
         struct cr_err err = CR_ERR_INIT;
         int fd = -1;
 
-        if (sbx_userns_make(SBX_TEMPLATE_SLOT_ID(i), &fd, &err) < 0)
+        if (sbx_userns_make(SBX_TEMPLATE_PLACE_ID(i), &fd, &err) < 0)
             sbx_preload_fail(err.text, -err.code);
         if (dup3(fd, SBX_TEMPLATE_FD_USERNS + (int)i, O_CLOEXEC) < 0)
             sbx_preload_fail("keep a user namespace", errno);

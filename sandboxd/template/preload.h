@@ -54,7 +54,7 @@ struct sbx_preload_range {
 
 struct sbx_preload {
     enum sbx_template_kind kind;
-    uint32_t slots;
+    uint32_t places;
     struct sbx_preload_stream streams[3];
     struct sbx_preload_fds fds;
     struct sbx_preload_range *ranges;

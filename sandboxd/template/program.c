@@ -16,6 +16,7 @@
 
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -192,6 +193,19 @@ static bool is_suited(struct sbx_preload *preload, const struct sbx_program_vect
     return preload->kind != SBX_TEMPLATE_PYTEST || preload->extra_count == 0;
 }
 
+/* Those of the box; what was there until now was the template's, which has more. */
+static int set_limits(const struct sbx_adopt_go *go)
+{
+    for (size_t i = 0; i < SBX_ADOPT_LIMITS; i++) {
+        const struct rlimit limit = {.rlim_cur = go->limits[i].soft,
+                                     .rlim_max = go->limits[i].hard};
+
+        if (setrlimit((__rlimit_resource_t)go->limits[i].resource, &limit) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
 _Noreturn static void fail(int channel_fd, enum sbx_stage stage, int error)
 {
     const struct sbx_adopt_failure failure = {.stage = (uint32_t)stage, .error = -error};
@@ -201,7 +215,8 @@ _Noreturn static void fail(int channel_fd, enum sbx_stage stage, int error)
 }
 
 /* As if there had been no template: the same process, user and filter, another program. */
-_Noreturn static void execute(const struct sbx_program_vectors *vectors, const int stdio[3])
+_Noreturn static void execute(const struct sbx_program_vectors *vectors, const int stdio[3],
+                              const struct sbx_adopt_go *go)
 {
     int r = sbx_box_reset_signals();
 
@@ -212,21 +227,23 @@ _Noreturn static void execute(const struct sbx_program_vectors *vectors, const i
         fail(CHANNEL_FD, SBX_STAGE_INIT, -errno);
     if (r < 0)
         fail(CHANNEL_FD, SBX_STAGE_INIT, r);
+    r = set_limits(go);
+    if (r < 0)
+        fail(REPORT_FD, SBX_STAGE_LIMITS, r);
     (void)execve(vectors->argv[0], vectors->argv, vectors->envp);
     fail(REPORT_FD, SBX_STAGE_EXEC, -errno);
 }
 
 /* The box ends before it has anything to do: nobody is left to tell. */
-static int wait_for_go(int listener_fd, int fds[SBX_INIT_LOAD_FDS])
+static int wait_for_go(int listener_fd, struct sbx_adopt_go *ret_go, int fds[SBX_INIT_LOAD_FDS])
 {
     const struct sbx_adopt_hello hello = {.version = SBX_ADOPT_VERSION};
-    struct sbx_adopt_go go;
     int r = sbx_fds_send(CHANNEL_FD, &hello, sizeof(hello), &listener_fd, listener_fd >= 0);
 
     cr_close_fd(&listener_fd);
     if (r == 0)
-        r = sbx_fds_receive(CHANNEL_FD, &go, sizeof(go), fds, SBX_INIT_LOAD_FDS, 0);
-    if (r != SBX_INIT_LOAD_FDS || go.version != SBX_ADOPT_VERSION)
+        r = sbx_fds_receive(CHANNEL_FD, ret_go, sizeof(*ret_go), fds, SBX_INIT_LOAD_FDS, 0);
+    if (r != SBX_INIT_LOAD_FDS || ret_go->version != SBX_ADOPT_VERSION)
         _exit(127);
     for (int i = 0; i < SBX_INIT_LOAD_FDS; i++) {
         int high = fcntl(fds[i], F_DUPFD_CLOEXEC, SBX_TEMPLATE_FD_FIRST);
@@ -242,6 +259,7 @@ static int wait_for_go(int listener_fd, int fds[SBX_INIT_LOAD_FDS])
 void sbx_preload_become_program(struct sbx_preload *preload, int channel_fd)
 {
     struct sbx_program_vectors vectors = {NULL, NULL};
+    struct sbx_adopt_go go;
     int fds[SBX_INIT_LOAD_FDS] = {-1, -1, -1, -1};
     int listener_fd = -1;
     int r = prepare(preload, &listener_fd);
@@ -250,15 +268,18 @@ void sbx_preload_become_program(struct sbx_preload *preload, int channel_fd)
         r = close_high_fds(channel_fd);
     if (r < 0)
         fail(channel_fd, SBX_STAGE_IDENTITY, r);
-    r = wait_for_go(listener_fd, fds);
+    r = wait_for_go(listener_fd, &go, fds);
     if (r == 0)
         r = sbx_program_read_vectors(fds[LOAD_PAYLOAD], &vectors);
     if (r < 0)
         fail(CHANNEL_FD, SBX_STAGE_PAYLOAD, r);
     if (!is_suited(preload, &vectors))
-        execute(&vectors, fds + LOAD_STDIN);
+        execute(&vectors, fds + LOAD_STDIN, &go);
     r = sbx_preload_replace_fds(preload, fds + LOAD_STDIN, false, true);
     if (r < 0)
         fail(CHANNEL_FD, SBX_STAGE_INIT, r);
+    r = set_limits(&go);
+    if (r < 0)
+        fail(CHANNEL_FD, SBX_STAGE_LIMITS, r);
     (void)close_range(SBX_TEMPLATE_FD_FIRST, ~0U, 0); /* and with it the channel: it has begun */
 }

@@ -137,7 +137,7 @@ static bool make_box(struct sbx_preload *preload, const struct sbx_template_msg 
     int channel_fd = -1;
     pid_t pid = -EPROTO;
 
-    if (msg->op == SBX_TEMPLATE_BOX && msg->slot < preload->slots &&
+    if (msg->op == SBX_TEMPLATE_BOX && msg->place < preload->places &&
         count >= SBX_TEMPLATE_BOX_FDS_MIN) {
         PyOS_BeforeFork();
         pid = sbx_preload_spawn(msg, fds, count, &pidfd, &channel_fd);

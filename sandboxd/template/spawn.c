@@ -96,7 +96,7 @@ static int be_box(const struct sbx_template_msg *msg, const int *fds, size_t cou
     sbx_box_check(control_fd, SBX_STAGE_MOUNT, sbx_box_make_mounts(fds[1], SBX_CONTROL_COUNT));
     sbx_box_lose_priority();
     sbx_box_check(control_fd, SBX_STAGE_IDENTITY,
-                  sbx_box_enter_identity(SBX_TEMPLATE_FD_USERNS + (int)msg->slot));
+                  sbx_box_enter_identity(SBX_TEMPLATE_FD_USERNS + (int)msg->place));
     sbx_box_check(control_fd, SBX_STAGE_CLONE, use_up_a_pid());
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         sbx_box_fail(control_fd, SBX_STAGE_CLONE, -errno);

@@ -21,10 +21,10 @@
 #define SBX_TEMPLATE_FD_INIT 201    /* sandbox-init, O_PATH */
 #define SBX_TEMPLATE_FD_SECCOMP 202 /* the filter of a program, a memfd */
 #define SBX_TEMPLATE_FD_IMAGE 203   /* what is loaded into the interpreter, a memfd */
-#define SBX_TEMPLATE_FD_USERNS 210  /* of slot 0; the others follow */
+#define SBX_TEMPLATE_FD_USERNS 210  /* of place 0; the others follow */
 
-/* Ids of a template's user namespace: its own user is 0; those of slot n begin here. */
-#define SBX_TEMPLATE_SLOT_ID(slot) (((slot) + 1U) * UINT32_C(65536))
+/* Ids of a template's user namespace: its own user is 0; those of a place begin here. */
+#define SBX_TEMPLATE_PLACE_ID(place) (((place) + 1U) * UINT32_C(65536))
 
 enum sbx_template_kind {
     SBX_TEMPLATE_PYTHON,         /* runtime python, right before its main.py is opened */
@@ -34,9 +34,9 @@ enum sbx_template_kind {
 };
 
 enum sbx_template_op {
-    SBX_TEMPLATE_BEGIN = 1, /* backend ▶ template, first: kind, slots */
+    SBX_TEMPLATE_BEGIN = 1, /* backend ▶ template, first: kind, places */
     SBX_TEMPLATE_READY,     /* template ▶ backend: BOX may follow */
-    SBX_TEMPLATE_BOX,       /* backend ▶ template: id, slot, limits, fds */
+    SBX_TEMPLATE_BOX,       /* backend ▶ template: id, place, limits, fds */
     SBX_TEMPLATE_BOXED,     /* template ▶ backend: id, pid and error; on success the pidfd */
     SBX_TEMPLATE_FAILED,    /* template ▶ backend: text; the template ends */
 };
@@ -47,11 +47,11 @@ enum sbx_template_op {
 #define SBX_TEMPLATE_TEXT_MAX 160U
 
 struct sbx_template_msg {
-    uint32_t op;   /* enum sbx_template_op */
-    uint32_t kind; /* enum sbx_template_kind */
-    uint64_t id;   /* the backend's number of the box */
-    uint32_t slot;
-    uint32_t slots;
+    uint32_t op;     /* enum sbx_template_op */
+    uint32_t kind;   /* enum sbx_template_kind */
+    uint64_t id;     /* the backend's number of the box */
+    uint32_t place;  /* of the box: fixes its ids */
+    uint32_t places; /* how many there are */
     int32_t pid;
     int32_t error; /* errno */
     struct sbx_limits limits;

@@ -68,11 +68,13 @@ int sbx_template_image_load(const char *path, int *ret_fd, struct cr_err *err)
     return 0;
 }
 
-int sbx_template_userns_make(uint32_t uid_base, uint32_t slots, int *ret_fd, struct cr_err *err)
+int sbx_template_userns_make(uint32_t uid_base, uint32_t places, int *ret_fd, struct cr_err *err)
 {
     const struct sbx_userns_range ranges[] = {
-        {.inside = 0, .outside = uid_base + slots * SBX_USERNS_RANGE, .count = 1},
-        {.inside = SBX_TEMPLATE_SLOT_ID(0), .outside = uid_base, .count = slots * SBX_USERNS_RANGE},
+        {.inside = 0, .outside = uid_base - 1, .count = 1},
+        {.inside = SBX_TEMPLATE_PLACE_ID(0),
+         .outside = uid_base,
+         .count = places * SBX_USERNS_RANGE},
     };
 
     return sbx_userns_make_ranges(ranges, CR_ARRAY_SIZE(ranges), ret_fd, err);
@@ -151,7 +153,7 @@ static pid_t fork_template(const struct sbx_template_host *host, enum sbx_templa
 static int begin(const struct sbx_template_host *host, const struct sbx_template *template)
 {
     struct sbx_template_msg msg = {
-        .op = SBX_TEMPLATE_BEGIN, .kind = template->kind, .slots = host->slots};
+        .op = SBX_TEMPLATE_BEGIN, .kind = template->kind, .places = host->places};
 
     return sbx_fds_send(template->fd, &msg, sizeof(msg), NULL, 0);
 }
@@ -217,7 +219,7 @@ int sbx_template_ask(struct sbx_template *template, const struct sbx_template_bo
                      int *ret_control_fd, struct cr_err *err)
 {
     struct sbx_template_msg msg = {
-        .op = SBX_TEMPLATE_BOX, .id = box->id, .slot = box->slot, .limits = *box->limits};
+        .op = SBX_TEMPLATE_BOX, .id = box->id, .place = box->place, .limits = *box->limits};
     int fds[SBX_TEMPLATE_BOX_FDS_MIN + SBX_TEMPLATE_GROUPS_MAX];
     CR_AUTO_CLOSE int ours = -1;
     CR_AUTO_CLOSE int theirs = -1;

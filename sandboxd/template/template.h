@@ -40,15 +40,15 @@ struct sbx_template_host {
     int userns_fd; /* sbx_template_userns_make() */
     int init_fd;
     int seccomp_fd;
-    uint32_t slots;
+    uint32_t places; /* boxes at one time */
 };
 
 struct sbx_template_box {
     const struct sbx_cgroup *group;
     const struct sbx_limits *limits;
     int workspace_fd;
-    uint32_t slot;
-    uint64_t id; /* comes back with the answer */
+    uint32_t place; /* fixes the host ids */
+    uint64_t id;    /* comes back with the answer */
 };
 
 /* What a template says. */
@@ -74,9 +74,9 @@ int sbx_template_image_load(const char *path, int *ret_fd, struct cr_err *err);
 
 /*
  * Makes the user namespace of all templates: its user 0 is the host's id
- * behind those of the slots, which begin at `uid_base`. Needs /proc.
+ * before those of the places, which begin at `uid_base`. Needs /proc.
  */
-int sbx_template_userns_make(uint32_t uid_base, uint32_t slots, int *ret_fd, struct cr_err *err);
+int sbx_template_userns_make(uint32_t uid_base, uint32_t places, int *ret_fd, struct cr_err *err);
 
 /* A digest of size and time of the interpreter and the folders that its packages lie in. */
 uint64_t sbx_template_packages(enum sbx_template_kind kind);

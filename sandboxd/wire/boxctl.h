@@ -71,8 +71,18 @@ struct sbx_adopt_hello {
     uint32_t version; /* SBX_ADOPT_VERSION: both come from one build */
 };
 
+/* The resource limits of a box, which the program sets for itself when it has its fds. */
+#define SBX_ADOPT_LIMITS 8
+
 struct sbx_adopt_go {
     uint32_t version;
+
+    struct {
+        uint32_t resource; /* RLIMIT_… */
+        uint32_t reserved;
+        uint64_t soft;
+        uint64_t hard;
+    } limits[SBX_ADOPT_LIMITS];
 };
 
 #define SBX_ADOPT_VERSION UINT32_C(1)

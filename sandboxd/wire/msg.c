@@ -166,7 +166,7 @@ static bool is_body_valid(const union sbx_msg *msg)
     case SBX_MSG_HELLO:
         return is_hello_valid(&msg->hello);
     case SBX_MSG_RUN:
-        return msg->run.flags == 0 && are_limits_valid(&msg->run.limits);
+        return (msg->run.flags & ~SBX_RUN_FLAGS) == 0 && are_limits_valid(&msg->run.limits);
     case SBX_MSG_OUTPUT_LIMIT:
         return msg->output_limit.stream >= 1 && msg->output_limit.stream <= 2 &&
                msg->output_limit.reserved == 0;

@@ -32,6 +32,14 @@ struct cr_err;
  */
 #define SBX_RUN_FDS 5
 
+/*
+ * What a program has beside files, in the flags of RUN: the backend does not
+ * read the payload, and these tell which boxes that were made ahead fit.
+ */
+#define SBX_RUN_HAS_ARGS 1U /* arguments behind the runtime's own */
+#define SBX_RUN_HAS_OWN 2U  /* its own command, or environment variables */
+#define SBX_RUN_FLAGS (SBX_RUN_HAS_ARGS | SBX_RUN_HAS_OWN)
+
 enum sbx_msg_type {
     SBX_MSG_HELLO = 1,        /* backend ▶ front, once, first */
     SBX_MSG_RUN = 2,          /* front ▶ backend, with SBX_RUN_FDS fds */
@@ -166,7 +174,7 @@ struct sbx_msg_hello {
 struct sbx_msg_run {
     struct sbx_msg_header header;
     uint32_t runtime; /* index into the runtime table */
-    uint32_t flags;   /* must be 0 */
+    uint32_t flags;   /* SBX_RUN_HAS_… */
     struct sbx_limits limits;
 };
 

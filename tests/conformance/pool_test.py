@@ -27,7 +27,7 @@ def pool_of(stub):
 
 
 class Suite(lab.Suite):
-    flags = ("--pool=plain=2",)
+    flags = ("--pool=plain=2", "--preload=off")
 
     def warm(self, code, **fields):
         """The answer of a run that found a box waiting."""

@@ -230,11 +230,16 @@ class HostState:
         return out
 
 
+def is_waiting(pid):
+    """Whether it was forked from a template and waits for its run: by the socket that it has until then."""
+    return os.path.exists(f"/proc/{pid}/fd/250")
+
+
 def has_box(pids):
     """Whether a program is running in a sandbox."""
     for pid in pids:
         uid = user_of(pid)
-        if uid >= FIRST_BOX_UID and uid % BOX_UIDS:
+        if uid >= FIRST_BOX_UID and uid % BOX_UIDS and not is_waiting(pid):
             return True
     return False
 

@@ -88,7 +88,7 @@ static int start_all(void **state)
     assert_ok(sbx_needs_meet(&settings, &native, &err), &err);
     host.init_fd = native.init_fd;
     host.seccomp_fd = native.seccomp_fd;
-    host.slots = SLOTS;
+    host.places = SLOTS;
     return 0;
 }
 
@@ -159,7 +159,7 @@ static void make_box(enum sbx_template_kind kind, uint32_t slot, struct box *ret
                                &(struct sbx_template_box){.group = &ret_box->group,
                                                           .limits = limits,
                                                           .workspace_fd = ret_box->workspace_fd,
-                                                          .slot = slot,
+                                                          .place = slot,
                                                           .id = ret_box->number},
                                &ret_box->control_fd, &err),
               &err);

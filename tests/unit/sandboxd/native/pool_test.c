@@ -50,7 +50,7 @@ static void pool_takes_the_sizes_that_the_setting_names(void **state)
     for (size_t i = 0; i < CR_ARRAY_SIZE(rows); i++) {
         struct sbx_pool pool;
 
-        assert_int_equal(sbx_pool_init(&pool, rows[i].text, NULL), 0);
+        assert_int_equal(sbx_pool_init(&pool, rows[i].text, false, NULL), 0);
         assert_int_equal(pool.slot_count, rows[i].slots);
         assert_true(pool.starting_most >= 1);
         for (uint32_t j = 0; j < pool.slot_count; j++)
@@ -63,9 +63,25 @@ static void pool_has_a_standard_size(void **state)
     struct sbx_pool pool;
 
     (void)state;
-    assert_int_equal(sbx_pool_init(&pool, NULL, NULL), 0);
+    assert_int_equal(sbx_pool_init(&pool, NULL, false, NULL), 0);
     assert_int_equal(pool.slot_count, sbx_starter_plain.standard);
     assert_true(sbx_pool_is_empty(&pool));
+    assert_int_equal(sbx_pool_init(&pool, NULL, true, NULL), 0);
+    assert_int_equal(pool.slot_count, sbx_starter_plain.standard + sbx_starter_python.standard +
+                                          sbx_starter_pytest.standard +
+                                          sbx_starter_pytest_shallow.standard);
+}
+
+static void pool_has_no_slots_of_templates_without_templates(void **state)
+{
+    struct sbx_pool pool;
+
+    (void)state;
+    assert_int_equal(sbx_pool_init(&pool, "plain=1,pytest=3,python=2", false, NULL), 0);
+    assert_int_equal(pool.slot_count, 1);
+    assert_int_equal(sbx_pool_init(&pool, "0,pytest=3,plain=1", true, NULL), 0);
+    assert_int_equal(pool.slot_count, 4);
+    assert_ptr_equal(pool.slots[0].starter, &sbx_starter_pytest); /* the special ones come first */
 }
 
 static void pool_refuses_what_is_no_size(void **state)
@@ -78,7 +94,7 @@ static void pool_refuses_what_is_no_size(void **state)
         struct cr_err err = CR_ERR_INIT;
         struct sbx_pool pool;
 
-        assert_int_equal(sbx_pool_init(&pool, rows[i], &err), -EINVAL);
+        assert_int_equal(sbx_pool_init(&pool, rows[i], false, &err), -EINVAL);
         assert_non_null(strstr(err.text, "--pool: "));
         assert_non_null(strstr(err.text, rows[i]));
     }
@@ -90,6 +106,7 @@ int main(void)
         cmocka_unit_test(pool_moves_as_its_table_says),
         cmocka_unit_test(pool_takes_the_sizes_that_the_setting_names),
         cmocka_unit_test(pool_has_a_standard_size),
+        cmocka_unit_test(pool_has_no_slots_of_templates_without_templates),
         cmocka_unit_test(pool_refuses_what_is_no_size),
     };
 

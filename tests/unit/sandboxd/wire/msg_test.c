@@ -109,7 +109,7 @@ static void msg_parse_refuses_fields_out_of_range(void **state)
         FIELD(SBX_MSG_HELLO, hello.controls[0], 4),
         FIELD(SBX_MSG_HELLO, hello.reserved[1], 1),
         FIELD(SBX_MSG_RUN, header.run, 0),
-        FIELD(SBX_MSG_RUN, run.flags, 1),
+        FIELD(SBX_MSG_RUN, run.flags, 4),
         FIELD(SBX_MSG_RUN, run.limits.value[SBX_LIMIT_OUTPUT], 0),
         FIELD(SBX_MSG_OUTPUT_LIMIT, output_limit.stream, 0),
         FIELD(SBX_MSG_OUTPUT_LIMIT, output_limit.stream, 3),

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/native/templates.h"
+
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "sandboxd/native/native.h"
+#include "sandboxd/template/kind.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include <sys/epoll.h>
+
+/*
+ * The boxes of one template share the layout of their memory and the seed of
+ * their hashes, which their programs can read: one for ever would let a program
+ * prepare what it does to its neighbours.
+ */
+#define BOXES_MAX 10000U
+#define AGE_MAX_NS (10 * 60 * CR_NS_PER_S)
+#define LOOK_NS (2 * CR_NS_PER_S)
+#define START_DEADLINE_NS (60 * CR_NS_PER_S)
+#define RETRY_NS (1 * CR_NS_PER_S)
+#define RETRY_DOUBLINGS_MAX 8U
+
+void sbx_templates_init(struct sbx_templates *templates, const char *setting)
+{
+    *templates = (struct sbx_templates){
+        .is_on = setting && strcmp(setting, "on") == 0,
+        .host = {.image_fd = -1, .userns_fd = -1, .init_fd = -1, .seccomp_fd = -1},
+        .look_ns = INT64_MAX,
+    };
+    for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++) {
+        templates->list[i] = (struct sbx_template)SBX_TEMPLATE_INIT;
+        templates->start_ns[i] = INT64_MAX;
+    }
+}
+
+void sbx_templates_prepare(struct sbx_native *native, uint32_t places)
+{
+    struct sbx_templates *templates = &native->templates;
+    struct cr_err err = CR_ERR_INIT;
+
+    templates->host.places = places;
+    if (!templates->is_on)
+        return;
+    if (sbx_template_image_load(NULL, &templates->host.image_fd, &err) == 0 &&
+        sbx_template_userns_make(native->uid_base, places, &templates->host.userns_fd, &err) == 0)
+        return;
+    templates->is_on = false;
+    cr_log_warn("going without templates error=\"%s\"", err.text);
+}
+
+/* Later each time, so that a host whose interpreter does not start is not kept busy by it. */
+static void plan_start(struct sbx_templates *templates, enum sbx_template_kind kind)
+{
+    uint32_t doublings = templates->failures[kind];
+
+    if (doublings > RETRY_DOUBLINGS_MAX)
+        doublings = RETRY_DOUBLINGS_MAX;
+    templates->start_ns[kind] = cr_clock_mono_ns();
+    if (templates->failures[kind] > 0)
+        templates->start_ns[kind] += RETRY_NS << doublings;
+}
+
+static void start_one(struct sbx_native *native, enum sbx_template_kind kind)
+{
+    struct sbx_templates *templates = &native->templates;
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    templates->start_ns[kind] = INT64_MAX;
+    templates->asked[kind] = 0;
+    r = sbx_template_start(&templates->host, kind, &templates->list[kind], &err);
+    if (r == 0)
+        r = sbx_backend_watch(&native->base, templates->list[kind].fd, EPOLLIN,
+                              SBX_NATIVE_WATCH_TEMPLATE + (uint32_t)kind, NULL);
+    if (r == 0)
+        return;
+    cr_log_warn("cannot start a template kind=%s error=\"%s\"", sbx_template_name(kind), err.text);
+    sbx_template_stop(&templates->list[kind]);
+    templates->failures[kind]++;
+    plan_start(templates, kind);
+}
+
+void sbx_templates_start(struct sbx_native *native)
+{
+    struct sbx_templates *templates = &native->templates;
+
+    if (!templates->is_on)
+        return;
+    templates->host.init_fd = native->init_fd;
+    templates->host.seccomp_fd = native->seccomp_fd;
+    templates->look_ns = cr_clock_mono_ns() + LOOK_NS;
+    for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++)
+        start_one(native, (enum sbx_template_kind)i);
+}
+
+/* True when a template of this kind does for the job what its own interpreter would. */
+static bool suits(enum sbx_template_kind kind, const struct sbx_job *job)
+{
+    size_t count;
+    const struct sbx_runtime *runtime = &sbx_runtimes(&count)[job->runtime];
+    bool has_args = (job->flags & SBX_RUN_HAS_ARGS) != 0;
+    /* Deep is past the arguments; what shallow is slower at, it does not do without them. */
+    bool fits_args = kind == SBX_TEMPLATE_PYTHON || has_args == (kind != SBX_TEMPLATE_PYTEST);
+
+    /* The libc of the interpreter has read the limit of its stack at its start. */
+    return sbx_template_runtime(kind) == runtime && fits_args &&
+           (job->flags & SBX_RUN_HAS_OWN) == 0 &&
+           job->limits.value[SBX_LIMIT_STACK] == sbx_default_limits.value[SBX_LIMIT_STACK];
+}
+
+static int ask(struct sbx_native *native, enum sbx_template_kind kind, struct sbx_cell *cell,
+               const struct sbx_limits *limits, struct cr_err *err)
+{
+    struct sbx_templates *templates = &native->templates;
+    const struct sbx_template_box box = {
+        .group = &cell->group,
+        .limits = limits,
+        .workspace_fd = cell->workspace_fd,
+        .place = cell->place,
+        .id = templates->last_id + 1,
+    };
+    int r;
+
+    if (!templates->is_on || !templates->list[kind].is_ready)
+        return -EAGAIN;
+    r = sbx_template_ask(&templates->list[kind], &box, &cell->box.control_fd, err);
+    if (r < 0)
+        return r;
+    templates->last_id++;
+    templates->asked[kind]++;
+    cell->asked = box.id;
+    cell->asked_kind = (int)kind;
+    return 0;
+}
+
+int sbx_templates_ask_for(struct sbx_native *native, const struct sbx_job *job,
+                          struct sbx_cell *cell)
+{
+    struct cr_err err = CR_ERR_INIT;
+
+    for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++) {
+        enum sbx_template_kind kind = (enum sbx_template_kind)i;
+        int r = suits(kind, job) ? ask(native, kind, cell, &job->limits, &err) : -EAGAIN;
+
+        if (r == 0)
+            return 0;
+        if (r != -EAGAIN)
+            cr_log_warn("a template takes no box kind=%s error=\"%s\"", sbx_template_name(kind),
+                        err.text);
+    }
+    return -EAGAIN;
+}
+
+bool sbx_templates_are_faster(const struct sbx_native *native, const struct sbx_job *job)
+{
+    for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++) {
+        if (i != SBX_TEMPLATE_PYTHON && native->templates.list[i].is_ready &&
+            suits((enum sbx_template_kind)i, job))
+            return native->templates.is_on;
+    }
+    return false;
+}
+
+/* ---- answers ---- */
+
+static bool is_wanted(const struct sbx_cell *cell, enum sbx_template_kind kind, uint64_t id)
+{
+    return cell->asked != 0 && cell->asked_kind == (int)kind && (id == 0 || cell->asked == id);
+}
+
+/*
+ * Tells who asked for box `id` (0: for any of the kind) that it is `box`, or
+ * that there is none. Returns how many were told.
+ */
+static uint32_t tell(struct sbx_native *native, enum sbx_template_kind kind, uint64_t id,
+                     const struct sbx_box *box)
+{
+    uint32_t told = 0;
+
+    for (uint32_t i = 0; i < native->base.slot_count; i++) {
+        struct sbx_run *run = &native->runs[i];
+
+        if (run->job.state != SBX_JOB_STARTING || !is_wanted(&run->cell, kind, id))
+            continue;
+        run->cell.asked = 0;
+        sbx_run_on_template(native, run, box);
+        told++;
+    }
+    for (uint32_t i = 0; i < native->pool.slot_count; i++) {
+        struct sbx_pool_slot *slot = &native->pool.slots[i];
+
+        if (slot->state == SBX_POOL_FREE || !is_wanted(&slot->cell, kind, id))
+            continue;
+        slot->cell.asked = 0;
+        sbx_pool_on_started(native, slot, box);
+        told++;
+    }
+    return told;
+}
+
+/* Its boxes are made from nothing; another one is started. */
+static void on_gone(struct sbx_native *native, enum sbx_template_kind kind)
+{
+    struct sbx_templates *templates = &native->templates;
+
+    templates->failures[kind]++;
+    plan_start(templates, kind);
+    templates->asked[kind] = 0;
+    (void)tell(native, kind, 0, NULL);
+}
+
+static void on_box(struct sbx_native *native, enum sbx_template_kind kind,
+                   const struct sbx_template_event *event)
+{
+    struct sbx_box box = {.pid = event->pid, .pidfd = event->pidfd, .control_fd = -1};
+    bool is_box = event->kind == SBX_TEMPLATE_EVENT_BOX;
+
+    if (native->templates.asked[kind] > 0)
+        native->templates.asked[kind]--;
+    if (!is_box)
+        cr_log_warn("a template cannot fork a box kind=%s error=%s", sbx_template_name(kind),
+                    strerrordesc_np(event->error));
+    if (tell(native, kind, event->id, is_box ? &box : NULL) > 0 || !is_box)
+        return;
+    cr_log_error("a template made a box that nobody asked for kind=%s", sbx_template_name(kind));
+    sbx_box_kill(&box);
+    sbx_box_reap(&box);
+}
+
+void sbx_templates_on_event(struct sbx_native *native, enum sbx_template_kind kind)
+{
+    struct sbx_templates *templates = &native->templates;
+    struct sbx_template *template = &templates->list[kind];
+    struct sbx_template_event event;
+    int r = sbx_template_receive(template, &event);
+
+    if (r == -EAGAIN)
+        return;
+    if (r < 0) {
+        on_gone(native, kind);
+    } else if (event.kind == SBX_TEMPLATE_EVENT_READY) {
+        templates->failures[kind] = 0;
+        cr_log_info("template ready kind=%s start_ms=%" PRId64, sbx_template_name(kind),
+                    (cr_clock_mono_ns() - template->started_ns) / CR_NS_PER_MS);
+    } else {
+        on_box(native, kind, &event);
+    }
+}
+
+void sbx_templates_give_up(struct sbx_native *native, enum sbx_template_kind kind)
+{
+    cr_log_warn("a template does not answer, ending it kind=%s", sbx_template_name(kind));
+    sbx_template_stop(&native->templates.list[kind]);
+    on_gone(native, kind);
+}
+
+int64_t sbx_templates_next_ns(const struct sbx_native *native)
+{
+    const struct sbx_templates *templates = &native->templates;
+    int64_t next = templates->look_ns;
+
+    for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++) {
+        if (templates->start_ns[i] < next)
+            next = templates->start_ns[i];
+    }
+    return templates->is_on && !native->base.is_stopping ? next : INT64_MAX;
+}
+
+/* One that is old goes when nobody waits for it: its boxes go on without it. */
+static void look_at(struct sbx_native *native, enum sbx_template_kind kind, int64_t now_ns)
+{
+    struct sbx_templates *templates = &native->templates;
+    struct sbx_template *template = &templates->list[kind];
+
+    if (template->pid < 0)
+        return;
+    if (!template->is_ready) {
+        if (now_ns - template->started_ns > START_DEADLINE_NS)
+            sbx_templates_give_up(native, kind);
+        return;
+    }
+    if (templates->asked[kind] > 0 || !sbx_template_is_stale(template, BOXES_MAX, AGE_MAX_NS))
+        return;
+    cr_log_info("replacing a template kind=%s boxes=%" PRIu32, sbx_template_name(kind),
+                template->boxes);
+    sbx_template_stop(template);
+    plan_start(templates, kind);
+}
+
+void sbx_templates_on_time(struct sbx_native *native, int64_t now_ns)
+{
+    struct sbx_templates *templates = &native->templates;
+
+    if (!templates->is_on || native->base.is_stopping)
+        return;
+    if (now_ns >= templates->look_ns) {
+        templates->look_ns = now_ns + LOOK_NS;
+        for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++)
+            look_at(native, (enum sbx_template_kind)i, now_ns);
+    }
+    for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++) {
+        if (now_ns >= templates->start_ns[i])
+            start_one(native, (enum sbx_template_kind)i);
+    }
+}
+
+void sbx_templates_stop(struct sbx_templates *templates)
+{
+    for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++)
+        sbx_template_stop(&templates->list[i]);
+    cr_close_fd(&templates->host.image_fd);
+    cr_close_fd(&templates->host.userns_fd);
+}
+
+/* ---- kinds of slots of the pool ---- */
+
+static bool is_ready(const struct sbx_native *native, enum sbx_template_kind kind)
+{
+    return native->templates.is_on && native->templates.list[kind].is_ready;
+}
+
+/* A box that waits has the most that anybody may ask for: only that can be lowered later. */
+static int start_box(struct sbx_native *native, enum sbx_template_kind kind, struct sbx_cell *cell,
+                     struct cr_err *err)
+{
+    return ask(native, kind, cell, &native->base.link.maximum, err);
+}
+
+#define STARTER(function, kind, count, label)                                                      \
+    static bool function##_is_ready(const struct sbx_native *native)                               \
+    {                                                                                              \
+        return is_ready(native, kind);                                                             \
+    }                                                                                              \
+    static int function##_start(struct sbx_native *native, struct sbx_cell *cell,                  \
+                                struct cr_err *err)                                                \
+    {                                                                                              \
+        return start_box(native, kind, cell, err);                                                 \
+    }                                                                                              \
+    static bool function##_serves(const struct sbx_native *native, const struct sbx_job *job)      \
+    {                                                                                              \
+        (void)native;                                                                              \
+        return suits(kind, job);                                                                   \
+    }                                                                                              \
+    const struct sbx_starter sbx_starter_##function = {                                            \
+        .name = (label),                                                                           \
+        .standard = (count),                                                                       \
+        .needs_templates = true,                                                                   \
+        .is_ready = function##_is_ready,                                                           \
+        .start = function##_start,                                                                 \
+        .serves = function##_serves,                                                               \
+    }
+
+STARTER(python, SBX_TEMPLATE_PYTHON, 1, "python");
+STARTER(pytest, SBX_TEMPLATE_PYTEST, 2, "pytest");
+STARTER(pytest_shallow, SBX_TEMPLATE_PYTEST_SHALLOW, 0, "pytest-shallow");

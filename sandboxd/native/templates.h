@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "sandboxd/template/template.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sbx_cell;
+struct sbx_job;
+struct sbx_native;
+
+/*
+ * The templates of the backend, one of each kind: started, watched, replaced
+ * when they get old or die. A template that cannot be had costs speed, never a
+ * run: its boxes are made from nothing then.
+ */
+struct sbx_templates {
+    bool is_on;
+    struct sbx_template_host host;
+    struct sbx_template list[SBX_TEMPLATE_KIND_COUNT];
+    uint64_t last_id;                           /* of the boxes that were asked for */
+    uint32_t asked[SBX_TEMPLATE_KIND_COUNT];    /* boxes that were not answered yet */
+    int64_t start_ns[SBX_TEMPLATE_KIND_COUNT];  /* when to start one; INT64_MAX: there is one */
+    uint32_t failures[SBX_TEMPLATE_KIND_COUNT]; /* in a row: the next try comes later each time */
+    int64_t look_ns;                            /* next look at their age */
+};
+
+/* Nothing open yet. `setting` is that of --preload; NULL is off. */
+void sbx_templates_init(struct sbx_templates *templates, const char *setting);
+
+/* What has to be done before the root file system is entered. Failures turn templates off. */
+void sbx_templates_prepare(struct sbx_native *native, uint32_t places);
+
+/* Has all of them started. */
+void sbx_templates_start(struct sbx_native *native);
+
+/*
+ * Asks the template that suits a job for the box of its cell, which is
+ * furnished. Returns 0, and sbx_run_on_template() comes later; or -EAGAIN:
+ * there is none.
+ */
+int sbx_templates_ask_for(struct sbx_native *native, const struct sbx_job *job,
+                          struct sbx_cell *cell);
+
+/* True when a box that a template forks now is faster for the job than a plain one that waits. */
+bool sbx_templates_are_faster(const struct sbx_native *native, const struct sbx_job *job);
+
+/* A template spoke, or ended. */
+void sbx_templates_on_event(struct sbx_native *native, enum sbx_template_kind kind);
+
+/* Kills one that does not answer; its runs are told. */
+void sbx_templates_give_up(struct sbx_native *native, enum sbx_template_kind kind);
+
+int64_t sbx_templates_next_ns(const struct sbx_native *native);
+void sbx_templates_on_time(struct sbx_native *native, int64_t now_ns);
+
+/* Ends all. Safe to repeat. */
+void sbx_templates_stop(struct sbx_templates *templates);
