@@ -237,8 +237,13 @@ def host():
 @pytest.mark.parametrize("index", range(4))
 def test_the_well_behaved_are_served_during_every_attack(host, index):
     target = host.targets[index]
+    descriptors, memory_kib = crisol.count_fds(target.pid), target.memory_kib("VmRSS")
     problems = [problem for which in attacks.ATTACKS for problem in attack(target, which)]
     assert not problems, "\n".join(problems)
+    # What was allocated for connections and messages may stay with the allocator; nothing else may, and no connection.
+    crisol.wait_for(lambda: crisol.count_fds(target.pid) <= descriptors, 20, f"{target.name} closes what attackers left")
+    grown_kib = target.memory_kib("VmRSS") - memory_kib
+    assert grown_kib < CONNECTIONS_KIB + GROWTH_KIB, f"{target.name} keeps {grown_kib} KiB"
 
 
 def test_want_of_descriptors_passes():
