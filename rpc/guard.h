@@ -26,7 +26,7 @@ struct rpc_guard_host {
     int epoll_fd;               /* its events' data.ptr is a struct rpc_watch */
     const struct cr_edge *edge; /* borrowed: what connections may do */
     int64_t costly_ns;          /* until when costly frames are paid for */
-    int64_t attach_ns; /* when the next connection may be shown to core */
+    int64_t attach_ns;          /* when the next connection may be shown to core */
     int64_t resume_ns; /* when rpc_guard_resume() is due for all; set by guards that pause */
     bool has_timed;    /* set when a guard waits for something with a deadline */
     /* Takes the fd on success (rpc_server_add_connection). */
