@@ -3,7 +3,6 @@
 # Every test: builds, runs the groups (ctest labels), then the sanitizer lanes. Fails when a group
 # ran no test. Prints what each group did and, last, the summary of the test runner.
 # Usage: scripts/test.sh [--quick]   (--quick: without the virtual machine, the sanitizer and fuzz lanes)
-# VM_KERNELS="6.1 6.12" runs the virtual machine with both kernels; the default is 6.12.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -13,7 +12,7 @@ export CRISOL_TOOLS
 as_root=""
 if [ "$(id -u)" -ne 0 ]; then
     if command -v sudo >/dev/null; then
-        as_root="sudo --preserve-env=CRISOL_TOOLS,VM_KERNELS,XDG_CACHE_HOME"
+        as_root="sudo --preserve-env=CRISOL_TOOLS,XDG_CACHE_HOME"
     else
         echo "crisol: not root and no sudo: the tests that start a sandbox cannot run" >&2
         exit 1
@@ -38,14 +37,21 @@ configure_and_build() {
     fi
 }
 
-# Cases inside the tests of a group, as cmocka, pytest and unittest count them.
+# Cases inside the tests of a group, as cmocka, pytest, unittest and the corpora of the verification
+# count them.
 count_cases() {
-    sed -nE 's/^[0-9]+: \[  PASSED  \] ([0-9]+) test.*/\1/p; s/^[0-9]+: (.* )?([0-9]+) passed.*/\2/p; s/^[0-9]+: Ran ([0-9]+) tests.*/\1/p' "$1" |
+    sed -nE 's/^[0-9]+: \[  PASSED  \] ([0-9]+) test.*/\1/p; s/^[0-9]+: (.* )?([0-9]+) passed.*/\2/p; s/^[0-9]+: Ran ([0-9]+) tests.*/\1/p; s/^[0-9]+: \w+: ([0-9]+) cases, 0 problems.*/\1/p' "$1" |
         awk '{n += $1} END {print n + 0}'
 }
 count_skipped_cases() {
     sed -nE 's/^[0-9]+: \[  SKIPPED \] ([0-9]+) test.*/\1/p; s/^[0-9]+: .*[^0-9]([0-9]+) skipped.*/\1/p; s/^[0-9]+: .*skipped=([0-9]+).*/\1/p' "$1" |
         awk '{n += $1} END {print n + 0}'
+}
+
+# "NAME SECONDS s, …" of the five that took longest, and all of them together.
+slowest() {
+    sed -nE 's/^ *([0-9]+\/[0-9]+ )?Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec *$/\3 \2/p' "$1" | sort -rn |
+        awk '{sum += $1; if (NR <= 5) text = text (NR > 1 ? ", " : "") $2 " " $1 " s"} END {print text "; all " sum " s"}'
 }
 
 # The last lines of every test that failed.
@@ -81,6 +87,7 @@ run_group() {
     [ "$status" -ne 0 ] || [ -z "$repeated" ] || line+=", passed only at the second try: $repeated"
     summary+="$line"$'\n'
     echo "$line"
+    echo "    slowest: $(slowest "$log")"
     if [ "$skipped" -gt 0 ]; then
         grep -E '\*\*\*Skipped|^[0-9]+: (SKIPPED|\[  SKIPPED|.*skipped)' "$log" | cut -c 1-160 | sort -u | head -n 20 | sed 's/^/    /'
     fi
@@ -101,11 +108,9 @@ for label in unit integration e2e escape conformance verify durable; do
 done
 
 if [ "${1:-}" != --quick ]; then
-    # Software emulation takes minutes and feels every neighbour: only when it is asked for.
-    if [ -n "${CRISOL_VM:-}" ]; then
-        scripts/deps.sh vm || true # the test says what is missing
-        run_group vm build -L '^vm$'
-    fi
+    scripts/deps.sh vm || true # the test says what is missing
+    run_group vm build -L '^vm$' -j 2
+    grep -E '^[0-9]+: (kernel|ok|FAILED) ' build/group-vm.log | sed -E 's/^[0-9]+: /    /' || true
     configure_and_build build-asan -DCMAKE_BUILD_TYPE=Debug "-DCRISOL_SANITIZE=address,undefined"
     run_group asan build-asan -L '^(unit|integration)$' -LE '^(privileged|nosan)$' -j 2
     configure_and_build build-tsan -DCMAKE_BUILD_TYPE=Debug -DCRISOL_SANITIZE=thread

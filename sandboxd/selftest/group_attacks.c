@@ -9,8 +9,10 @@
 #include <errno.h>
 #include <string.h>
 
-/* A program without its limit is not waited for longer than this. */
-#define RED_DEADLINE_MS 8000
+/* A program without its limit is not waited for longer than this, and a little more on slow hosts.
+ */
+#define RED_DEADLINE_MS 6000
+#define RED_DEADLINE_SLOW_MS 2000
 
 static size_t count_attacks(void)
 {
@@ -50,8 +52,9 @@ static void run_one(struct sbx_tester *tester, const struct sbx_attack *attack, 
         .behaviour = attack->behaviour,
         .argument = attack->argument,
         .limits = attack->limits,
-        .deadline_ms =
-            tester->only == SBX_EVERY_CONTROL ? 0 : RED_DEADLINE_MS * (int)tester->slowness,
+        .deadline_ms = tester->only == SBX_EVERY_CONTROL
+                           ? 0
+                           : RED_DEADLINE_MS + RED_DEADLINE_SLOW_MS * (int)tester->slowness,
     };
     struct sbx_reply reply;
     char seen[112];

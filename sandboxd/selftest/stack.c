@@ -30,7 +30,7 @@
 #define STOP_DEADLINE_MS 15000
 #define CLEAN_MS 60000
 #define SLOTS 2U
-#define HANDSHAKE_MS 3000U
+#define HANDSHAKE_MS UINT64_C(3000)
 /* Far from the ids of a sandboxd that runs here; a range for each of our processes. */
 #define UID_BASE UINT32_C(0xa0000000)
 #define UID_STACKS 4096U

@@ -61,7 +61,7 @@ append="console=ttyS0 quiet panic=-1 cgroup_no_v1=all mitigations=off nokaslr no
 # A reset ends qemu (-no-reboot). Output goes through a virtio port: a write there returns when the
 # host has it, so nothing is lost at the end. No stdio device: the end of its input closes the port.
 TMPDIR=$work timeout -k 5 "$seconds" qemu-system-x86_64 \
-    -machine pc -accel tcg,thread=multi -cpu max,la57=off -smp 2 -m 1536 \
+    -machine pc -accel tcg,thread=multi -cpu max,la57=off -smp 1 -m 1536 \
     -nodefaults -no-user-config -display none -no-reboot -nic none -rtc base=utc \
     -kernel "$kernel_folder/vmlinuz" -initrd "$work/initramfs.cpio" -append "$append" \
     -chardev "file,id=console,path=$work/console" -serial chardev:console \
