@@ -14,7 +14,7 @@ help:
 	@echo 'make test           every test'
 	@echo 'make lint           formatting, static analysis, structure'
 	@echo 'make bench          benchmarks, as JSON'
-	@echo 'make soak           a long run that looks for leaks'
+	@echo 'make soak           a long run on each backend that looks for leaks'
 	@echo 'make clean          remove what was built'
 
 run:

@@ -2,11 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # A long run that looks for leaks: the mixed runs of tests/e2e/test_leaks.py, more of them. Prints the
 # figures as JSON; fails when a run ended otherwise than it must, or when something was left.
-# Usage: tests/bench/soak.sh [RUNS]   (default 10000)
+# Usage: tests/bench/soak.sh [RUNS [DOCKER_RUNS]]   (default 10000 and 3000; 0: none)
 set -eu
 cd "$(dirname "$0")/../.."
 runs=${1:-10000}
-[ "$(id -u)" -eq 0 ] || exec sudo "$0" "$runs"
+docker_runs=${2:-3000}
+[ "$(id -u)" -eq 0 ] || exec sudo "$0" "$runs" "$docker_runs"
 
 scripts/deps.sh test
-CRISOL_BUILD="$PWD/build" exec /usr/bin/python3 -B tests/e2e/mixed_runs.py "$runs"
+export CRISOL_BUILD="$PWD/build"
+if [ "$runs" -gt 0 ]; then
+    /usr/bin/python3 -B tests/e2e/mixed_runs.py "$runs"
+fi
+if [ "$docker_runs" -gt 0 ]; then
+    scripts/deps.sh engine
+    /usr/bin/python3 -B tests/e2e/mixed_runs.py "$docker_runs" docker
+fi

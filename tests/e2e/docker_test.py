@@ -308,27 +308,6 @@ class Shared(unittest.TestCase):
         self.assertEqual(result.verdict.code, pb.VERDICT_CODE_SANDBOX_LOST, result.summary)
         self.assertTrue(result.verdict.retryable)
 
-    def test_zz_a_hundred_runs_leave_nothing(self):
-        self.run_it("1")
-        backend = self.service.child("sandboxd-docker")
-        lab.wait_for(no_containers, 20, "no container before")
-        fds = lab.count_fds(backend)
-        before = (len(self.service.family()), lab.count_mounts(backend))
-
-        def many(count):
-            for i in range(count):
-                answer = self.run_it(runtime="shell", code=f"echo {i}; exit {i % 3}")
-                assert answer.stdout_text == f"{i}\n" and answer.result.exit_code == i % 3, answer.result.summary
-        threads = [threading.Thread(target=many, args=(50,)) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        lab.wait_for(no_containers, 20, "no container is left")
-        lab.wait_for(lambda: (len(self.service.family()), lab.count_mounts(backend)) == before, 10, f"as before: {before}")
-        # The connections to the engine that are kept: as many as calls of two slots have run side by side.
-        self.assertLessEqual(lab.count_fds(backend), fds + 8)
-
 
 class Faults(unittest.TestCase):
     """What happens when somebody dies."""

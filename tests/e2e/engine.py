@@ -20,6 +20,11 @@ def skip(reason):
     sys.exit(lab.SKIP)
 
 
+def lines_of(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
 class Connection(http.client.HTTPConnection):
     def __init__(self, path, timeout):
         super().__init__("docker", timeout=timeout)
@@ -64,6 +69,8 @@ class Registry:
 class Engine:
     """One dockerd and one containerd, which outlives a dockerd that is killed, as on a real host."""
 
+    base = BASE
+
     def __init__(self):
         if not shutil.which("dockerd"):
             skip("there is no dockerd: scripts/deps.sh engine installs Debian's docker.io")
@@ -88,11 +95,14 @@ class Engine:
         if self.containerd:
             self.end(self.containerd)
         self.kill_shims()
-        with open("/proc/self/mountinfo", encoding="utf-8") as file:
-            mounts = file.read().splitlines()
-        for line in mounts:
+        for line in lines_of("/proc/self/mountinfo"):
             if line.split()[4].startswith(self.folder):
                 subprocess.run(["umount", "-l", line.split()[4]], check=False, capture_output=True)
+        for folder in self.own_cgroups(with_parent=True):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                pass  # the kernel still tears one down
         shutil.rmtree(self.folder, True)
 
     def start_containerd(self):
@@ -112,6 +122,7 @@ class Engine:
                 ["dockerd", f"--host=unix://{self.socket}", f"--data-root={self.folder}/data",
                  f"--exec-root={self.folder}/exec", f"--containerd={self.folder}/containerd.sock",
                  f"--pidfile={self.folder}/pid", "--bridge=none",
+                 "--exec-opt=native.cgroupdriver=cgroupfs", f"--cgroup-parent=/{os.path.basename(self.folder)}",
                  "--iptables=false", "--ip-forward=false", "--ip-masq=false"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
@@ -152,6 +163,25 @@ class Engine:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
+
+    def own_cgroups(self, with_parent=False):
+        """Folders of control groups below this engine's own parent, children first."""
+        name = os.path.basename(self.folder)
+        hierarchies = {line.split()[4] for line in lines_of("/proc/self/mountinfo")
+                       if line.split(" - ", 1)[1].split()[0] in ("cgroup", "cgroup2")}
+        parents = {os.path.realpath(os.path.join(path, name)) for path in hierarchies}
+        return [folder for parent in sorted(parents) for folder, _, _ in os.walk(parent, topdown=False)
+                if with_parent or os.path.basename(folder) != name]
+
+    def state(self):
+        """What containers leave where they are not removed as a whole."""
+        return {
+            "containers": len(self.containers()),
+            "container cgroups": len(self.own_cgroups()),
+            "container mounts": sum(line.split()[4].startswith(self.folder) for line in lines_of("/proc/self/mountinfo")),
+            "shims": sum(self.folder in command and "containerd-shim" in command
+                         for _, command in lab.processes().values()),
+        }
 
     def log(self):
         with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as file:

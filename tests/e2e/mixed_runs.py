@@ -3,9 +3,11 @@
 """Runs of every kind, many of them, by several callers at once; then compares what sandboxd has on the
 host with what it had before.
 
-Usage: mixed_runs.py RUNS   prints the figures as JSON; exit status 1 when something has stayed or went wrong
+Usage: mixed_runs.py RUNS [native|docker]   prints the figures as JSON; exit status 1 when something has stayed
+or went wrong. For docker it starts an engine of its own.
 """
 import concurrent.futures
+import contextlib
 import json
 import sys
 import time
@@ -20,6 +22,7 @@ import grpc  # noqa: E402
 CALLERS = 6
 SLOTS = 4
 RSS_GROWTH_KIB = 8192
+CONNECTIONS_KEPT = 8  # to a docker engine, by sandboxd-docker: how many it has made so far depends on chance
 SMALL = {"memory_bytes": 32 << 20}
 # name, how many of each 20, request, limits, verdict
 KINDS = [
@@ -62,21 +65,73 @@ def call(stub, kind):
     return (time.monotonic() - began) * 1000
 
 
-def figures(runs):
+class Native:
+    """What the backend needs besides sandboxd, and what of it can be counted."""
+
+    flags = ()
+    ready_seconds = 15
+    decks_before = 2
+    fds_to_spare = 0
+
+    @staticmethod
+    def state():
+        return {}
+
+
+class Docker(Native):
+    ready_seconds = 120  # the first start builds the image
+    decks_before = 1
+    fds_to_spare = CONNECTIONS_KEPT
+
+    def __init__(self, engine):
+        self.flags = ("--backend=docker", f"--docker-socket={engine.socket}", f"--docker-base={engine.base}",
+                      "--docker-pull=never")
+        self.engine = engine
+
+    def state(self):
+        """Once no container is left: they are removed off the path of their runs."""
+        sandboxd_service.wait_for(lambda: not self.engine.containers(), 20, "no container is left")
+        return self.engine.state()
+
+
+@contextlib.contextmanager
+def native():
+    yield Native()
+
+
+@contextlib.contextmanager
+def docker():
+    import engine  # pylint: disable=import-outside-toplevel
+    with engine.Engine() as running:
+        running.load_base()
+        yield Docker(running)
+
+
+def drift_of(before, after, fds_to_spare):
+    """The differences that are none of chance."""
+    drift = [text for text in after.differences(before) if not text.startswith("fds of ")]
+    return drift + [f"fds of {pid} {before.fds.get(pid)} -> {count}" for pid, count in after.fds.items()
+                    if count > before.fds.get(pid, -1) + fds_to_spare]
+
+
+def figures(runs, backend=Native()):
     """What a number of runs took and left; 'drift' and 'problems' are empty when all is well."""
-    with crisol.Services(with_agent=False, sandboxd_flags=(f"--slots={SLOTS}",)) as running, \
+    with crisol.Services(with_agent=False, sandboxd_flags=(f"--slots={SLOTS}", *backend.flags),
+                         ready_seconds=backend.ready_seconds) as running, \
             grpc.insecure_channel(running.sandbox) as channel, \
             concurrent.futures.ThreadPoolExecutor(CALLERS) as pool:
         stub = stubs.SandboxServiceStub(channel)
         # Everything that is made once is there before the first count.
-        list(pool.map(lambda kind: call(stub, kind), DECK * 2))
-        before, memory = crisol.settled(running), rss_kib(running.sandboxd_pids())
+        list(pool.map(lambda kind: call(stub, kind), DECK * backend.decks_before))
+        engine_before, before, memory = backend.state(), crisol.settled(running), rss_kib(running.sandboxd_pids())
         began = time.monotonic()
         kinds = [DECK[number * 7 % len(DECK)] for number in range(runs)]
         outcomes = list(pool.map(lambda kind: call(stub, kind), kinds))
         seconds = time.monotonic() - began
-        after, grown = crisol.settled(running), rss_kib(running.sandboxd_pids())
-        drift = after.differences(before)
+        engine_after, after, grown = backend.state(), crisol.settled(running), rss_kib(running.sandboxd_pids())
+        drift = drift_of(before, after, backend.fds_to_spare)
+        drift += [f"{name} {count} -> {engine_after[name]}" for name, count in engine_before.items()
+                  if engine_after[name] != count]
         drift += [f"RssAnon of {name} {memory.get(name)} -> {kib} KiB" for name, kib in grown.items()
                   if kib > memory.get(name, 0) + RSS_GROWTH_KIB]
         took = {name: [outcome for kind, outcome in zip(kinds, outcomes) if kind[0] == name and not isinstance(outcome, str)]
@@ -87,7 +142,7 @@ def figures(runs):
             "kinds": {name: {"runs": len(times), "mean_ms": round(sum(times) / len(times), 1), "most_ms": round(max(times), 1)}
                       for name, times in took.items() if times},
             "host": {"processes": after.processes, "control_groups": after.cgroups, "network_namespaces": after.namespaces,
-                     "mounts": sum(map(len, after.mounts.values())), "open_files": sum(after.fds.values())},
+                     "mounts": sum(map(len, after.mounts.values())), "open_files": sum(after.fds.values()), **engine_after},
             "rss_anon_kib": {"before": memory, "after": grown},
             "problems": [outcome for outcome in outcomes if isinstance(outcome, str)][:20],
             "drift": drift,
@@ -95,6 +150,7 @@ def figures(runs):
 
 
 if __name__ == "__main__":
-    found = figures(int(sys.argv[1]))
+    with {"native": native, "docker": docker}[sys.argv[2] if len(sys.argv) > 2 else "native"]() as wanted:
+        found = figures(int(sys.argv[1]), wanted)
     print(json.dumps(found, indent=1))
     sys.exit(1 if found["problems"] or found["drift"] else 0)

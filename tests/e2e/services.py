@@ -72,7 +72,8 @@ class Services:
     orchestrator_flags = ()
 
     def __init__(self, script="lru_cache", with_agent=True, sandboxd_flags=(), replay_flags=(),
-                 orchestrator_flags=()):
+                 orchestrator_flags=(), ready_seconds=15):
+        self.ready_seconds = ready_seconds
         self.orchestrator_flags = orchestrator_flags
         self.folder = tempfile.mkdtemp(prefix="crisol-e2e-")
         os.chmod(self.folder, 0o711)
@@ -93,7 +94,7 @@ class Services:
         self.sandboxd = Process("sandboxd", [
             os.path.join(BIN, "sandboxd"), f"--socket={self.socket}", f"--socket-owner={SERVICE_UID}", *flags],
             os.path.join(self.folder, "sandboxd.log"), env={"PATH": "/usr/bin:/bin", "GEMINI_API_KEY": CANARY})
-        self.sandboxd.match(r" sandboxd ready ")
+        self.sandboxd.match(r" sandboxd ready ", self.ready_seconds)
 
     def start_agent(self, script, replay_flags=()):
         self.replay = Process("gemini-replay", [
