@@ -32,7 +32,14 @@
                 "and end."                                                                         \
     }
 #define EDGE_NUMBER(name, variable, member, least, most, standard, text)                           \
-    NUMBER(name, edge.member, least, most, standard, text),
+    {.flag = (name),                                                                               \
+     .environment = "CRISOL_SANDBOXD_" variable,                                                   \
+     .type = CR_SETTING_UINT,                                                                      \
+     .offset = offsetof(struct sbx_settings, edge.member),                                         \
+     .min = (least),                                                                               \
+     .max = (most),                                                                                \
+     .fallback = (standard),                                                                       \
+     .help = (text)},
 #define EDGE_TEXT(name, variable, member, standard, text)                                          \
     TEXT(name, "CRISOL_SANDBOXD_" variable, edge.member, standard, false, text),
 #define MAXIMUM(name, limit, most) NUMBER(name, maximum[limit], 0, most, NULL, SBX_MAXIMUM_HELP),

@@ -6,6 +6,7 @@
 #include "tests/harness/test.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int load(const char *const *flags, size_t count, struct sbx_settings *settings,
@@ -115,9 +116,12 @@ static void settings_are_printed_and_checked_on_demand(void **state)
     struct sbx_settings settings;
 
     (void)state;
+    assert_int_equal(setenv("CRISOL_SANDBOXD_GRPC_USER_CONNECTIONS", "300", 1), 0);
     assert_int_equal(load(good, 2, &settings, &err), 1);
+    assert_int_equal(unsetenv("CRISOL_SANDBOXD_GRPC_USER_CONNECTIONS"), 0);
     assert_int_equal(sbx_settings_front_args(&settings, 1, &front), 0);
     assert_true(has_arg(&front, "--grpc-streams=7"));
+    assert_true(has_arg(&front, "--grpc-user-connections=300"));
     assert_true(has_arg(&front, "--grpc-rate-reset=50/320,200/640"));
     sbx_child_args_done(&front);
     sbx_settings_done(&settings);
