@@ -24,5 +24,12 @@ struct sbx_leader_plan {
 pid_t sbx_leader_start(const struct sbx_leader_plan *plan, int *ret_listener_fd,
                        struct sbx_program_failure *ret_failure);
 
+/*
+ * Waits until the report socket of sbx_program_execute() closes at exec.
+ * Returns 0, or -1 with the step that failed; *ret_listener_fd as above, and
+ * -1 before.
+ */
+int sbx_leader_await_exec(int report_fd, int *ret_listener_fd, struct sbx_program_failure *failure);
+
 /* Ends what the leader left running, and returns how many processes that were. */
 uint32_t sbx_leader_kill_rest(void);

@@ -14,6 +14,7 @@
 #include "common/auto.h"
 #include "common/privilege.h"
 #include "sandboxd/init/adopt.h"
+#include "sandboxd/init/ahead.h"
 #include "sandboxd/init/leader.h"
 #include "sandboxd/init/payload_map.h"
 #include "sandboxd/init/program.h"
@@ -149,6 +150,15 @@ static int unpack_in_child(int workspace_fd, enum unpack_role role)
  * nor rename these, nor their folders; and the files belong to the user 0, so
  * that it cannot change their mode.
  */
+static int place_read_only(int workspace_fd)
+{
+    if (fchown(workspace_fd, 0, SBX_PROGRAM_GID) < 0 ||
+        fchmod(workspace_fd, WORKSPACE_MODE_SHARED) < 0)
+        return -errno;
+    return unpack_in_child(workspace_fd, UNPACK_READ_ONLY);
+}
+
+/* For a program that exists already and leaves the files to us. */
 static int place_files(void)
 {
     CR_AUTO_CLOSE int workspace_fd =
@@ -160,11 +170,54 @@ static int place_files(void)
     r = unpack_in_child(workspace_fd, UNPACK_FIRST);
     if (r != -UNPACK_HAS_READ_ONLY)
         return r;
-    if (fchown(workspace_fd, 0, SBX_PROGRAM_GID) < 0 ||
-        fchmod(workspace_fd, WORKSPACE_MODE_SHARED) < 0)
-        return -errno;
-    r = unpack_in_child(workspace_fd, UNPACK_READ_ONLY);
+    r = place_read_only(workspace_fd);
     return r < 0 ? r : unpack_in_child(workspace_fd, UNPACK_REST);
+}
+
+_Noreturn static void fail_with(const struct sbx_program_failure *failure)
+{
+    fail((enum sbx_stage)failure->stage, -failure->error);
+}
+
+/* Programs are the third process of their box, whoever forked them. */
+static void use_up_pid(void)
+{
+    const pid_t pid = vfork();
+
+    if (pid == 0)
+        _exit(0);
+    (void)waitpid(pid, NULL, 0);
+}
+
+/* Forks what will be the program, before its payload is there. */
+static void start_ahead(struct sbx_ahead *ret_ahead)
+{
+    struct sbx_program_failure failure;
+
+    if (chdir(WORKSPACE) < 0)
+        fail(SBX_STAGE_MOUNT, -errno);
+    if (sbx_ahead_start(ret_ahead, &failure) < 0)
+        fail_with(&failure);
+}
+
+/* The same where it puts the files in place itself; read-only ones are another's work. */
+static void load_ahead(struct sbx_ahead *ahead)
+{
+    struct sbx_program_failure failure;
+    int r = sbx_ahead_load(ahead, true, &failure);
+
+    if (r == 1) {
+        CR_AUTO_CLOSE int workspace_fd =
+            open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        r = workspace_fd < 0 ? -errno : place_read_only(workspace_fd);
+        if (r < 0)
+            fail(SBX_STAGE_PAYLOAD, r);
+        start_ahead(ahead);
+        r = sbx_ahead_load(ahead, false, &failure);
+    }
+    if (r < 0)
+        fail_with(&failure);
 }
 
 /* The end of the connection means that the backend is gone. */
@@ -179,30 +232,23 @@ static int wait_for_go(void)
     return size == (ssize_t)sizeof(msg) && msg.event == SBX_INIT_GO ? 0 : -EPIPE;
 }
 
-static pid_t start_program(enum mode mode, int *listener_fd)
+/* The end of our own copies: a pipe ends when the program closes it, not when pid 1 does. */
+static void close_streams(void)
 {
-    const struct sbx_leader_plan plan = {
-        .stdio = {0, 1, 2},
-        .payload_fd = SBX_INIT_FD_PAYLOAD,
-        .seccomp_fd = SBX_INIT_FD_SECCOMP,
-        .private_fd = SBX_INIT_FD_CONTROL,
-        .is_watched = true,
-    };
-    struct sbx_program_failure failure;
-    pid_t pid;
-
-    if (chdir(WORKSPACE) < 0)
-        fail(SBX_STAGE_MOUNT, -errno);
-    if (mode == MODE_ADOPT)
-        pid = sbx_adopt_start(&failure) < 0 ? -1 : SBX_INIT_ADOPTED_PID;
-    else
-        pid = sbx_leader_start(&plan, listener_fd, &failure);
-    /* So that a pipe ends when the program closes it, not when pid 1 does. */
     for (int fd = 0; fd < SBX_INIT_FD_CONTROL; fd++)
         (void)close(fd);
-    if (pid < 0)
-        fail((enum sbx_stage)failure.stage, -failure.error);
-    return pid;
+}
+
+static pid_t start_program(enum mode mode, struct sbx_ahead *ahead, int *listener_fd)
+{
+    struct sbx_program_failure failure;
+    int r =
+        mode == MODE_ADOPT ? sbx_adopt_start(&failure) : sbx_ahead_go(ahead, listener_fd, &failure);
+
+    close_streams();
+    if (r < 0)
+        fail_with(&failure);
+    return mode == MODE_ADOPT ? SBX_INIT_ADOPTED_PID : ahead->pid;
 }
 
 /* Once is enough: the kill follows. */
@@ -279,6 +325,7 @@ int main(int argc, char **argv)
 {
     struct sbx_init_msg exited = {.event = SBX_INIT_EXITED};
     const enum mode mode = parse_mode(argc, argv);
+    struct sbx_ahead ahead = {.pid = -1, .fd = -1};
     int listener_fd = -1; /* of the program's filter; lives as long as this process */
     pid_t leader;
     int r;
@@ -288,14 +335,19 @@ int main(int argc, char **argv)
     r = secure_self(mode);
     if (r < 0)
         fail(SBX_STAGE_INIT, r);
+    if (mode != MODE_ADOPT) {
+        use_up_pid();
+        start_ahead(&ahead);
+    }
     if (mode != MODE_RUN)
         await_load(mode, &listener_fd);
-    r = place_files();
-    if (r < 0)
+    if (mode != MODE_ADOPT)
+        load_ahead(&ahead);
+    else if ((r = place_files()) < 0)
         fail(SBX_STAGE_PAYLOAD, r);
     if (send_event((struct sbx_init_msg){.event = SBX_INIT_READY}) < 0 || wait_for_go() < 0)
         return 1;
-    leader = start_program(mode, &listener_fd);
+    leader = start_program(mode, &ahead, &listener_fd);
     exited.detail = listener_fd >= 0 ? SBX_INIT_WATCHED : 0;
     exited.wait_status = reap_until(leader, listener_fd);
     exited.leftovers = sbx_leader_kill_rest();

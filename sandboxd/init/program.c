@@ -217,26 +217,24 @@ static int give_listener_away(int listener_fd)
     return r;
 }
 
-_Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd, bool is_watched)
+int sbx_program_prepare(void)
+{
+    int r = reset_signals();
+
+    if (r == 0)
+        r = setsid() < 0 ? -errno : 0;
+    return r == 0 ? drop_privileges() : r;
+}
+
+_Noreturn void sbx_program_execute(const struct sbx_program_vectors *vectors, int seccomp_fd,
+                                   int report_fd, bool is_watched)
 {
     int listener_fd = -1;
     struct sock_fprog filter;
-    struct sbx_program_vectors vectors = {NULL, NULL};
-    int r;
+    int r = map_filter(seccomp_fd, &filter);
 
-    r = map_filter(seccomp_fd, &filter);
     if (r < 0)
         fail(report_fd, SBX_STAGE_SECCOMP, r);
-    r = reset_signals();
-    if (r == 0)
-        r = setsid() < 0 ? -errno : 0;
-    if (r == 0)
-        r = drop_privileges();
-    if (r < 0)
-        fail(report_fd, SBX_STAGE_IDENTITY, r);
-    r = sbx_program_read_vectors(payload_fd, &vectors);
-    if (r != 0)
-        fail(report_fd, SBX_STAGE_PAYLOAD, r);
     r = close_inherited(report_fd);
     if (r < 0)
         fail(report_fd, SBX_STAGE_INIT, r);
@@ -247,6 +245,19 @@ _Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd,
         r = give_listener_away(listener_fd);
     if (r < 0)
         fail(REPORT_FD, SBX_STAGE_SECCOMP, r);
-    (void)execve(vectors.argv[0], vectors.argv, vectors.envp);
+    (void)execve(vectors->argv[0], vectors->argv, vectors->envp);
     fail(REPORT_FD, SBX_STAGE_EXEC, -errno);
+}
+
+_Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd, bool is_watched)
+{
+    struct sbx_program_vectors vectors = {NULL, NULL};
+    int r = sbx_program_prepare();
+
+    if (r < 0)
+        fail(report_fd, SBX_STAGE_IDENTITY, r);
+    r = sbx_program_read_vectors(payload_fd, &vectors);
+    if (r != 0)
+        fail(report_fd, SBX_STAGE_PAYLOAD, r);
+    sbx_program_execute(&vectors, seccomp_fd, report_fd, is_watched);
 }

@@ -38,6 +38,19 @@ int sbx_program_read_vectors(int payload_fd, struct sbx_program_vectors *ret_vec
 int sbx_program_load_filter(int fd, int *ret_listener_fd);
 
 /*
+ * A fresh child of sandbox-init gets a session of its own and default signals,
+ * and gives up every privilege. Returns 0 or -errno; then it must end.
+ */
+int sbx_program_prepare(void);
+
+/*
+ * Turns such a process into the program: no fd but 0 to 2, the filter, exec.
+ * Never returns; `report_fd` and `is_watched` as of sbx_program_become().
+ */
+_Noreturn void sbx_program_execute(const struct sbx_program_vectors *vectors, int seccomp_fd,
+                                   int report_fd, bool is_watched);
+
+/*
  * Turns the calling process, a fresh child of sandbox-init, into the program:
  * its own session, default signals, the unprivileged user, no fd but 0 to 2,
  * the filter, and then argv and environment of the payload. Never returns:

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Boxes that wait for runs: used once, replaced when they die, and of no effect on a result."""
+import contextlib
 import os
 import signal
 import sys
@@ -40,8 +41,13 @@ class Suite(lab.Suite):
 class Pool(Suite):
     def boxes(self):
         """pids of sandbox-inits that wait or are about to: each is the user 0 of its box."""
-        return [pid for pid in descendants(self.service.process.pid, with_zombies=False)
-                if processes.user_of(pid) >= processes.FIRST_BOX_UID]
+        found = []
+        for pid in descendants(self.service.process.pid, with_zombies=False):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                user = processes.user_of(pid)
+                if user >= processes.FIRST_BOX_UID and user % processes.BOX_UIDS == 0:
+                    found.append(pid)
+        return found
 
     def test_a_run_takes_a_box_that_waits_and_says_so(self):
         def hit_counts():
@@ -62,7 +68,8 @@ class Pool(Suite):
         self.warm("pass")
         dead = wait_for(self.boxes, 10, "a box waits")
         for pid in dead:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in dead), 10, "the dead are reaped")
         self.must(OK, self.shell("true"))
         self.warm("pass")

@@ -232,8 +232,8 @@ class HostState:
 
 
 def is_waiting(pid):
-    """Whether it was forked from a template and waits for its run: by the socket that it has until then."""
-    return os.path.exists(f"/proc/{pid}/fd/250")
+    """Whether it waits for its run: still sandbox-init, or forked from a template, by the socket that it has until then."""
+    return os.readlink(f"/proc/{pid}/exe").startswith("/sandbox-init") or os.path.exists(f"/proc/{pid}/fd/250")
 
 
 def has_box(pids):

@@ -4,7 +4,6 @@
 #include "common/auto.h"
 #include "common/clock.h"
 #include "common/err.h"
-#include "sandboxd/backend/userns.h"
 #include "sandboxd/runtimes/table.h"
 #include "sandboxd/wire/payload.h"
 #include "tests/harness/test.h"
@@ -380,7 +379,17 @@ static const struct dirent *next_entry(DIR *dir)
     return readdir(dir); // NOLINT(concurrency-mt-unsafe): this process has one thread
 }
 
-/* The user 0 of a box is sandbox-init, which the pool has some of that wait. */
+/* Of sandbox-init and what it will make a program of, the pool has some that wait. */
+static bool is_init(int proc_fd, const char *pid)
+{
+    char link[NAME_MAX + 8];
+    char path[64] = "";
+
+    (void)snprintf(link, sizeof(link), "%s/exe", pid);
+    (void)!readlinkat(proc_fd, link, path, sizeof(path) - 1);
+    return strstr(path, "/sandbox-init") != NULL;
+}
+
 static int count_processes(const struct native_client *client, bool with_init)
 {
     DIR *dir = opendir("/proc");
@@ -393,7 +402,7 @@ static int count_processes(const struct native_client *client, bool with_init)
         if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' &&
             fstatat(dirfd(dir), entry->d_name, &stat, 0) == 0 && stat.st_uid >= client->uid_base &&
             stat.st_uid - client->uid_base < UID_RANGE &&
-            (with_init || (stat.st_uid - client->uid_base) % SBX_USERNS_RANGE != 0))
+            (with_init || !is_init(dirfd(dir), entry->d_name)))
             count += !is_zombie(dirfd(dir), entry->d_name);
     }
     (void)closedir(dir);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "sandboxd/init/program.h"
+
+#include <stdbool.h>
+
+#include <sys/types.h>
+
+/*
+ * The process that will be the program, forked before there is a payload: what
+ * it has to give up, it has given up when the payload comes. It puts the
+ * files in place itself, as the user of the program, and waits for GO.
+ */
+struct sbx_ahead {
+    pid_t pid;
+    int fd; /* SOCK_SEQPACKET to it, CLOEXEC */
+};
+
+/* Forks it. Returns 0, or -1 with the step that failed. */
+int sbx_ahead_start(struct sbx_ahead *ret_ahead, struct sbx_program_failure *ret_failure);
+
+/*
+ * Hands it the resource limits of the caller, and its fds 0 to 2 and
+ * SBX_INIT_FD_PAYLOAD, and waits until the files are in place. With
+ * `is_first` a payload with a read-only file is nothing for it: it writes
+ * nothing and ends. Returns 0, 1 when it ended so, or -1 with the step that
+ * failed.
+ */
+int sbx_ahead_load(const struct sbx_ahead *ahead, bool is_first,
+                   struct sbx_program_failure *ret_failure);
+
+/*
+ * Lets it go and waits for its exec. Returns 0, or -1 with the step that
+ * failed. *ret_listener_fd: the listener of its filter, the caller's; -1: none.
+ */
+int sbx_ahead_go(struct sbx_ahead *ahead, int *ret_listener_fd,
+                 struct sbx_program_failure *ret_failure);
