@@ -251,14 +251,14 @@ struct agt_stack *agt_stack_down(struct agt_stack *stack)
         return NULL;
     if (stack->listener)
         rpc_listener_stop(stack->listener);
+    if (stack->store) /* calls may wait for it */
+        stack->store->ops->hurry(stack->store);
     if (stack->server)
         (void)rpc_server_drain(stack->server, 0);
     (void)rpc_listener_free(stack->listener);
     (void)rpc_server_free(stack->server);
     (void)agt_http_free(stack->http);
     (void)agt_runs_free(stack->runs);
-    if (stack->store)
-        stack->store->ops->hurry(stack->store);
     (void)agt_engine_free(stack->engine); /* waits for every model and sandbox call */
     if (stack->store)
         stack->store->ops->free(stack->store);

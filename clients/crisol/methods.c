@@ -42,6 +42,24 @@ const struct rpc_client_method cli_method_watch_run = {
     &crisol__agent__v1__watch_run_response__descriptor,
 };
 
+const struct rpc_client_method cli_method_resume_run = {
+    "/crisol.agent.v1.AgentService/ResumeRun",
+    &crisol__agent__v1__resume_run_request__descriptor,
+    &crisol__agent__v1__resume_run_response__descriptor,
+};
+
+const struct rpc_client_method cli_method_fork_run = {
+    "/crisol.agent.v1.AgentService/ForkRun",
+    &crisol__agent__v1__fork_run_request__descriptor,
+    &crisol__agent__v1__fork_run_response__descriptor,
+};
+
+const struct rpc_client_method cli_method_delete_run = {
+    "/crisol.agent.v1.AgentService/DeleteRun",
+    &crisol__agent__v1__delete_run_request__descriptor,
+    &crisol__agent__v1__delete_run_response__descriptor,
+};
+
 const struct rpc_client_method cli_method_export_run = {
     "/crisol.agent.v1.AgentService/ExportRun",
     &crisol__agent__v1__export_run_request__descriptor,

@@ -10,5 +10,8 @@ extern const struct rpc_client_method cli_method_generate_stream;
 extern const struct rpc_client_method cli_method_submit_run;
 extern const struct rpc_client_method cli_method_list_runs;
 extern const struct rpc_client_method cli_method_watch_run;
+extern const struct rpc_client_method cli_method_resume_run;
+extern const struct rpc_client_method cli_method_fork_run;
+extern const struct rpc_client_method cli_method_delete_run;
 extern const struct rpc_client_method cli_method_export_run;
 extern const struct rpc_client_method cli_method_health_check;

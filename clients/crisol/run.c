@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "clients/crisol/cli.h"
+#include "clients/crisol/follow.h"
 #include "clients/crisol/methods.h"
 #include "clients/crisol/view.h"
 #include "common/auto.h"
@@ -32,6 +33,7 @@ static const char help[] =
     "  --verify LEVEL          how success has to be shown: off, evidence, canary, stubs (default)\n"
     "  --out FOLDER            write the files of the answer there\n"
     "  --json                  print the whole result as one JSON document\n"
+    "  --pause-after NODE      planner or generator: wait behind it for 'crisol resume'. Repeatable\n"
     "  --detach                start the run, print its id and leave it alone\n"
     "  --key KEY               with --detach: the same KEY starts the run once\n"
     "  --orchestrator ADDRESS  [CRISOL_ORCHESTRATOR, default " CLI_DEFAULT_ORCHESTRATOR "]\n";
@@ -53,6 +55,7 @@ struct run_options {
     const char *address;
     const char *out;
     char *key; /* borrowed; NULL: none */
+    Crisol__Agent__V1__Node pauses[2];
     bool is_json;
     bool is_detached;
 };
@@ -166,6 +169,25 @@ static int parse_level(const char *text, Crisol__Agent__V1__VerificationLevel *r
     return -EINVAL;
 }
 
+/* Prints what is wrong. */
+static int add_pause(struct run_options *options, const char *name)
+{
+    Crisol__Agent__V1__Node node = CRISOL__AGENT__V1__NODE__NODE_UNSPECIFIED;
+
+    if (strcmp(name, "planner") == 0)
+        node = CRISOL__AGENT__V1__NODE__NODE_PLANNER;
+    else if (strcmp(name, "generator") == 0)
+        node = CRISOL__AGENT__V1__NODE__NODE_GENERATOR;
+    if (node == CRISOL__AGENT__V1__NODE__NODE_UNSPECIFIED ||
+        options->request.n_interrupt_after == CR_ARRAY_SIZE(options->pauses)) {
+        (void)cli_fail("--pause-after: planner or generator, each once");
+        return -EINVAL;
+    }
+    options->pauses[options->request.n_interrupt_after++] = node;
+    options->request.interrupt_after = options->pauses;
+    return 0;
+}
+
 /* Returns 0, 1 when --help was answered, -EINVAL. */
 static int parse(struct run_options *options, int argc, char **argv)
 {
@@ -176,6 +198,7 @@ static int parse(struct run_options *options, int argc, char **argv)
         {"out", required_argument, NULL, 'o'},
         {"json", no_argument, NULL, 'j'},
         {"detach", no_argument, NULL, 'd'},
+        {"pause-after", required_argument, NULL, 'p'},
         {"key", required_argument, NULL, 'k'},
         {"orchestrator", required_argument, NULL, 'a'},
         {"help", no_argument, NULL, 'h'},
@@ -197,6 +220,10 @@ static int parse(struct run_options *options, int argc, char **argv)
             break;
         case 'v':
             if (parse_level(optarg, &options->request.verify) < 0)
+                return -EINVAL;
+            break;
+        case 'p':
+            if (add_pause(options, optarg) < 0)
                 return -EINVAL;
             break;
         case 'o':
@@ -308,6 +335,14 @@ static int follow(const struct run_options *options, const struct rpc_client_met
     return cli_report(options->address, &status);
 }
 
+int cli_follow(const char *address, const struct rpc_client_method *method,
+               const ProtobufCMessage *request, int cancel_fd)
+{
+    const struct run_options options = {.address = address};
+
+    return follow(&options, method, request, cancel_fd);
+}
+
 static int submit(const struct run_options *options)
 {
     Crisol__Agent__V1__SubmitRunRequest request = CRISOL__AGENT__V1__SUBMIT_RUN_REQUEST__INIT;
@@ -322,6 +357,9 @@ static int submit(const struct run_options *options)
     task.task = options->request.task;
     task.max_iterations = options->request.max_iterations;
     task.model = options->request.model;
+    task.verify = options->request.verify;
+    task.interrupt_after = options->request.interrupt_after;
+    task.n_interrupt_after = options->request.n_interrupt_after;
     request.request = &task;
     if (options->key)
         request.idempotency_key = options->key;

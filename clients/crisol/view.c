@@ -269,6 +269,15 @@ void cli_view_event(struct cli_view *view, const Crisol__Agent__V1__RunEvent *ev
     case CRISOL__AGENT__V1__RUN_EVENT__EVENT_VERIFICATION_CHECK:
         show_check(view, event);
         break;
+    case CRISOL__AGENT__V1__RUN_EVENT__EVENT_INTERRUPTED:
+        print_label(view, "waits", 0);
+        (void)fprintf(stderr, " for: crisol resume %.64s\n", event->run_id);
+        break;
+    case CRISOL__AGENT__V1__RUN_EVENT__EVENT_RESUMED:
+        print_label(view, "resumed", 0);
+        (void)fprintf(stderr, "%s%s\n", event->resumed->plan[0] ? " with another plan" : "",
+                      event->resumed->n_files > 0 ? " with other files" : "");
+        break;
     default:
         break;
     }

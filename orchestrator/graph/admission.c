@@ -69,6 +69,25 @@ static void check_level(int level, struct rpc_status *status)
                                  agt_level_name(AGT_LEVEL_MAX), agt_level_name(AGT_LEVEL_DEFAULT));
 }
 
+#define PAUSES (1U << AGT_NODE_PLANNER | 1U << AGT_NODE_GENERATOR)
+
+uint32_t agt_node_bit(int node)
+{
+    return node > 0 && node < AGT_NODE_COUNT ? 1U << node : 1U;
+}
+
+static void check_interrupts(const struct agt_run_spec *spec, struct rpc_status *status)
+{
+    if (spec->interrupts & ~PAUSES)
+        rpc_status_add_violation(status, "interrupt_after",
+                                 "has a node that a run cannot pause behind; allowed are "
+                                 "NODE_PLANNER and NODE_GENERATOR");
+    else if (spec->interrupts && spec->is_waited_for)
+        rpc_status_add_violation(status, "interrupt_after",
+                                 "nobody could see the pause here; use GenerateStream, SubmitRun, "
+                                 "/api/v1/stream or POST /api/v1/runs");
+}
+
 int agt_admission_check(struct agt_model *model, const struct agt_run_spec *spec,
                         struct rpc_status *ret_status)
 {
@@ -82,6 +101,7 @@ int agt_admission_check(struct agt_model *model, const struct agt_run_spec *spec
     check_model(spec->model, &status);
     check_limits(spec, &status);
     check_level(spec->verify, &status);
+    check_interrupts(spec, &status);
     if (status.code != RPC_OK) {
         *ret_status = status;
         return -EINVAL;

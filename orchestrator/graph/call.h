@@ -22,6 +22,7 @@ enum agt_mail_kind {
     AGT_MAIL_SANDBOX_STARTED,
     AGT_MAIL_SANDBOX_OUTPUT,
     AGT_MAIL_CALL_END,
+    AGT_MAIL_RESUME,  /* a packed Resumed, for the interrupt of state event `offset` */
     AGT_MAIL_DURABLE, /* a turn of the run is in the journal, up to state event `offset` */
 };
 

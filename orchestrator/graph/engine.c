@@ -395,6 +395,15 @@ static void dismiss(struct agt_engine *engine)
     (void)pthread_mutex_unlock(&engine->lock);
 }
 
+int agt_engine_check_room(struct agt_engine *engine, struct rpc_status *ret_status)
+{
+    int r = admit(engine, ret_status);
+
+    if (r == 0)
+        dismiss(engine);
+    return r;
+}
+
 int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
                      struct agt_run **ret_run, struct rpc_status *ret_status)
 {

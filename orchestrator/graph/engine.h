@@ -80,6 +80,8 @@ struct agt_run_spec {
     const void *sandbox_limits; /* packed crisol.sandbox.v1.Limits; NULL: defaults */
     size_t sandbox_limits_size;
     int verify;                  /* crisol.agent.v1.VerificationLevel; 0: default */
+    uint32_t interrupts;         /* bits of crisol.agent.v1.Node: pauses behind these */
+    bool is_waited_for;          /* somebody waits for the end alone: no interrupts */
     const char *caller;          /* kept with a durable run. NULL: nobody */
     const char *key;             /* the same; NULL: none */
     const char *run_id;          /* NULL: a new one, as always but from the store */
@@ -109,6 +111,35 @@ int agt_engine_take_up(struct agt_engine *engine, const struct agt_store_run *ro
  */
 int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
                      struct agt_run **ret_run, struct rpc_status *ret_status);
+
+/* The bit of a crisol.agent.v1.Node for agt_run_spec.interrupts; 1 for what is none. */
+uint32_t agt_node_bit(int node);
+
+/* Whether a run may be started now; else as agt_engine_start(). Any thread. */
+int agt_engine_check_room(struct agt_engine *engine, struct rpc_status *ret_status);
+
+#define AGT_EDIT_FILES_MAX 2
+
+/* What is put in place of what an interrupted run has. Borrowed for the call. */
+struct agt_edits {
+    const char *plan; /* NULL or "": as it is */
+
+    struct {
+        const char *path;
+        const char *text;
+    } files[AGT_EDIT_FILES_MAX];
+
+    size_t file_count;
+};
+
+/*
+ * Lets an interrupted run go on. Any thread. Returns 0 with the number of the
+ * event that told of the interrupt; it is taken up once. Else a negative errno
+ * with ret_status: FAILED_PRECONDITION when it is not interrupted, or
+ * violations.
+ */
+int agt_run_resume(struct agt_run *run, const struct agt_edits *edits, uint32_t *ret_seq,
+                   struct rpc_status *ret_status);
 
 const char *agt_run_id(const struct agt_run *run);  /* 32 hexadecimal digits */
 void agt_run_cancel(struct agt_run *run);           /* any thread; safe to repeat */

@@ -260,6 +260,7 @@ uint8_t *agt_journal_pack_spec(const struct agt_run *run, size_t *ret_size)
     spec.max_iterations = run->iterations_asked;
     spec.model = run->model;
     spec.verify = run->verify_asked;
+    spec.interrupts = run->interrupts;
     spec.model_requested = run->model_requested;
     if (run->limits) {
         spec.has_sandbox_limits = true;

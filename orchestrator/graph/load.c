@@ -87,6 +87,7 @@ static void fill_spec(const struct found *found, struct agt_run_spec *spec)
         .max_iterations = stored->max_iterations,
         .model = stored->model,
         .verify = stored->verify,
+        .interrupts = stored->interrupts,
         .caller = stored->caller,
         .key = stored->idempotency_key,
         .run_id = found->run_id,

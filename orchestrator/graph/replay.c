@@ -217,6 +217,16 @@ static bool feed(struct agt_run *run, struct agt_replay *replay, struct agt_call
     return true;
 }
 
+/* Who took the run up then, does so again. */
+static bool take_up(struct agt_run *run, const struct agt_replay *replay)
+{
+    if (!agt_run_is_paused(run) || run->seq >= replay->event_count ||
+        replay->events[run->seq]->event_case != EVENT(RESUMED))
+        return false;
+    agt_run_take_up(run, replay->events[run->seq]->resumed);
+    return true;
+}
+
 /* Nobody waits for a wait that is over. */
 static bool pass_wait(struct agt_run *run)
 {
@@ -279,6 +289,8 @@ void agt_replay_step(struct agt_run *run, struct agt_replay *replay, struct agt_
             go_on(run, replay, *held);
             return;
         }
+        if (take_up(run, replay))
+            continue;
         if (!feed(run, replay, *held) && !pass_wait(run))
             return; /* a timer of the node, or an end that does not fit: agt_run_on_time() */
     }

@@ -126,6 +126,7 @@ static void enter(struct agt_run *run, enum agt_node node)
     run->node = node;
     run->outcome = AGT_OUTCOME_NONE;
     run->retry_at_ns = 0;
+    run->has_passed_on = false;
     run->visits[node]++;
     run->steps++;
     emit_node_started(run);
@@ -169,10 +170,10 @@ static enum agt_outcome stopped_outcome(const struct agt_run *run)
 }
 
 /* Takes edges until a node has to wait, or the run has ended. */
-static void drive(struct agt_run *run)
+void agt_run_drive(struct agt_run *run)
 {
     while (run->outcome != AGT_OUTCOME_NONE && !run->has_ended &&
-           !agt_checks_are_in_flight(run->checks)) {
+           !agt_checks_are_in_flight(run->checks) && !agt_run_pauses(run)) {
         int edge;
 
         /* A verdict that is already there is not thrown away. */
@@ -213,7 +214,7 @@ void agt_run_begin(struct agt_run *run)
         agt_receipt_add_message(&run->receipt, AGT_RECEIPT_LIMITS, 0, &run->limits->base);
     emit_run_started(run);
     enter(run, agt_agent_graph.nodes[0].node);
-    drive(run);
+    agt_run_drive(run);
 }
 
 static void finish_suspend(struct agt_run *run)
@@ -248,6 +249,7 @@ void agt_run_stop(struct agt_run *run, enum agt_stop stop)
         run->cause = CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_DEADLINE;
         run->failure = strdup("The time for the run is over.");
     }
+    agt_run_end_pause(run);
     agt_checks_cancel(run->checks);
     if (run->call) {
         agt_call_cancel(run->call); /* the node ends when the call has */
@@ -255,7 +257,7 @@ void agt_run_stop(struct agt_run *run, enum agt_stop stop)
         return; /* likewise */
     } else if (run->node != AGT_NODE_NONE) {
         agt_run_set_outcome(run, AGT_OUTCOME_CANCELLED);
-        drive(run);
+        agt_run_drive(run);
     }
 }
 
@@ -353,7 +355,7 @@ void agt_run_on_call_end(struct agt_run *run, struct agt_call *call)
         if (run->journal && !agt_journal_is_replaying(run))
             agt_journal_record(run, call);
         on_call_end(run, call);
-        drive(run);
+        agt_run_drive(run);
     } else {
         if (run->call == call)
             run->call = NULL;
@@ -388,6 +390,9 @@ void agt_run_on_mail(struct agt_run *run, struct agt_mail *mail)
     case AGT_MAIL_CALL_END:
         agt_run_on_call_end(run, mail->call);
         break;
+    case AGT_MAIL_RESUME:
+        agt_run_on_resume(run, mail);
+        break;
     case AGT_MAIL_DURABLE:
         agt_journal_on_durable(run, mail);
         break;
@@ -402,7 +407,7 @@ int64_t agt_run_due_ns(const struct agt_run *run)
 
     if (run->has_ended || run->is_suspended)
         return INT64_MAX; /* its last events are on their way into the journal */
-    if (run->stop == AGT_STOP_NONE && run->deadline_ns < due_ns)
+    if (run->stop == AGT_STOP_NONE && !agt_run_is_paused(run) && run->deadline_ns < due_ns)
         due_ns = run->deadline_ns;
     if (run->retry_at_ns != 0 && run->retry_at_ns < due_ns)
         due_ns = run->retry_at_ns;
@@ -416,18 +421,18 @@ void agt_run_on_time(struct agt_run *run, int64_t now_ns)
     Crisol__Agent__V1__Heartbeat heartbeat = CRISOL__AGENT__V1__HEARTBEAT__INIT;
     Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
 
-    if (now_ns >= run->deadline_ns)
+    if (now_ns >= run->deadline_ns && !agt_run_is_paused(run))
         agt_run_stop(run, AGT_STOP_DEADLINE);
     if (run->has_ended)
         return;
     if (run->retry_at_ns != 0 && now_ns >= run->retry_at_ns) {
         run->retry_at_ns = 0;
         agt_run_set_outcome(run, AGT_OUTCOME_TRY_AGAIN);
-        drive(run);
+        agt_run_drive(run);
     }
     if (!run->has_ended && now_ns >= agt_checks_due_ns(run->checks)) {
         agt_evaluator_on_time(run, now_ns);
-        drive(run);
+        agt_run_drive(run);
     }
     if (!run->has_ended && now_ns >= run->last_event_ns + run->heartbeat_ns) {
         event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_HEARTBEAT;

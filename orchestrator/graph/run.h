@@ -62,7 +62,11 @@ struct agt_run {
     char id[33];
     struct agt_event_log *log; /* a reference */
 
-    pthread_mutex_t lock;         /* guards the next two */
+    pthread_mutex_t lock;         /* guards the next five */
+    uint32_t interrupt_seq;       /* of the event that told of it; 0: not interrupted. Written by
+                                     the engine's thread alone */
+    enum agt_node interrupt_node; /* what is done then */
+    uint32_t resumed_seq;         /* of the last interrupt that somebody has taken up */
     struct agt_engine *engine;    /* borrowed; NULL once the run has ended */
     struct agt_mail *cancel_mail; /* made ahead, so that a cancel cannot fail; NULL once posted */
 
@@ -75,6 +79,7 @@ struct agt_run {
     char *key;                           /* for the journal: of idempotency, or "" */
     int32_t iterations_asked;            /* for the journal: as in the spec */
     int verify_asked;                    /* the same */
+    uint32_t interrupts;                 /* bits of nodes */
     Crisol__Sandbox__V1__Limits *limits; /* NULL: defaults. Owned */
     Crisol__Agent__V1__VerificationLevel verify;
     int64_t started_ns;
@@ -91,6 +96,8 @@ struct agt_run {
     uint32_t calls_in_flight;    /* held ones, too */
     bool is_suspended;           /* left as it is, for another process to take up; atomic */
     bool wants_cancel;           /* once it has been repeated */
+    bool has_passed_on;          /* the interrupt behind this visit is over */
+    int64_t interrupted_ns;      /* when it began */
     bool has_ended;
     uint32_t steps;
     int32_t iteration; /* the current attempt: 1, 2, …; 0 before the first */
@@ -127,6 +134,9 @@ struct agt_run {
     struct agt_receipt receipt;
 };
 
+/* 32 random hexadecimal digits and a NUL. */
+void agt_run_make_id(char id[static 33]);
+
 /* Makes a run with one reference. The spec is valid. Returns 0 or -ENOMEM. */
 int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
                 struct agt_run **ret_run);
@@ -144,6 +154,24 @@ void agt_run_on_call_end(struct agt_run *run, struct agt_call *call);
 void agt_run_on_mail(struct agt_run *run, struct agt_mail *mail);
 void agt_run_on_time(struct agt_run *run, int64_t now_ns);
 int64_t agt_run_due_ns(const struct agt_run *run);
+
+/* Takes edges until the run has to wait, or has ended. */
+void agt_run_drive(struct agt_run *run);
+
+/* ---- interrupt.c ---- */
+
+/* The run waits for agt_run_resume(): now or already. */
+bool agt_run_pauses(struct agt_run *run);
+bool agt_run_is_paused(const struct agt_run *run);
+
+/* The end of the pause, as an event tells of it. Drives the run. */
+void agt_run_take_up(struct agt_run *run, const Crisol__Agent__V1__Resumed *edits);
+
+/* Somebody has asked for that. */
+void agt_run_on_resume(struct agt_run *run, const struct agt_mail *mail);
+
+/* The end of the pause without more: the run is being stopped. */
+void agt_run_end_pause(struct agt_run *run);
 
 /* Ends the current node. The first outcome of a visit counts. */
 void agt_run_set_outcome(struct agt_run *run, enum agt_outcome outcome);

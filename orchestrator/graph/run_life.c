@@ -16,7 +16,7 @@
 #include <sys/random.h>
 
 /* getrandom(2) of so few bytes neither blocks after boot nor comes back short. */
-static void make_id(char id[static 33])
+void agt_run_make_id(char id[static 33])
 {
     static const char digits[] = "0123456789abcdef";
     uint8_t bytes[16] = {0};
@@ -91,9 +91,10 @@ int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
     if (spec->run_id)
         (void)memccpy(run->id, spec->run_id, '\0', sizeof(run->id) - 1);
     else
-        make_id(run->id);
+        agt_run_make_id(run->id);
     run->iterations_asked = spec->max_iterations;
     run->verify_asked = spec->verify;
+    run->interrupts = spec->interrupts;
     run->usage = (Crisol__Agent__V1__ModelUsage)CRISOL__AGENT__V1__MODEL_USAGE__INIT;
     run->max_iterations = spec->max_iterations ? spec->max_iterations : AGT_ITERATIONS_DEFAULT;
     run->verify = AGT_LEVEL_DEFAULT;

@@ -27,8 +27,10 @@ static void (*const handlers[AGT_ROUTE_COUNT])(struct agt_exchange *exchange) = 
     [AGT_ROUTE_STREAM] = agt_handle_stream,         [AGT_ROUTE_EXECUTE] = agt_handle_execute,
     [AGT_ROUTE_RUN_SUBMIT] = agt_handle_run_submit, [AGT_ROUTE_RUN_LIST] = agt_handle_run_list,
     [AGT_ROUTE_RUN_GET] = agt_handle_run_get,       [AGT_ROUTE_RUN_CANCEL] = agt_handle_run_cancel,
-    [AGT_ROUTE_RUN_EVENTS] = agt_handle_run_events, [AGT_ROUTE_GRAPH] = agt_handle_graph,
-    [AGT_ROUTE_GRAPH_MERMAID] = agt_handle_graph,   [AGT_ROUTE_GRAPH_DOT] = agt_handle_graph,
+    [AGT_ROUTE_RUN_RESUME] = agt_handle_run_resume, [AGT_ROUTE_RUN_FORK] = agt_handle_run_fork,
+    [AGT_ROUTE_RUN_FORGET] = agt_handle_run_forget, [AGT_ROUTE_RUN_EVENTS] = agt_handle_run_events,
+    [AGT_ROUTE_GRAPH] = agt_handle_graph,           [AGT_ROUTE_GRAPH_MERMAID] = agt_handle_graph,
+    [AGT_ROUTE_GRAPH_DOT] = agt_handle_graph,
 };
 
 /* ---- life ---- */

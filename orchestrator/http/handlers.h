@@ -20,5 +20,8 @@ void agt_handle_run_submit(struct agt_exchange *exchange);
 void agt_handle_run_list(struct agt_exchange *exchange);
 void agt_handle_run_get(struct agt_exchange *exchange);
 void agt_handle_run_cancel(struct agt_exchange *exchange);
+void agt_handle_run_resume(struct agt_exchange *exchange);
+void agt_handle_run_fork(struct agt_exchange *exchange);
+void agt_handle_run_forget(struct agt_exchange *exchange);
 void agt_handle_run_events(struct agt_exchange *exchange);
 void agt_handle_graph(struct agt_exchange *exchange);

@@ -33,8 +33,9 @@ static const struct agt_route routes[] = {
      .path = "/api/v1/generate",
      RUN,
      .body_cap = GENERATE_BODY_CAP,
-     .help = "{\"task\",\"max_iterations\",\"verify\"}: plans, writes, runs and repairs code; answers at the "
-             "end"},
+     .help =
+         "{\"task\",\"max_iterations\",\"verify\"}: plans, writes, runs and repairs code; answers at the "
+         "end"},
     {.id = AGT_ROUTE_STREAM,
      .path = "/api/v1/stream",
      RUN,
@@ -74,6 +75,25 @@ static const struct agt_route routes[] = {
      .allow = ALLOW_GET,
      .is_costly = true,
      .help = "its events as server-sent events, from behind Last-Event-ID on"},
+    {.id = AGT_ROUTE_RUN_RESUME,
+     .path = "/api/v1/runs/" ID "/resume",
+     .method = "POST",
+     .allow = ALLOW_POST,
+     .body_cap = GENERATE_BODY_CAP,
+     .help = "{\"plan\",\"files\":[{\"path\",\"text\"}]}: takes up a run that waits, perhaps "
+             "with another plan or other files"},
+    {.id = AGT_ROUTE_RUN_FORK,
+     .path = "/api/v1/runs/" ID "/fork",
+     .method = "POST",
+     .allow = ALLOW_POST,
+     .body_cap = GENERATE_BODY_CAP,
+     .help = "{\"seq\"}: starts a new run with the beginning of this one"},
+    {.id = AGT_ROUTE_RUN_FORGET,
+     .path = "/api/v1/runs/" ID "/forget",
+     .method = "POST",
+     .allow = ALLOW_POST,
+     .body_cap = GENERATE_BODY_CAP,
+     .help = "deletes a run that has ended"},
     {.id = AGT_ROUTE_GRAPH,
      .path = "/api/v1/graph",
      .method = "GET",
@@ -174,6 +194,7 @@ const char *agt_routes_summary(void)
     return "GET /, GET /livez, GET /readyz, GET /api/v1/health, GET /api/v1/runtimes, "
            "POST /api/v1/generate, POST /api/v1/stream, POST /api/v1/execute, "
            "POST and GET /api/v1/runs, GET and DELETE /api/v1/runs/{id}, "
-           "GET /api/v1/runs/{id}/events, GET /api/v1/graph, GET /api/v1/graph.mmd, "
+           "GET /api/v1/runs/{id}/events, POST /api/v1/runs/{id}/resume, "
+           "POST /api/v1/runs/{id}/fork, POST /api/v1/runs/{id}/forget, GET /api/v1/graph, GET /api/v1/graph.mmd, "
            "GET /api/v1/graph.dot";
 }

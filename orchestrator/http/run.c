@@ -165,6 +165,7 @@ static bool start_run(struct agt_exchange *exchange,
         .max_iterations = request->max_iterations,
         .model = request->model,
         .verify = (int)request->verify,
+        .is_waited_for = exchange->route->id == AGT_ROUTE_GENERATE,
     };
     struct rpc_status status = RPC_STATUS_INIT;
     char caller[AGT_CALLER_SIZE];
@@ -172,6 +173,8 @@ static bool start_run(struct agt_exchange *exchange,
     uint8_t *limits = NULL;
     int r;
 
+    for (size_t i = 0; i < request->n_interrupt_after; i++)
+        spec.interrupts |= agt_node_bit((int)request->interrupt_after[i]);
     if (request->sandbox_limits) {
         spec.sandbox_limits_size =
             crisol__sandbox__v1__limits__get_packed_size(request->sandbox_limits);

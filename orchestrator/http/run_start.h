@@ -14,6 +14,9 @@ struct agt_run;
  */
 struct agt_run *agt_run_start_from_body(struct agt_exchange *exchange, const char *key);
 
+/* The run that the path names, a reference; NULL when the exchange was answered instead. */
+struct agt_run *agt_run_find_by_path(struct agt_exchange *exchange);
+
 /* Answers with the id of the run once its first event is there. Takes the reference. */
 void agt_run_submit(struct agt_exchange *exchange, struct agt_run *take_run);
 

@@ -51,8 +51,7 @@ static struct agt_run *find(struct agt_exchange *exchange, const char *run_id)
     return run;
 }
 
-/* The run that the path names. */
-static struct agt_run *find_by_path(struct agt_exchange *exchange)
+struct agt_run *agt_run_find_by_path(struct agt_exchange *exchange)
 {
     size_t size = 0;
     const char *at = agt_route_id(exchange->route, exchange->raw_url, &size);
@@ -119,7 +118,7 @@ void agt_handle_run_list(struct agt_exchange *exchange)
 
 void agt_handle_run_get(struct agt_exchange *exchange)
 {
-    struct agt_run *run = find_by_path(exchange);
+    struct agt_run *run = agt_run_find_by_path(exchange);
     Crisol__Agent__V1__RunResult *result;
 
     if (!run)
@@ -133,7 +132,7 @@ void agt_handle_run_get(struct agt_exchange *exchange)
 
 void agt_handle_run_cancel(struct agt_exchange *exchange)
 {
-    struct agt_run *run = find_by_path(exchange);
+    struct agt_run *run = agt_run_find_by_path(exchange);
     int r;
 
     if (!run)
@@ -155,7 +154,7 @@ void agt_handle_run_events(struct agt_exchange *exchange)
         fail(exchange, &status);
         return;
     }
-    run = find_by_path(exchange);
+    run = agt_run_find_by_path(exchange);
     if (run)
         agt_run_stream(exchange, run, last_seq > 0 ? (uint32_t)last_seq + 1 : 0);
 }

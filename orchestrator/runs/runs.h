@@ -39,7 +39,8 @@ int agt_runs_load(struct agt_runs *runs, struct cr_err *err);
 /* Takes no further run from the store. After it returned nothing of that kind is going on. */
 void agt_runs_quiesce(struct agt_runs *runs);
 
-/* Lets go of every run; those that go on are the engine's to end. NULL is allowed; returns NULL. */
+/* Lets go of every run; those that go on are the engine's to end. The store has been hurried. NULL
+ * is allowed; returns NULL. */
 struct agt_runs *agt_runs_free(struct agt_runs *runs);
 
 /*
@@ -74,6 +75,21 @@ struct agt_run *agt_runs_find(struct agt_runs *runs, const char *caller, const c
 int agt_runs_export(struct agt_runs *runs, const char *caller, const char *run_id,
                     void (*on_done)(void *user, uint8_t *take_packed, size_t size, int error),
                     void *user, struct rpc_status *ret_status);
+
+/* Deletes the caller's run, which has ended, in the store, too. Returns 0 or a negative errno with
+ * ret_status: FAILED_PRECONDITION while it goes on, else as agt_runs_find(). */
+int agt_runs_delete(struct agt_runs *runs, const char *caller, const char *run_id,
+                    struct rpc_status *ret_status);
+
+/*
+ * Starts a new run with the beginning of the caller's run, up to state event
+ * `seq`. on_done is called once, on the store's thread: with the new run's id,
+ * or with NULL and a status. On failure returns a negative errno and fills in
+ * ret_status; then on_done is not called.
+ */
+int agt_runs_fork(struct agt_runs *runs, const char *caller, const char *run_id, uint32_t seq,
+                  void (*on_done)(void *user, const char *run_id, const struct rpc_status *status),
+                  void *user, struct rpc_status *ret_status);
 
 struct agt_runs_page {
     struct agt_run *runs[AGT_RUNS_PAGE_MAX]; /* references; newest first */

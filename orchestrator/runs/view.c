@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define EVENT(name) CRISOL__AGENT__V1__RUN_EVENT__EVENT_##name
+#define STATUS(name) CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_##name
 
 typedef Crisol__Agent__V1__RunEvent run_event;
 typedef Crisol__Agent__V1__RunResult run_result;
@@ -78,6 +79,21 @@ static void take_files(run_result *result, run_event *event)
     ready->n_files = count;
 }
 
+static void take_edits(run_result *result, Crisol__Agent__V1__Resumed *edits)
+{
+    Crisol__Agent__V1__File **files = result->files;
+    size_t count = result->n_files;
+
+    if (edits->plan[0])
+        move_text(&result->plan, &edits->plan);
+    if (edits->n_files == 0)
+        return;
+    result->files = edits->files;
+    result->n_files = edits->n_files;
+    edits->files = files;
+    edits->n_files = count;
+}
+
 static void add_attempt(run_result *result, run_event *event)
 {
     Crisol__Agent__V1__Evaluation *from = event->evaluation;
@@ -121,6 +137,9 @@ static void fold(run_result *result, run_event *event, uint64_t *began_ms)
     case EVENT(EVALUATION):
         add_attempt(result, event);
         break;
+    case EVENT(RESUMED):
+        take_edits(result, event->resumed);
+        break;
     default:
         break;
     }
@@ -136,6 +155,8 @@ static void on_progress(void *user, run_event *event)
     struct progress *progress = user;
 
     fold(progress->result, event, &progress->began_ms);
+    progress->result->status =
+        event->event_case == EVENT(INTERRUPTED) ? STATUS(INTERRUPTED) : STATUS(RUNNING);
 }
 
 static run_result *result_so_far(struct agt_run *run)

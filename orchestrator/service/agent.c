@@ -4,6 +4,7 @@
 #include "crisol/agent/v1/agent.pb-c.h"
 #include "orchestrator/service/exchange.h"
 #include "orchestrator/service/export.h"
+#include "orchestrator/service/fork.h"
 #include "orchestrator/service/runs.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
@@ -19,6 +20,8 @@ static void on_generate(struct rpc_call *call, const ProtobufCMessage *message)
         .model = request->model,
         .limits = request->sandbox_limits,
         .verify = (int)request->verify,
+        .interrupts = request->interrupt_after,
+        .interrupt_count = request->n_interrupt_after,
         .is_stream = false,
     };
 
@@ -34,6 +37,8 @@ static void on_generate_stream(struct rpc_call *call, const ProtobufCMessage *me
         .model = request->model,
         .limits = request->sandbox_limits,
         .verify = (int)request->verify,
+        .interrupts = request->interrupt_after,
+        .interrupt_count = request->n_interrupt_after,
         .is_stream = true,
     };
 
@@ -46,18 +51,6 @@ static void refuse(struct rpc_call *call, const char *name)
 
     rpc_status_set(&status, RPC_UNIMPLEMENTED, "%s is not implemented in this version", name);
     rpc_call_finish(call, &status, NULL);
-}
-
-static void on_resume_run(struct rpc_call *call, const ProtobufCMessage *message)
-{
-    (void)message;
-    refuse(call, "ResumeRun");
-}
-
-static void on_fork_run(struct rpc_call *call, const ProtobufCMessage *message)
-{
-    (void)message;
-    refuse(call, "ForkRun");
 }
 
 static void on_list_models(struct rpc_call *call, const ProtobufCMessage *message)
@@ -152,14 +145,27 @@ const struct rpc_method agt_service_methods[] = {
         .kind = RPC_SERVER_STREAM,
         .request = &crisol__agent__v1__resume_run_request__descriptor,
         .response = &crisol__agent__v1__resume_run_response__descriptor,
-        .on_message = on_resume_run,
+        .on_message = agt_service_resume_run,
+        .on_writable = agt_exchange_pump,
+        .on_wake = agt_exchange_pump,
+        .on_cancel = agt_exchange_cancel,
+        .on_free = agt_exchange_free,
     },
     {
         .path = METHOD("ForkRun"),
         .kind = RPC_UNARY,
         .request = &crisol__agent__v1__fork_run_request__descriptor,
         .response = &crisol__agent__v1__fork_run_response__descriptor,
-        .on_message = on_fork_run,
+        .on_message = agt_service_fork_run,
+        .on_wake = agt_service_fork_answer,
+        .on_free = agt_service_fork_free,
+    },
+    {
+        .path = METHOD("DeleteRun"),
+        .kind = RPC_UNARY,
+        .request = &crisol__agent__v1__delete_run_request__descriptor,
+        .response = &crisol__agent__v1__delete_run_response__descriptor,
+        .on_message = agt_service_delete_run,
     },
     {
         .path = METHOD("ListModels"),

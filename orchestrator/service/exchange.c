@@ -54,6 +54,16 @@ static void answer_error(struct rpc_call *call, enum rpc_code code, const char *
     answer(call, &status, NULL);
 }
 
+/* What is no node gives the bit of none, which is refused. */
+static uint32_t node_bits(const struct agt_ask *ask)
+{
+    uint32_t bits = 0;
+
+    for (size_t i = 0; i < ask->interrupt_count; i++)
+        bits |= agt_node_bit((int)ask->interrupts[i]);
+    return bits;
+}
+
 int agt_exchange_start_run(struct rpc_call *call, const struct agt_ask *ask,
                            struct agt_run **ret_run, struct rpc_status *ret_status)
 {
@@ -64,6 +74,8 @@ int agt_exchange_start_run(struct rpc_call *call, const struct agt_ask *ask,
         .max_iterations = ask->max_iterations,
         .verify = ask->verify,
         .model = ask->model,
+        .interrupts = node_bits(ask),
+        .is_waited_for = !ask->is_stream,
     };
 
     if (ask->limits) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "crisol/sandbox/v1/sandbox.pb-c.h"
+#include "crisol/agent/v1/agent.pb-c.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,6 +25,8 @@ struct agt_ask {
     const Crisol__Sandbox__V1__Limits *limits; /* NULL: defaults */
     const char *key;                           /* idempotency key; NULL: none */
     int verify;                                /* VerificationLevel */
+    const Crisol__Agent__V1__Node *interrupts; /* pauses behind these */
+    size_t interrupt_count;
     bool is_stream;
 };
 

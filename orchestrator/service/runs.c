@@ -48,6 +48,9 @@ void agt_service_submit_run(struct rpc_call *call, const ProtobufCMessage *messa
     ask.verify = (int)request->request->verify;
     ask.model = request->request->model;
     ask.limits = request->request->sandbox_limits;
+    ask.interrupts = request->request->interrupt_after;
+    ask.interrupt_count = request->request->n_interrupt_after;
+    ask.is_stream = true; /* whoever submits can watch */
     if (agt_exchange_start_run(call, &ask, &run, &status) < 0) {
         rpc_call_finish(call, &status, NULL);
         return;
@@ -124,6 +127,44 @@ void agt_service_cancel_run(struct rpc_call *call, const ProtobufCMessage *messa
     agt_run_cancel(run);
     rpc_call_finish(call, NULL, &response.base);
     (void)agt_run_unref(run);
+}
+
+void agt_service_resume_run(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    const Crisol__Agent__V1__ResumeRunRequest *request = (const void *)message;
+    struct agt_run *run = find(call, request->run_id);
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct agt_edits edits = {.plan = request->plan, .file_count = request->n_files};
+    uint32_t seq = 0;
+
+    if (!run)
+        return;
+    if (request->n_files > AGT_EDIT_FILES_MAX)
+        rpc_status_add_violation(&status, "files", "has more than %d", AGT_EDIT_FILES_MAX);
+    for (size_t i = 0; i < request->n_files && i < AGT_EDIT_FILES_MAX; i++) {
+        edits.files[i].path = request->files[i]->path;
+        edits.files[i].text = request->files[i]->text;
+    }
+    if (status.code == RPC_OK && agt_run_resume(run, &edits, &seq, &status) == 0) {
+        agt_exchange_watch(call, run, seq + 1); /* takes the reference */
+        return;
+    }
+    rpc_call_finish(call, &status, NULL);
+    (void)agt_run_unref(run);
+}
+
+void agt_service_delete_run(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    const Crisol__Agent__V1__DeleteRunRequest *request = (const void *)message;
+    const Crisol__Agent__V1__DeleteRunResponse response =
+        CRISOL__AGENT__V1__DELETE_RUN_RESPONSE__INIT;
+    const struct agt_service *service = rpc_call_context(call);
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    if (agt_runs_delete(service->runs, rpc_call_peer(call)->caller, request->run_id, &status) < 0)
+        rpc_call_finish(call, &status, NULL);
+    else
+        rpc_call_finish(call, NULL, &response.base);
 }
 
 static void answer_graph(void *user, const Crisol__Agent__V1__DescribeGraphResponse *response)

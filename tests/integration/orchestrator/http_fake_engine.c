@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/graph/export.h"
+#include "orchestrator/graph/fork.h"
 #include "rpc/status.h"
 #include "tests/harness/test.h"
 #include "tests/integration/orchestrator/http_fake_counts.h"
@@ -286,6 +287,44 @@ int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
     (void)pthread_mutex_unlock(&engine->lock);
     *ret_run = run;
     return 0;
+}
+
+uint32_t agt_node_bit(int node)
+{
+    return node > 0 && node < 31 ? 1U << node : 1U;
+}
+
+int agt_engine_check_room(struct agt_engine *engine, struct rpc_status *ret_status)
+{
+    (void)engine;
+    (void)ret_status;
+    return 0;
+}
+
+int agt_run_resume(struct agt_run *run, const struct agt_edits *edits, uint32_t *ret_seq,
+                   struct rpc_status *ret_status)
+{
+    (void)run;
+    (void)edits;
+    (void)ret_seq;
+    rpc_status_set(ret_status, RPC_FAILED_PRECONDITION, "the run is not interrupted");
+    return -EBUSY;
+}
+
+int agt_fork_make(const void *packed, size_t size, uint32_t seq, struct agt_store_batch **ret_batch,
+                  struct rpc_status *ret_status)
+{
+    (void)packed;
+    (void)size;
+    (void)seq;
+    (void)ret_batch;
+    (void)ret_status;
+    return -ENOMEM;
+}
+
+void agt_fork_free(struct agt_store_batch *batch)
+{
+    (void)batch;
 }
 
 int agt_run_export(struct agt_store *store, struct agt_run *run,

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "orchestrator/graph/engine.h"
+#include "orchestrator/runs/runs.h"
+
+#include <pthread.h>
+
+/* Internal to orchestrator/runs: the registry and what its files share. */
+
+#define BUCKETS 4096U
+
+struct agt_runs_entry {
+    struct agt_runs_entry *older;
+    struct agt_runs_entry *newer;
+    struct agt_runs_entry *next_by_id;
+    struct agt_runs_entry *next_by_key; /* meaningful with a key */
+    struct agt_run *run;                /* a reference */
+    char *caller;
+    char *key;        /* NULL: none */
+    uint64_t request; /* hash of what was asked for */
+    uint64_t number;  /* counts up: the order of a list */
+    int64_t ended_ns; /* when its end was seen; 0: it goes on */
+};
+
+struct agt_runs {
+    struct agt_runs_options options; /* with the defaults filled in */
+
+    pthread_mutex_t lock; /* guards all below; taken before any lock of the engine */
+    struct agt_runs_entry *newest;
+    struct agt_runs_entry *oldest;
+    struct agt_runs_entry *by_id[BUCKETS];
+    struct agt_runs_entry *by_key[BUCKETS];
+    uint32_t forks;        /* on their way through the store */
+    pthread_cond_t forked; /* forks fell */
+    uint64_t last_number;
+    int64_t next_sweep_ns;
+};
+
+/* With the lock. */
+struct agt_runs_entry *agt_runs_find_entry(struct agt_runs *runs, const char *run_id);
+
+/* Forgets an ended run, in the store, too, and frees the entry. With the lock. */
+void agt_runs_forget_entry(struct agt_runs *runs, struct agt_runs_entry *entry);
+
+/* Takes a run that comes from the store; `user` is the registry. Without the lock. */
+int agt_runs_on_loaded(void *user, struct agt_run *take_run, const struct agt_run_spec *spec);
+
+/* Returns -ENOMEM. */
+int agt_runs_out_of_memory(struct rpc_status *status);
