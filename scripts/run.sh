@@ -32,7 +32,7 @@ load_env_file() {
     while IFS= read -r line || [ -n "$line" ]; do
         name=${line%%=*}
         case $name in
-        GEMINI_API_KEY | GEMINI_MODEL | GEMINI_BASE_URL)
+        GEMINI_API_KEY | GEMINI_MODEL | GEMINI_BASE_URL | CRISOL_STORE)
             [ -n "${!name:-}" ] || export "$name=${line#*=}"
             ;;
         '' | '#'*) ;;
@@ -186,12 +186,34 @@ start_replay() {
     done
 }
 
+# Where runs are kept: CRISOL_STORE, else a database in a folder that outlives us. Two demos at one time
+# cannot share it; the second keeps its run in memory.
+choose_store() {
+    store=${CRISOL_STORE:-}
+    [ -z "$store" ] || return 0
+    local state name=journal
+    if [ "$(id -u)" -eq 0 ]; then
+        state=/var/lib/crisol
+        install -d -m 700 -o "$service_uid" -g "$service_uid" "$state"
+    else
+        state=${XDG_STATE_HOME:-$HOME/.local/state}/crisol
+        mkdir -p "$state"
+        chmod 700 "$state"
+    fi
+    [ "$mode" = up ] || name=demo
+    store=sqlite:$state/$name.db
+    if [ "$mode" = demo ] && [ -e "$state/$name.db.lock" ] && ! flock -n "$state/$name.db.lock" true; then
+        store=none
+    fi
+}
+
 start_orchestrator() {
     local user=""
+    choose_store
     [ -n "$as_root" ] || user="--user=$service_uid"
     # shellcheck disable=SC2086
     GEMINI_API_KEY="$1" GEMINI_BASE_URL="$2" "$bin/orchestrator" --listen="$grpc" --http="$http" \
-        --sandbox="unix:$socket" $user 2>"$run_dir/orchestrator.log" &
+        --sandbox="unix:$socket" --store="$store" $user 2>"$run_dir/orchestrator.log" &
     started_as orchestrator $!
     wait_ready orchestrator $! "$run_dir/orchestrator.log"
     grpc=$(field "$run_dir/orchestrator.log" grpc)
@@ -243,6 +265,7 @@ demo)
 up)
     say "sandboxd      unix:$socket   (grpcurl -plaintext -unix $socket list)"
     say "orchestrator  gRPC $grpc, HTTP http://$http   (Ctrl-C stops everything)"
+    say "runs          ${store%%\?*}   (they go on after a restart)"
     tail -n +1 -f "$run_dir"/*.log &
     tail_pid=$!
     # Ends when the first service ends.

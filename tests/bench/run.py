@@ -250,12 +250,24 @@ class Bench:
             values = sorted(result[key] for result in results)
             self.table.add(f"start_{key[:-3]}_p50", values[len(values) // 2], "ms", most=most)
 
+    def journal_rows(self):
+        """On the disk of the build: in memory a step would cost nothing."""
+        folder = tempfile.mkdtemp(prefix="journal-", dir=BENCH)
+        try:
+            result = bench("journal", folder)
+        finally:
+            shutil.rmtree(folder, True)
+        self.raw.append(result)
+        self.table.add("journal_step_p99", ms(result["series"]["one_run"], "p99_us"), "ms", most=2)
+        self.table.add("journal_step_100_runs_p99", ms(result["series"]["hundred_runs"], "p99_us"), "ms")
+
     def memory_rows(self, service):
         found = wait_for(service.slot_bytes, 10, "a sandbox waits in the pool")
         self.table.add("plain_slot_memory", max(found) / (1 << 20), "MiB", most=2)
 
     def run(self):
         self.start_rows()
+        self.journal_rows()
         with Service() as warm, Service("--pool=0") as cold:
             self.memory_rows(warm)
             self.true_rows(warm, cold)
