@@ -485,6 +485,32 @@ static void h2_frames_count_from_the_first_byte(void **state)
     assert_int_equal(rpc_h2_deadline_ns(h2), 12 * CR_NS_PER_S);
 }
 
+static enum rpc_h2_fault fault_of_small_block(uint32_t first_size, uint32_t more_frames)
+{
+    struct cr_edge edge = *few_streams();
+    struct rpc_h2_budget peer = {0};
+    CR_AUTO_FREE struct rpc_h2 *h2 = new_open_h2(&peer);
+    enum rpc_h2_fault fault;
+
+    edge.max_header_bytes = 1024;
+    edge.max_header_frames = 2;
+    h2->edge = &edge;
+    fault = from_client(h2, &(struct frames){HEADERS, NONE, 1, first_size, 0, 0}, 1);
+    if (fault != RPC_H2_OK || more_frames == 0)
+        return fault;
+    return from_client(h2, &(struct frames){CONTINUATION, NONE, 1, 1, more_frames, 0}, 1);
+}
+
+/* Also when that is less than one frame may have. */
+static void h2_frames_hold_header_blocks_to_the_settings(void **state)
+{
+    (void)state;
+    assert_int_equal(fault_of_small_block(1024, 0), RPC_H2_OK);
+    assert_int_equal(fault_of_small_block(1025, 0), RPC_H2_HEADERS_TOO_LARGE);
+    assert_int_equal(fault_of_small_block(1, 1), RPC_H2_OK);
+    assert_int_equal(fault_of_small_block(1, 2), RPC_H2_HEADERS_TOO_LARGE);
+}
+
 static void h2_frames_name_every_fault(void **state)
 {
     (void)state;
@@ -508,6 +534,7 @@ int main(void)
         cmocka_unit_test(h2_frames_hold_a_peer_over_all_its_connections),
         cmocka_unit_test(h2_frames_tell_until_when_the_client_must_go_on),
         cmocka_unit_test(h2_frames_count_from_the_first_byte),
+        cmocka_unit_test(h2_frames_hold_header_blocks_to_the_settings),
         cmocka_unit_test(h2_frames_name_every_fault),
     };
 
