@@ -24,6 +24,9 @@ from grpc.health.v1 import health_pb2, health_pb2_grpc  # noqa: E402 (generated 
 
 AT_ONCE = 3
 GONE_SECONDS = 1
+ENDED_SECONDS = 10
+SLEEP = "sleep 50"
+UP = f"echo up; {SLEEP}"  # part of every program that is held
 FREEZER = "/sys/fs/cgroup/freezer"  # v1: what is frozen there does not even die
 VERSIONS = 4  # runs of sandboxd itself when it starts: one to prove the backend, one for each runtime
 SPARE_GROUPS = 8  # more than the backend keeps ready for one slot
@@ -104,8 +107,10 @@ class Point:
 
     def __init__(self, phase, victim):
         self.phase, self.victim = phase, victim
-        self.service = lab.Service("--backend=native", "--log-level=debug", "--queue=1", slots=1)
-        self.caller = self.box = self.collector = None
+        # A box is caught by being the first new child: then nothing else may be forked at that moment.
+        preload = "--preload=off" if phase == "preparing" else "--preload=on"
+        self.service = lab.Service("--backend=native", "--log-level=debug", "--queue=1", preload, slots=1)
+        self.caller = self.box = self.program = self.collector = None
         self.after_kill = []  # what lets the others go on again
 
     # ---- what there is ----
@@ -116,7 +121,7 @@ class Point:
         self.stub = services.SandboxServiceStub(self.service.channel)
         self.native, self.front = self.service.child("sandboxd-native"), self.service.child("sandboxd-front")
         self.keeper = next(pid for pid in children(self.native) if name_of(pid) == "crisol-keeper")
-        self.ready_made = set(host.settled(lambda: children(self.native)))  # with the boxes that wait for runs
+        self.ready_made = set(host.settled(lambda: children(self.native)))  # with boxes that wait for runs
         self.groups = len(host.control_groups(self.native))
         self.mounts = host.mounts_of(os.getpid())
         return self
@@ -144,8 +149,14 @@ class Point:
         return [pid for pid in children(self.native) if pid not in self.ready_made]
 
     def find_box(self):
-        """The one with a program in it."""
-        self.box = host.wait_for(lambda: next((pid for pid in self.new_children() if children(pid)), None), 10, "a box")
+        """Pid 1 of the box that the held program is in, and the first process of the program."""
+        def look():
+            alive, ours = host.processes(), set(host.descendants(self.native))
+            at = next((pid for pid in ours if alive.get(pid, (0, ""))[1] == SLEEP), 0)
+            while at in ours and at in alive and name_of(alive[at][0]) != "sandbox-init":
+                at = alive[at][0]
+            return (alive[at][0], at) if at in ours and at in alive else None
+        self.box, self.program = host.wait_for(look, 10, "the box of the held program")
 
     def stop(self, pid):
         os.kill(pid, signal.SIGSTOP)
@@ -158,7 +169,7 @@ class Point:
     # ---- the phases ----
 
     def hold_queued(self):
-        self.call("echo up; sleep 50").wait_output()
+        self.call(UP).wait_output()
         self.find_box()
         self.call("true")
 
@@ -193,7 +204,7 @@ class Point:
         assert "started" not in self.caller.events, "the box was too quick"
 
     def hold_running(self):
-        self.call("echo up; sleep 50", request_id="held").wait_output()
+        self.call(UP, request_id="held").wait_output()
         self.find_box()
 
     def hold_killing(self):
@@ -228,27 +239,33 @@ class Point:
         self.caller.wait_output()
         self.find_box()
         self.stop(self.front)
-        os.kill(children(self.box)[0], signal.SIGKILL)
+        os.kill(self.program, signal.SIGKILL)
         self.wait_state("draining")
 
     def hold_draining(self):
-        self.call("echo up; sleep 50")
+        self.call(UP)
         self.end_program()
 
     def hold_collecting(self):
-        self.call("head -c 1000000 /dev/zero >big; echo up; sleep 50", collect=[pb.CollectSpec(path="big")])
+        self.call(f"head -c 1000000 /dev/zero >big; {UP}", collect=[pb.CollectSpec(path="big")])
         self.end_program()
-        self.collector = host.wait_for(lambda: next(iter(self.new_children()), None), 10, "a collector")
+        self.collector = host.wait_for(self.find_collector, 10, "a collector")
+
+    def find_collector(self):
+        """A fork of the backend with the user of the box."""
+        for pid in children(self.native):
+            with contextlib.suppress(OSError):
+                if name_of(pid) == "sandboxd-native" and os.stat(f"/proc/{pid}").st_uid >= processes.FIRST_BOX_UID:
+                    return pid
+        return None
 
     # ---- the fault ----
 
     def kill(self):
         """Kills the victim; then nothing of the run may be there for longer than a second."""
-        boxes = set(self.new_children())
-        if self.victim not in ("init", "collector"):  # the backend ends, and so must those that wait
-            boxes |= self.ready_made - {self.keeper}
-        run = {pid for box in boxes for pid in [box, *host.descendants(box)]}
+        run = {pid for first in (self.box, self.collector) if first for pid in [first, *host.descendants(first)]}
         spaces = set().union(*(namespaces(pid) for pid in run)) - namespaces(self.native)
+        self.others = {self.native, *host.descendants(self.native)} - run
         victim = {"supervisor": self.service.process.pid, "front": self.front, "native": self.native,
                   "init": self.box, "keeper": self.keeper, "collector": self.collector}[self.victim]
         os.kill(victim, signal.SIGKILL)
@@ -261,6 +278,9 @@ class Point:
             return not run & set(alive) and not any(spaces & namespaces(pid) for pid in alive)
         host.wait_for(is_gone, GONE_SECONDS, f"no process and no namespace of {sorted(run)} is there")
         assert host.mounts_of(os.getpid()) == self.mounts
+        if self.victim not in ("init", "collector"):  # the backend ends, and with it the boxes that wait for runs
+            host.wait_for(lambda: not self.others & set(host.processes()), ENDED_SECONDS,
+                          f"the backend and all of {sorted(self.others)} have ended")
 
     def check_end(self):
         self.caller.join(10 * processes.SLOWNESS)
