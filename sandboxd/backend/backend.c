@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "common/log.h"
 #include "sandboxd/backend/job.h"
 #include "sandboxd/backend/process.h"
 #include "sandboxd/backend/weaken.h"
@@ -10,6 +11,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include <sys/epoll.h>
@@ -108,6 +110,21 @@ void sbx_backend_set_maxima(struct sbx_backend *backend, const uint64_t maximum[
     }
 }
 
+void sbx_backend_share_memory(struct sbx_backend *backend, uint64_t bytes)
+{
+    uint64_t *most = &backend->link.maximum.value[SBX_LIMIT_MEMORY];
+
+    if (bytes == 0)
+        return; /* nobody could tell */
+    if (*most > bytes) {
+        cr_log_info("less memory than the maximum of a run, lowering it maximum=%" PRIu64
+                    " available=%" PRIu64,
+                    *most, bytes);
+        *most = bytes;
+    }
+    backend->memory_bytes = bytes;
+}
+
 void sbx_backend_add_slot(struct sbx_backend *backend, struct sbx_job *job)
 {
     assert(backend->slot_count < SBX_SLOTS_MAX && job->slot == backend->slot_count);
@@ -142,6 +159,7 @@ void sbx_backend_say_hello(struct sbx_backend *backend, uint32_t number)
     msg.hello.runtime_digest = sbx_runtimes_digest();
     msg.hello.maximum = backend->link.maximum;
     msg.hello.pool_slots = backend->pool_slots;
+    msg.hello.memory_bytes = backend->memory_bytes;
     memcpy(msg.hello.controls, backend->controls, sizeof(msg.hello.controls));
     sbx_backend_send(backend, &msg);
 }

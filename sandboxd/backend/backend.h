@@ -73,9 +73,10 @@ struct sbx_backend {
     int lifeline_fd;      /* to the supervisor */
     struct sbx_cgroup_host cgroups;
     uint8_t controls[SBX_CONTROL_COUNT];
-    uint32_t weakened;   /* enum sbx_control, or SBX_WEAKEN_NOTHING: see weaken.h */
-    uint32_t pool_slots; /* boxes that are to wait for runs; 0: no pool */
-    uint32_t pool_ready; /* of them, those that do */
+    uint32_t weakened;     /* enum sbx_control, or SBX_WEAKEN_NOTHING: see weaken.h */
+    uint64_t memory_bytes; /* that the memory limits of all runs together may reach; 0: any sum */
+    uint32_t pool_slots;   /* boxes that are to wait for runs; 0: no pool */
+    uint32_t pool_ready;   /* of them, those that do */
     uint32_t slot_count;
     struct sbx_job *jobs[SBX_SLOTS_MAX]; /* borrowed: parts of the backend's own slots */
     bool is_stopping;
@@ -92,6 +93,12 @@ int sbx_backend_take_fds(struct sbx_backend *backend, const char *program, struc
 
 /* The operator's maxima, 0 being the built-in one. */
 void sbx_backend_set_maxima(struct sbx_backend *backend, const uint64_t maximum[SBX_LIMIT_COUNT]);
+
+/*
+ * The memory for all runs together; no single one may ask for more, whatever
+ * the maxima said. Behind sbx_backend_set_maxima().
+ */
+void sbx_backend_share_memory(struct sbx_backend *backend, uint64_t bytes);
 
 /* Another slot, whose job sbx_job_init() has made. */
 void sbx_backend_add_slot(struct sbx_backend *backend, struct sbx_job *job);

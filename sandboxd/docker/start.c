@@ -3,6 +3,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "sandboxd/backend/capacity.h"
 #include "sandboxd/backend/gaps.h"
 #include "sandboxd/backend/seccomp.h"
 #include "sandboxd/docker/docker.h"
@@ -192,6 +193,7 @@ static int open_loop(struct sbx_docker *docker, struct cr_err *err)
 int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_docker *docker,
                      struct cr_err *err)
 {
+    struct sbx_capacity capacity;
     int r;
 
     *docker = (struct sbx_docker){.settings = settings, .filter_fd = -1};
@@ -205,6 +207,8 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
     r = prepare(docker, err);
     if (r == 0) {
         make_slots(docker);
+        sbx_capacity_machine(&capacity); /* the engine's groups hold the runs, not ours */
+        sbx_backend_share_memory(&docker->base, sbx_capacity_for_runs(capacity.memory_bytes));
         r = open_loop(docker, err);
     }
     if (r != 0)

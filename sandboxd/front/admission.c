@@ -18,8 +18,28 @@ void sbx_admission_init(struct sbx_admission *admission, const struct sbx_run_ho
     sbx_queue_init(&admission->queue, queue_length);
 }
 
+static uint64_t memory_of(const struct sbx_execution *execution)
+{
+    return execution->request.limits.value[SBX_LIMIT_MEMORY];
+}
+
+/*
+ * A free slot, and room for its memory limit beside those of the others: what
+ * was promised to a run is there when it wants it. Whoever is alone starts in
+ * any case; the backend's maximum is no more than all of the memory.
+ */
+static bool has_room(const struct sbx_admission *admission, const struct sbx_execution *execution)
+{
+    if (admission->run_count >= admission->slots)
+        return false;
+    return admission->memory_bytes == 0 || admission->run_count == 0 ||
+           (admission->memory_taken <= admission->memory_bytes &&
+            memory_of(execution) <= admission->memory_bytes - admission->memory_taken);
+}
+
 static void start(struct sbx_admission *admission, struct sbx_execution *execution)
 {
+    admission->memory_taken += memory_of(execution);
     execution->next = admission->runs;
     admission->runs = execution;
     admission->run_count++;
@@ -38,14 +58,16 @@ static struct sbx_execution *pop(struct sbx_admission *admission)
     return execution_of(sbx_queue_pop(&admission->queue));
 }
 
+/* Whose turn it is waits until it fits: smaller ones behind it would put it off for ever. */
 void sbx_admission_fill(struct sbx_admission *admission)
 {
-    while (admission->run_count < admission->slots) {
-        struct sbx_execution *execution = pop(admission);
+    for (;;) {
+        struct sbx_execution *next = execution_of(admission->queue.first);
 
-        if (!execution)
+        if (!next || !has_room(admission, next))
             return;
-        start(admission, execution);
+        (void)sbx_queue_pop(&admission->queue); /* the very same */
+        start(admission, next);
     }
 }
 
@@ -83,7 +105,7 @@ void sbx_admission_submit(struct sbx_admission *admission, struct sbx_execution 
         sbx_run_refuse(execution, RPC_UNAVAILABLE, shutting_down, "DRAINING", RETRY_RESTART_MS);
     } else if (admission->slots == 0) {
         sbx_run_refuse(execution, RPC_UNAVAILABLE, no_backend, "NO_BACKEND", RETRY_RESTART_MS);
-    } else if (admission->run_count < admission->slots && admission->queue.count == 0) {
+    } else if (admission->queue.count == 0 && has_room(admission, execution)) {
         start(admission, execution);
     } else {
         wait_in_queue(admission, execution);
@@ -132,6 +154,7 @@ void sbx_admission_ended(struct sbx_admission *admission, struct sbx_execution *
         return;
     *slot = execution->next;
     admission->run_count--;
+    admission->memory_taken -= memory_of(execution);
     admission->average_us += (wall_us - admission->average_us) / 8;
 }
 

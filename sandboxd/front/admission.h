@@ -11,7 +11,9 @@ struct sbx_admission {
     struct sbx_queue queue;
     struct sbx_execution *runs; /* in flight */
     uint32_t run_count;
-    uint32_t slots; /* of the backend; 0: there is none */
+    uint32_t slots;        /* of the backend; 0: there is none */
+    uint64_t memory_bytes; /* that the memory limits of all runs together may reach; 0: any sum */
+    uint64_t memory_taken; /* by those in flight */
     bool is_draining;
     uint64_t last_run;  /* number given last */
     int64_t average_us; /* of a run, for hints when to come again */

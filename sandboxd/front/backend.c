@@ -170,6 +170,7 @@ static int on_hello(struct sbx_backend *backend, const struct sbx_msg_hello *hel
     cr_log_info("backend is up slots=%u cgroup=%u", hello->slots, hello->cgroup_version);
     set_up(backend, true, hello);
     backend->admission.slots = hello->slots;
+    backend->admission.memory_bytes = hello->memory_bytes;
     return 0;
 }
 

@@ -251,13 +251,18 @@ static pid_t start_program(enum mode mode, struct sbx_ahead *ahead, int *listene
     return mode == MODE_ADOPT ? SBX_INIT_ADOPTED_PID : ahead->pid;
 }
 
-/* Once is enough: the kill follows. */
+/*
+ * Once is enough. Whoever is held back dies here, not by the kill of the
+ * backend: that one ends this process, and with it the listener, a moment
+ * before the others, and the call would return for that moment.
+ */
 static void tell_violation(struct pollfd *listener)
 {
     struct sbx_init_msg violation = {.event = SBX_INIT_VIOLATION};
 
     if (listener->revents & POLLIN) {
         violation.detail = sbx_violation_read(listener->fd);
+        (void)kill(-1, SIGKILL);
         if (send_event(violation) < 0)
             _exit(1);
     }

@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "sandboxd/backend/capacity.h"
 #include "sandboxd/backend/gaps.h"
 #include "sandboxd/backend/seccomp.h"
 #include "sandboxd/backend/userns.h"
@@ -24,7 +25,6 @@
 #include <linux/seccomp.h>
 #include <sys/pidfd.h>
 #include <sys/syscall.h>
-#include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
 /* mount_setattr(2), for read-only binds without a moment in which they are not. */
@@ -175,13 +175,13 @@ static int make_places(struct sbx_native *native, uint32_t count, struct cr_err 
 static int meet_slots(const struct sbx_native_settings *settings, struct sbx_native *native,
                       uint32_t argument, struct cr_err *err)
 {
-    struct sysinfo info = {0};
+    struct sbx_capacity capacity;
     uint32_t count;
 
     (void)argument;
-    (void)sysinfo(&info);
-    count = sbx_host_slots(settings->slots, sysconf(_SC_NPROCESSORS_ONLN),
-                           (uint64_t)info.totalram * info.mem_unit, SBX_SLOTS_MAX);
+    sbx_capacity_read(&native->base.cgroups, &capacity);
+    count = sbx_host_slots(settings->slots, capacity.cores, capacity.memory_bytes, SBX_SLOTS_MAX);
+    sbx_backend_share_memory(&native->base, sbx_capacity_for_runs(capacity.memory_bytes));
     for (uint32_t i = 0; i < count; i++) {
         sbx_run_init(&native->runs[i], i);
         sbx_backend_add_slot(&native->base, &native->runs[i].job);

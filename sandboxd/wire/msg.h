@@ -168,7 +168,8 @@ struct sbx_msg_hello {
     struct sbx_limits maximum; /* operator maxima, enforced by the backend too */
     uint8_t controls[SBX_CONTROL_COUNT]; /* enum sbx_enforcement */
     uint8_t reserved[2];
-    uint32_t pool_slots; /* boxes that wait for runs when the pool is full */
+    uint32_t pool_slots;   /* boxes that wait for runs when the pool is full */
+    uint64_t memory_bytes; /* that memory limits of all runs together may reach; 0: any sum */
 };
 
 struct sbx_msg_run {

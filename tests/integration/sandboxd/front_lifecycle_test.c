@@ -4,6 +4,7 @@
 #include "rpc/status.h"
 #include "sandboxd/front/policy.h"
 #include "sandboxd/front/result.h"
+#include "sandboxd/runtimes/table.h"
 #include "sandboxd/wire/payload.h"
 #include "tests/harness/test.h"
 #include "tests/integration/sandboxd/fake_backend.h"
@@ -95,6 +96,35 @@ static void run_waits_for_a_slot_and_says_how_long(void **state)
 
     assert_true(client_wait_end(&second)->queue_us >= 40000); /* the silence above */
     assert_true(sbx_execution_outcome(first.execution)->queue_us < 40000);
+    client_done(&first);
+    client_done(&second);
+    fake_close(&fake);
+}
+
+/* Two slots, and memory for one run and a half: the second waits although a slot is free. */
+static void run_waits_for_the_memory_that_it_was_promised(void **state)
+{
+    struct fake_client first;
+    struct fake_client second;
+    struct fake_run run;
+    struct fake fake;
+    union sbx_msg msg;
+
+    (void)state;
+    fake_open(&fake, 0, 4);
+    fake_hello(&msg, 2);
+    msg.hello.memory_bytes = sbx_default_limits.value[SBX_LIMIT_MEMORY] * 3 / 2;
+    fake_send(&fake, &msg);
+    fake_wait_up(&fake, true);
+    submit(&first, &fake, "a");
+    fake_start(&fake, &run);
+    submit(&second, &fake, "b");
+    assert_true(fake_is_silent(&fake));
+    fake_finish(&fake, &run, SBX_VERDICT_OK);
+    (void)client_wait_end(&first);
+    fake_start(&fake, &run);
+    fake_finish(&fake, &run, SBX_VERDICT_OK);
+    assert_int_equal(client_wait_end(&second)->result.verdict, SBX_VERDICT_OK);
     client_done(&first);
     client_done(&second);
     fake_close(&fake);
@@ -499,6 +529,7 @@ int main(void)
                                   check_fds),
         cmocka_unit_test_teardown(run_whose_caller_has_gone_is_killed_and_drained, check_fds),
         cmocka_unit_test_teardown(run_waits_for_a_slot_and_says_how_long, check_fds),
+        cmocka_unit_test_teardown(run_waits_for_the_memory_that_it_was_promised, check_fds),
         cmocka_unit_test_teardown(run_is_refused_when_the_queue_is_full, check_fds),
         cmocka_unit_test_teardown(waiting_run_of_a_greedy_caller_makes_room_for_another_caller,
                                   check_fds),
