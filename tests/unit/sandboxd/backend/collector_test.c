@@ -324,7 +324,7 @@ static void pattern_is_bounded_in_what_it_looks_at(void **state)
         assert_int_equal(mkdirat(box->fd, path, 0777), 0);
         (void)strncat(path, "/d", sizeof(path) - strlen(path) - 1);
     }
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < 1100; i++) {
         (void)snprintf(name, sizeof(name), "f%04d", i);
         write_file(box, name, "");
     }
