@@ -329,7 +329,7 @@ static void pattern_is_bounded_in_what_it_looks_at(void **state)
         write_file(box, name, "");
     }
 
-    assert_string_equal(glob(box, "f?00[01]", 4), "f0000= f0001= f1000= f1001= 6");
+    assert_string_equal(glob(box, "f?00[01]", 3), "f0000= f0001= f1000= 6");
     assert_true(strlen(glob(box, "**", SBX_PAYLOAD_GLOB_FILES_MAX)) ==
                 SBX_PAYLOAD_GLOB_FILES_MAX * strlen("f0000= ") + 1);
 }
