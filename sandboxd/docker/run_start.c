@@ -187,6 +187,16 @@ static void on_started(void *user, uint64_t tag, const struct sbx_engine_answer 
 
 /* ---- the container is there ---- */
 
+/* The hijack is no call of engine.c: whether the engine itself is gone is told apart here. */
+static void fail_attach(struct sbx_docker *docker, struct sbx_docker_run *run, int error,
+                        const char *text)
+{
+    if (error == ECONNREFUSED || error == ECONNRESET || error == EPIPE || error == ENOENT)
+        sbx_docker_lose_engine(docker, text); /* ends this run with the others */
+    if (run->job.state != SBX_JOB_FREE)
+        give_up(docker, run, SBX_STAGE_CLONE, error, text);
+}
+
 void sbx_docker_run_on_attach(struct sbx_docker *docker, struct sbx_docker_run *run)
 {
     struct cr_err err = CR_ERR_INIT;
@@ -202,7 +212,7 @@ void sbx_docker_run_on_attach(struct sbx_docker *docker, struct sbx_docker_run *
         return;
     (void)epoll_ctl(docker->base.epoll_fd, EPOLL_CTL_DEL, run->attach_fd, NULL);
     if (r < 0 || run->job.facts.event_count > 0) {
-        give_up(docker, run, SBX_STAGE_CLONE, -r, err.text);
+        fail_attach(docker, run, -r, err.text);
         return;
     }
     (void)snprintf(path, sizeof(path), "/containers/%s/start", run->container);
@@ -222,7 +232,7 @@ static void attach(struct sbx_docker *docker, struct sbx_docker_run *run)
                            : sbx_backend_watch(&docker->base, run->attach_fd, EPOLLIN,
                                                SBX_DOCKER_WATCH_ATTACH, &run->job);
     if (r < 0) {
-        give_up(docker, run, SBX_STAGE_CLONE, -r, err.text);
+        fail_attach(docker, run, -r, err.text);
         return;
     }
     go_on(run, SBX_DOCKER_ATTACHING, cr_clock_mono_ns() + ATTACH_DEADLINE_NS);
