@@ -12,10 +12,10 @@ import engine  # noqa: E402 (needs the path above)
 
 BWRAP = ("--unshare-all --die-with-parent --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib "
          "--symlink usr/lib64 /lib64 --proc /proc --dev /dev --tmpfs /tmp --tmpfs /workspace --chdir /workspace").split()
-# The policy of a sandbox, as far as docker's command line can say it.
+# The policy of a sandbox, as far as docker's command line can say it without a comma, which separates peers.
 DOCKER = ("--network=none --read-only --cap-drop=ALL --security-opt=no-new-privileges --memory=128m --memory-swap=128m "
-          "--pids-limit=64 --cpus=0.5 --user=1000:1000 --log-driver=none --tmpfs=/tmp:rw,noexec,nosuid,size=24m "
-          "--tmpfs=/workspace:rw,exec,nosuid,size=32m,uid=1000 --workdir=/workspace").split()
+          "--pids-limit=64 --cpus=0.5 --user=1000:1000 --log-driver=none --tmpfs=/tmp "
+          "--tmpfs=/workspace --workdir=/workspace").split()
 
 
 def bundle(folder, argv):

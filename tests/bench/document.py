@@ -1,0 +1,101 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/performance.md from build/bench/summary.json, which `make bench` has made.
+
+Usage: document.py [SUMMARY [DOCUMENT]]
+"""
+import json
+import os
+import sys
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+HEAD = """# Performance
+
+Measured by `{command}` on {date}: {cpu}, {cores} vCPU, {memory_mib} MiB, Linux {kernel}, control groups v{cgroup_version}. Load average of the
+machine {load_before} before and {load_after} after it: {quiet}. This page is made of `build/bench/summary.json` by `tests/bench/document.py`; the
+numbers below are those of that run and of no other.
+
+{sentences}
+"""
+
+HOW = """
+## How it is measured
+
+* One program per question (`tests/bench/*_bench.c`) drives `Execute` over the unix socket with our own C client: the time of a run goes from the request
+  to its result at the client, gRPC, the connection guard, admission and the verdict included. Times of peers go from before their start until they were
+  reaped and their output was read.
+* Peers take turns with the sandbox in one process run, so both have the same neighbours. {samples} samples each, after a warm-up of 20.
+* Verdict, exit code and output of every sample are asserted, those of the peers too; one that is wrong ends the benchmark.
+* *Sparse* is one request each 50 ms, *b2b* the next when the last has answered. *warm* is a service as it is by default; *cold* one with `--pool=0
+  --preload=off`, which makes each box for its run. Rows with `_default` have the default limit of half a core; the other pytest, python, throughput and
+  stream rows have one core.
+* On control groups v1 a box attaches itself to four hierarchies, which waits for an RCU grace period of the kernel when nobody did so lately: some
+  milliseconds, for a box that is made for its run and when runs are sparse. Boxes that wait have done so ahead. On v2 boxes are cloned into their group
+  and nobody waits.
+"""
+
+STAGES = """
+## Where the time of a warm `true` goes
+
+From the request on: connection guard and gRPC → admission, pipes, sealed payload (front) → wire, checks, resource limits, LOAD (native) →
+files in place (the process that becomes the program) → counters, CPU limit, GO → filter and exec → the program → reaping, end of the box → counters →
+EXITED, drained, RESULT → gRPC. Ten hand-overs between processes in all, each of which costs a wake-up, and on a busy machine a turn of the scheduler. What is
+*not* in there any more: clone and namespaces, four attaches, mounts, user namespace, exec of sandbox-init, its forks, dropping of capabilities. The physical floor
+is the bare exec of the same program plus the end of its process.
+"""
+
+
+def bar_of(row):
+    return row["bar"] or "–"
+
+
+def table(rows):
+    lines = ["| what | measured | bar | | compared |", "|---|---|---|---|---|"]
+    for row in rows:
+        verdict = {True: "PASS", False: "short", None: "–"}[row["pass"]]
+        against = f"{row['ratio']:g} × {row['peer']}" if row["ratio"] is not None else "–"
+        lines.append(f"| `{row['id']}` | {row['value']:g} {row['unit']} | {bar_of(row)} | {verdict} | {against} |")
+    return "\n".join(lines)
+
+
+def sentences(rows):
+    """What an expert would say, from the numbers of this run."""
+    value = {row["id"]: row["value"] for row in rows}
+    ratio = {row["id"]: row["ratio"] for row in rows}
+    said = []
+    if "true_warm_sparse_p50" in value:
+        said.append(f"A warm sandbox returns the result of `true` in {value['true_warm_sparse_p50']:.2g} ms when requests are sparse and "
+                    f"{value['true_warm_b2b_p50']:.2g} ms back-to-back (medians, RPC included); a bare exec of it took "
+                    f"{value['true_warm_sparse_p50'] / ratio['true_warm_sparse_p50']:.2g} ms in the same run.")
+    if "pytest_warm_sparse_p50" in value:
+        said.append(f"One pytest file returns in {value['pytest_warm_sparse_p50']:.3g} ms; starting pytest from scratch takes "
+                    f"{value['pytest_warm_sparse_p50'] * ratio['pytest_warm_sparse_p50']:.3g} ms, because its start-up was done ahead. "
+                    "That gain comes from the work done ahead and not from the sandbox, which costs what the cold row says; tests that compute for "
+                    "long gain nothing.")
+    said.append("Not measured here: an equally warm fork server without a sandbox, and the docker backend's own warm runs.")
+    return "\n".join(said)
+
+
+def main():
+    summary = sys.argv[1] if len(sys.argv) > 1 else os.path.join(SOURCE, "build", "bench", "summary.json")
+    target = sys.argv[2] if len(sys.argv) > 2 else os.path.join(SOURCE, "docs", "performance.md")
+    with open(summary, encoding="utf-8") as file:
+        data = json.load(file)
+    rows = data["rows"]
+    short = [row["id"] for row in rows if row["pass"] is False]
+    is_quiet = max(data["load_before"], data["load_after"]) <= data["machine"]["cores"]
+    text = HEAD.format(**data["machine"], **{name: data[name] for name in ("command", "date", "load_before", "load_after")},
+                       quiet="a quiet one" if is_quiet else "other work ran on it at the same time, so that medians and tails are those of a "
+                       "contended machine and the bars, which are meant for a quiet one, say little",
+                       sentences=sentences(rows))
+    text += "\n" + table(rows) + "\n"
+    text += f"\n{sum(row['pass'] is True for row in rows)} bars reached, {len(short)} short" + (
+        ": " + ", ".join(f"`{name}`" for name in short) + ".\n" if short else ".\n")
+    text += HOW.format(samples=data["samples"]) + STAGES
+    with open(target, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    main()
