@@ -39,7 +39,8 @@ static int copy(const void *data, size_t size, ProtobufCBinaryData *ret_copy)
 static int on_event(struct agt_store_batch *batch, const struct agt_store_event *row)
 {
     struct export *export = (struct export *)(void *)batch;
-    exported_event **events = reallocarray(export->events, export->count + 1, sizeof(*events));
+    exported_event **events =
+        reallocarray(export->events, export->count + 1, sizeof(exported_event *));
     exported_event *event;
 
     if (!events)
@@ -91,7 +92,7 @@ static uint8_t *finish(struct export *export, size_t *ret_size)
     return pack(&message, ret_size);
 }
 
-static void on_done(struct agt_store_batch *batch, int error)
+static void conclude(struct agt_store_batch *batch, int error)
 {
     struct export *export = (struct export *)(void *)batch;
     uint8_t *packed = NULL;
@@ -110,7 +111,7 @@ static void on_done(struct agt_store_batch *batch, int error)
 }
 
 int agt_run_export(struct agt_store *store, struct agt_run *run,
-                   void (*on_export)(void *user, uint8_t *take_packed, size_t size, int error),
+                   void (*on_done)(void *user, uint8_t *take_packed, size_t size, int error),
                    void *user)
 {
     struct export *export = calloc(1, sizeof(*export));
@@ -118,11 +119,11 @@ int agt_run_export(struct agt_store *store, struct agt_run *run,
     if (!export)
         return -ENOMEM;
     export->run = agt_run_ref(run);
-    export->on_done = on_export;
+    export->on_done = on_done;
     export->user = user;
     (void)memccpy(export->batch.run_id, run->id, '\0', sizeof(export->batch.run_id));
     export->batch.on_event = on_event;
-    export->batch.on_done = on_done;
+    export->batch.on_done = conclude;
     store->ops->append(store, &export->batch);
     return 0;
 }

@@ -42,8 +42,8 @@ static int add_records(struct agt_replay *replay, const void *packed, size_t siz
 
 int agt_replay_add(struct agt_replay *replay, const struct agt_store_event *event)
 {
-    Crisol__Agent__V1__RunEvent **events =
-        reallocarray(replay->events, replay->event_count + 1, sizeof(*events));
+    Crisol__Agent__V1__RunEvent **events = reallocarray(replay->events, replay->event_count + 1,
+                                                        sizeof(Crisol__Agent__V1__RunEvent *));
 
     if (!events)
         return -ENOMEM;

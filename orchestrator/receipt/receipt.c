@@ -130,7 +130,7 @@ static Crisol__Agent__V1__Receipt *new_message(const struct agt_receipt *receipt
     if (message)
         crisol__agent__v1__receipt__init(message);
     if (message && links)
-        message->links = calloc(receipt->count, sizeof(links));
+        message->links = calloc(receipt->count, sizeof(Crisol__Agent__V1__ReceiptLink *));
     if (!message || !links || !message->links) {
         free(message);
         free(links);

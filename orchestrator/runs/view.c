@@ -97,8 +97,8 @@ static void take_edits(run_result *result, Crisol__Agent__V1__Resumed *edits)
 static void add_attempt(run_result *result, run_event *event)
 {
     Crisol__Agent__V1__Evaluation *from = event->evaluation;
-    Crisol__Agent__V1__Attempt **attempts =
-        reallocarray(result->attempts, result->n_attempts + 1, sizeof(*attempts));
+    Crisol__Agent__V1__Attempt **attempts = reallocarray(result->attempts, result->n_attempts + 1,
+                                                         sizeof(Crisol__Agent__V1__Attempt *));
     Crisol__Agent__V1__Attempt *attempt = malloc(sizeof(*attempt));
 
     if (attempts)

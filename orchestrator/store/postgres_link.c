@@ -212,12 +212,12 @@ int agt_pg_do(struct agt_pg_link *link, const char *statements, struct cr_err *e
     return 0;
 }
 
-int agt_pg_prepare(struct agt_pg_link *link, const char *name, const char *statement,
-                   const Oid *types, int count, struct cr_err *err)
+int agt_pg_prepare(struct agt_pg_link *link, const char *name, const char *text, const Oid *types,
+                   int count, struct cr_err *err)
 {
     PGresult *result;
 
-    if (PQsendPrepare(link->handle, name, statement, count, types) == 0)
+    if (PQsendPrepare(link->handle, name, text, count, types) == 0)
         return fail(link, PQerrorMessage(link->handle), "prepare", err);
     result = take_good(link, "prepare", err);
     if (!result)

@@ -64,8 +64,8 @@ int agt_pg_transact(struct agt_pg_link *link, size_t count,
                     struct cr_err *err);
 
 /* For agt_pg_transact(). `types` are object ids, one per parameter. */
-int agt_pg_prepare(struct agt_pg_link *link, const char *name, const char *statement,
-                   const Oid *types, int count, struct cr_err *err);
+int agt_pg_prepare(struct agt_pg_link *link, const char *name, const char *text, const Oid *types,
+                   int count, struct cr_err *err);
 
 /* Takes in what the server sent meanwhile. True when there was a notification. */
 bool agt_pg_look(struct agt_pg_link *link);

@@ -72,7 +72,7 @@ static void append(struct agt_store *store, struct run *run)
 static int wait_for(struct run *run)
 {
     while (sem_wait(&run->done) < 0)
-        continue;
+        ;
     return run->error;
 }
 

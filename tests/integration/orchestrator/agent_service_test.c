@@ -378,8 +378,6 @@ static void what_is_not_there_says_so_by_name(void **state)
         const char *name;
         struct rpc_client_method method;
     } methods[] = {
-        {"ResumeRun", METHOD("ResumeRun", resume_run)},
-        {"ForkRun", METHOD("ForkRun", fork_run)},
         {"ListModels", METHOD("ListModels", list_models)},
     };
     struct fixture fixture;
@@ -399,6 +397,73 @@ static void what_is_not_there_says_so_by_name(void **state)
         assert_memory_equal(status.message, methods[i].name, strlen(methods[i].name));
         protobuf_c_message_free_unpacked(request, NULL);
     }
+    tear_down(&fixture);
+}
+
+/* Each begins with the id of a run, field 1. */
+static const struct rpc_client_method about_runs[] = {
+    METHOD("ResumeRun", resume_run),
+    METHOD("ForkRun", fork_run),
+    METHOD("ExportRun", export_run),
+    METHOD("DeleteRun", delete_run),
+};
+
+static enum rpc_code ask_about(const struct fixture *fixture,
+                               const struct rpc_client_method *method, const char *run_id,
+                               struct rpc_status *status)
+{
+    uint8_t packed[64] = {1 << 3 | 2, (uint8_t)strlen(run_id)};
+    ProtobufCMessage *response = NULL;
+    ProtobufCMessage *request;
+
+    memcpy(packed + 2, run_id, strlen(run_id));
+    request = protobuf_c_message_unpack(method->request, NULL, 2 + strlen(run_id), packed);
+    assert_non_null(request);
+    *status = (struct rpc_status)RPC_STATUS_INIT;
+    (void)rpc_call_blocking(fixture->channel, method, request, 20000, &response, status);
+    rpc_message_free(response);
+    protobuf_c_message_free_unpacked(request, NULL);
+    return status->code;
+}
+
+static void a_run_that_is_not_there_is_told_by_each_method(void **state)
+{
+    struct fixture fixture;
+
+    (void)state;
+    set_up(&fixture, SOLVE);
+    for (size_t i = 0; i < CR_ARRAY_SIZE(about_runs); i++) {
+        struct rpc_status status;
+
+        assert_int_equal(ask_about(&fixture, &about_runs[i], "x", &status), RPC_INVALID_ARGUMENT);
+        assert_memory_equal(status.message, "run_id: ", 8);
+        assert_int_equal(
+            ask_about(&fixture, &about_runs[i], "00000000000000000000000000000001", &status),
+            RPC_NOT_FOUND);
+    }
+    tear_down(&fixture);
+}
+
+static void what_needs_a_journal_or_a_pause_says_so(void **state)
+{
+    static const char *const texts[] = {"not interrupted", "no journal", "no journal"};
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct fixture fixture;
+    struct agt_run *run = NULL;
+    const struct agt_run_spec spec = {.task = task_text};
+
+    (void)state;
+    set_up(&fixture, SOLVE);
+    assert_int_equal(agt_runs_start(fixture.service.runs, "uid:1", NULL, &spec, &run, &status), 0);
+    wait_until_idle(&fixture);
+    for (size_t i = 0; i < CR_ARRAY_SIZE(texts); i++) {
+        assert_int_equal(ask_about(&fixture, &about_runs[i], agt_run_id(run), &status),
+                         RPC_FAILED_PRECONDITION);
+        assert_non_null(strstr(status.message, texts[i]));
+    }
+    assert_int_equal(ask_about(&fixture, &about_runs[3], agt_run_id(run), &status), RPC_OK);
+    assert_int_equal(ask_about(&fixture, &about_runs[3], agt_run_id(run), &status), RPC_NOT_FOUND);
+    (void)agt_run_unref(run);
     tear_down(&fixture);
 }
 
@@ -457,6 +522,8 @@ int main(void)
         cmocka_unit_test(missing_key_is_a_failed_precondition),
         cmocka_unit_test(graph_is_described),
         cmocka_unit_test(what_is_not_there_says_so_by_name),
+        cmocka_unit_test(a_run_that_is_not_there_is_told_by_each_method),
+        cmocka_unit_test(what_needs_a_journal_or_a_pause_says_so),
         cmocka_unit_test(drain_cancels_the_runs_of_live_calls),
     };
 
