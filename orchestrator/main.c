@@ -13,7 +13,7 @@
 /* Loses what it does not need, before the first thread and the first byte from outside. */
 static int confine(const struct agt_config *config, bool *ret_has_landlock, struct cr_err *err)
 {
-    int landlock_abi;
+    int landlock_abi = 0;
     int r = agt_process_confine((uint32_t)config->user, err);
 
     if (r == 0)

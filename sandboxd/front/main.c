@@ -66,7 +66,7 @@ static int drop_privileges(int argc, char **argv, struct cr_err *err)
 /* Loses what it does not need, before the first thread and the first byte from outside. */
 static int confine(struct cr_err *err)
 {
-    int landlock_abi;
+    int landlock_abi = 0;
     int r = sbx_confine(&landlock_abi, err);
 
     if (r == 0 && landlock_abi == 0)
