@@ -285,27 +285,51 @@ static void run(enum sbx_template_kind kind, const struct spec *spec, struct box
 }
 
 static struct box box; /* large */
+static struct box neighbour;
+
+static void run_text(enum sbx_template_kind kind, const char *text)
+{
+    const char *name = sbx_template_runtime(kind)->entry_file;
+
+    run(kind, &(struct spec){.file_name = name, .file_text = text}, &box);
+}
+
+static void assert_clean(const char *expected)
+{
+    assert_string_equal(box.output[1], "");
+    assert_string_equal(box.output[0], expected);
+    assert_int_equal(box.wait_status, 0);
+}
+
+/* ---- what comes out ---- */
 
 static void python_runs_main(void **state)
 {
     (void)state;
-    run(SBX_TEMPLATE_PYTHON, &(struct spec){.file_name = "main.py", .file_text = "print(6 * 7)"},
+    run_text(SBX_TEMPLATE_PYTHON, "print(6 * 7)");
+
+    assert_clean("42\n");
+}
+
+static void python_takes_arguments(void **state)
+{
+    (void)state;
+    run(SBX_TEMPLATE_PYTHON,
+        &(struct spec){
+            .file_name = "main.py", .file_text = "import sys; print(sys.argv)", .arg = "more"},
         &box);
 
-    assert_string_equal(box.output[0], "42\n");
-    assert_string_equal(box.output[1], "");
-    assert_int_equal(box.wait_status, 0);
+    assert_clean("['main.py', 'more']\n");
 }
 
 static void pytest_runs_tests(void **state)
 {
     (void)state;
-    run(SBX_TEMPLATE_PYTEST,
-        &(struct spec){.file_name = "test_main.py", .file_text = "def test(): assert 1 == 2\n"},
-        &box);
+    run_text(SBX_TEMPLATE_PYTEST, "def test_a(): assert 1 == 2\ndef test_b(): pass\n");
 
-    print_message("%s|%s", box.output[0], box.output[1]);
     assert_int_equal(box.wait_status, 1 << 8);
+    assert_non_null(strstr(box.output[0], "E   assert 1 == 2\n"));
+    assert_non_null(strstr(box.output[0], "1 failed, 1 passed in "));
 }
 
 static void shallow_pytest_takes_arguments(void **state)
@@ -314,19 +338,332 @@ static void shallow_pytest_takes_arguments(void **state)
     run(SBX_TEMPLATE_PYTEST_SHALLOW,
         &(struct spec){.file_name = "test_main.py",
                        .file_text = "def test_a(): pass\ndef test_b(): pass\n",
-                       .arg = "-vktest_b"},
+                       .arg = "-ktest_b"},
         &box);
 
-    print_message("%s|%s", box.output[0], box.output[1]);
     assert_int_equal(box.wait_status, 0);
+    assert_non_null(strstr(box.output[0], "1 passed, 1 deselected in "));
+}
+
+/* What a template cannot do, its child executes: argv, environment, streams and rights as ever. */
+static void an_environment_of_its_own_gets_an_interpreter_of_its_own(void **state)
+{
+    (void)state;
+    run(SBX_TEMPLATE_PYTHON,
+        &(struct spec){.file_name = "main.py",
+                       .file_text = "import os, sys\n"
+                                    "print(os.environ['NAME'], sys.argv, os.getuid())\n"
+                                    "print(sorted(os.listdir('/proc/self/fd'))[:3])\n"
+                                    "print(open('/proc/self/status').read().count('Seccomp:\\t2'))",
+                       .env = "value"},
+        &box);
+
+    assert_clean("value ['main.py'] 1000\n['0', '1', '2']\n1\n");
+}
+
+static void deep_pytest_with_arguments_gets_an_interpreter_of_its_own(void **state)
+{
+    (void)state;
+    run(SBX_TEMPLATE_PYTEST,
+        &(struct spec){.file_name = "test_main.py",
+                       .file_text = "def test_a(): pass\ndef test_b(): pass\n",
+                       .arg = "-ktest_b"},
+        &box);
+
+    assert_int_equal(box.wait_status, 0);
+    assert_non_null(strstr(box.output[0], "1 passed, 1 deselected in "));
+}
+
+/* ---- what a program has and what it has not ---- */
+
+static const char look_at_process[] =
+    "import ctypes, os\n"
+    "status = dict(l.strip().split(':', 1) for l in open('/proc/self/status'))\n"
+    "for name in ('Uid', 'Groups', 'CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb', 'NoNewPrivs',\n"
+    "             'Seccomp', 'NSpid', 'Threads'):\n"
+    "    print(name, *status[name].split())\n"
+    "signal = ctypes.c_int()\n"
+    "ctypes.CDLL(None).prctl(2, ctypes.byref(signal))\n" /* PR_GET_PDEATHSIG */
+    "print('death', signal.value, 'dumpable', ctypes.CDLL(None).prctl(3), 'parent', os.getppid())\n"
+    "print('owner', os.stat('/proc/self/maps').st_uid, len(open('/proc/self/pagemap', 'rb').read(8)))\n"
+    "print('proc', sorted(os.listdir('/proc')))\n"
+    "print('groups', {l.strip().split(':')[2] for l in open('/proc/self/cgroup')})\n"
+    "print('environ', b'LD_' in open('/proc/self/environ', 'rb').read())\n"
+    "print('shared', [l for l in open('/proc/self/maps') if l.split()[1] == 'rw-s'])\n"
+    "print('host', [l for l in open('/proc/self/maps') if '/home' in l or '/work/' in l])\n";
+
+static const char process_of_a_program[] =
+    "Uid 1000 1000 1000 1000\nGroups\n"
+    "CapInh 0000000000000000\nCapPrm 0000000000000000\nCapEff 0000000000000000\n"
+    "CapBnd 0000000000000000\nCapAmb 0000000000000000\n"
+    "NoNewPrivs 1\nSeccomp 2\nNSpid 3\nThreads 1\n"
+    "death 9 dumpable 1 parent 1\nowner 1000 8\nproc ['3', 'self', 'thread-self']\n"
+    "groups {'/'}\nenviron False\nshared []\nhost []\n";
+
+static void a_program_has_given_up_everything(void **state)
+{
+    (void)state;
+    run_text(SBX_TEMPLATE_PYTHON, look_at_process);
+
+    assert_clean(process_of_a_program);
+}
+
+static void a_test_has_given_up_everything(void **state)
+{
+    char text[4096];
+
+    (void)state;
+    (void)snprintf(text, sizeof(text),
+                   "import sys\nsys.stdout = open('/workspace/seen', 'w')\n%ssys.stdout.close()\n"
+                   "sys.stdout = sys.__stdout__\n"
+                   "def test_seen(capsys):\n"
+                   "    with capsys.disabled(): print(open('/workspace/seen').read(), end='|')\n",
+                   look_at_process);
+    run_text(SBX_TEMPLATE_PYTEST, text);
+
+    assert_int_equal(box.wait_status, 0);
+    assert_non_null(strstr(box.output[0], process_of_a_program));
+}
+
+static void a_program_has_three_descriptors(void **state)
+{
+    (void)state;
+    run_text(SBX_TEMPLATE_PYTHON, "import os\n"
+                                  "for fd in range(1200):\n"
+                                  "    try: os.fstat(fd); print(fd, end=' ')\n"
+                                  "    except OSError: pass\n");
+
+    assert_clean("0 1 2 ");
+}
+
+static void a_waiting_box_is_small(void **state)
+{
+    uint64_t bytes = 0;
+
+    (void)state;
+    make_box(SBX_TEMPLATE_PYTEST, 0, &box);
+    assert_int_equal(sbx_cgroup_memory_bytes(&box.group, &bytes), 0);
+    load(&box, &(struct spec){.file_name = "test_main.py", .file_text = "def test(): pass\n"});
+    go(&box);
+    finish(&box);
+
+    assert_in_range(bytes, 1U << 20, 13U << 20); /* about 10 MiB of it are pages made ahead */
+}
+
+/* ---- neighbours ---- */
+
+/* Leaves what it can wherever it can, and stays. */
+static const char leave_traces[] =
+    "import os, socket, time\n"
+    "SECRET = 'seventeen ' + 'crowns'\n"
+    "def test_traces():\n"
+    "    for place in ('/tmp', '/dev/shm', '/workspace'):\n"
+    "        with open(place + '/trace', 'w') as file: file.write(SECRET)\n"
+    "    os.write(1, SECRET.encode()); os.write(2, SECRET.encode())\n"
+    "    os.environ['TRACE'] = SECRET\n"
+    "    abstract = socket.socket(socket.AF_UNIX); abstract.bind('\\0trace'); abstract.listen()\n"
+    "    local = socket.create_server(('127.0.0.1', 4711))\n"
+    "    os.memfd_create('trace')\n"
+    "    with open('/workspace/ready', 'w'): pass\n"
+    "    time.sleep(60)\n";
+
+static const char look_for_traces[] =
+    "import os, socket, stat\n"
+    "SECRET = ('seventeen ' + 'crowns').encode()\n"
+    "def test_files():\n"
+    "    assert [p for p in ('/tmp/trace', '/dev/shm/trace', '/workspace/trace') if os.path.exists(p)] == []\n"
+    "    assert 'TRACE' not in os.environ\n"
+    "def test_descriptors():\n"
+    "    for fd in map(int, os.listdir('/proc/self/fd')):\n"
+    "        try: kind = os.fstat(fd).st_mode\n"
+    "        except OSError: continue\n"
+    "        if stat.S_ISREG(kind): assert SECRET not in os.pread(fd, 1 << 20, 0)\n"
+    "        assert not stat.S_ISSOCK(kind)\n"
+    "def test_sockets():\n"
+    "    for family, address in ((socket.AF_UNIX, '\\0trace'), (socket.AF_INET, ('127.0.0.1', 4711))):\n"
+    "        assert socket.socket(family).connect_ex(address) == 111\n"
+    "def test_processes():\n"
+    "    assert [n for n in os.listdir('/proc') if n.isdigit()] == [str(os.getpid())]\n"
+    "    for pid in (1, 2, 4, 5):\n"
+    "        try: os.kill(pid, 9); raise AssertionError(pid)\n"
+    "        except (PermissionError, ProcessLookupError): pass\n"
+    "def test_memory():\n"
+    "    with open('/proc/self/maps') as maps:\n"
+    "        assert [line for line in maps if line.split()[1] == 'rw-s'] == []\n";
+
+static void await_file(const struct box *of, const char *path)
+{
+    int64_t deadline_ns = cr_clock_mono_ns() + DEADLINE_MS * CR_NS_PER_MS;
+
+    while (faccessat(of->workspace_fd, path, F_OK, 0) < 0) {
+        assert_true(cr_clock_mono_ns() < deadline_ns);
+        (void)poll(NULL, 0, 2);
+    }
+}
+
+/* One that was never loaded has no output. */
+static void kill_waiting(struct box *of)
+{
+    assert_int_equal(kill(of->pid, SIGKILL), 0);
+    remove_box(of);
+}
+
+static void kill_box(struct box *of)
+{
+    assert_int_equal(kill(of->pid, SIGKILL), 0);
+    read_output(of);
+    remove_box(of);
+}
+
+static void siblings_find_nothing_of_each_other(void **state)
+{
+    (void)state;
+    make_box(SBX_TEMPLATE_PYTEST, 1, &neighbour);
+    load(&neighbour, &(struct spec){.file_name = "test_main.py", .file_text = leave_traces});
+    go(&neighbour);
+    await_file(&neighbour, "w/ready");
+
+    run_text(SBX_TEMPLATE_PYTEST, look_for_traces);
+
+    kill_box(&neighbour);
+    if (box.wait_status != 0)
+        fail_msg("%s", box.output[0]);
+    assert_non_null(strstr(box.output[0], "5 passed in "));
+}
+
+static void siblings_draw_different_random_numbers(void **state)
+{
+    static const char text[] = "import random, uuid\nprint(random.random(), uuid.uuid4())\n";
+    char first[OUTPUT_MAX];
+
+    (void)state;
+    run_text(SBX_TEMPLATE_PYTHON, text);
+    (void)memcpy(first, box.output[0], OUTPUT_MAX);
+    run_text(SBX_TEMPLATE_PYTHON, text);
+
+    assert_string_not_equal(first, box.output[0]);
+}
+
+/* It is the same for the boxes of one template: the reason why templates are replaced. */
+static void another_template_has_another_seed_of_hashes(void **state)
+{
+    static const char text[] = "print(hash('text'))\n";
+    char first[OUTPUT_MAX];
+
+    (void)state;
+    run_text(SBX_TEMPLATE_PYTHON, text);
+    (void)memcpy(first, box.output[0], OUTPUT_MAX);
+    sbx_template_stop(&templates[SBX_TEMPLATE_PYTHON]);
+    run_text(SBX_TEMPLATE_PYTHON, text);
+
+    assert_string_not_equal(first, box.output[0]);
+}
+
+/* ---- the life of a template ---- */
+
+static void boxes_outlive_their_template(void **state)
+{
+    struct sbx_template *template = get_template(SBX_TEMPLATE_PYTHON);
+    struct pollfd watch = {.fd = template->fd, .events = POLLIN};
+    struct sbx_template_event event;
+
+    (void)state;
+    make_box(SBX_TEMPLATE_PYTHON, 0, &box);
+    assert_int_equal(kill(template->pid, SIGKILL), 0);
+    assert_int_equal(poll(&watch, 1, DEADLINE_MS), 1);
+    assert_int_equal(sbx_template_receive(template, &event), -EPIPE);
+    assert_int_equal(template->pid, -1);
+    load(&box, &(struct spec){.file_name = "main.py", .file_text = "print('still here')"});
+    go(&box);
+    finish(&box);
+
+    assert_clean("still here\n");
+}
+
+static void a_place_that_is_none_is_refused(void **state)
+{
+    struct sbx_template *template = get_template(SBX_TEMPLATE_PYTHON);
+    struct sbx_template_event event;
+    struct cr_err err = CR_ERR_INIT;
+    int control_fd = -1;
+
+    (void)state;
+    make_box(SBX_TEMPLATE_PYTHON, 0, &box);
+    assert_ok(sbx_template_ask(template,
+                               &(struct sbx_template_box){.group = &box.group,
+                                                          .limits = &sbx_default_limits,
+                                                          .workspace_fd = box.workspace_fd,
+                                                          .place = SLOTS,
+                                                          .id = 77},
+                               &control_fd, &err),
+              &err);
+    event = await_event(template);
+    (void)close(control_fd);
+    kill_waiting(&box);
+
+    assert_int_equal(event.kind, SBX_TEMPLATE_EVENT_NO_BOX);
+    assert_int_equal(event.id, 77);
+    assert_int_equal(event.error, EPROTO);
+}
+
+static void a_template_gets_old(void **state)
+{
+    struct sbx_template *template = get_template(SBX_TEMPLATE_PYTHON);
+    uint64_t packages = template->packages;
+
+    (void)state;
+    assert_false(sbx_template_is_stale(template, template->boxes + 1, INT64_MAX));
+    assert_true(sbx_template_is_stale(template, template->boxes, INT64_MAX));
+    assert_true(sbx_template_is_stale(template, UINT32_MAX, 1));
+    template->packages = ~packages; /* as if one had been installed since */
+    assert_true(sbx_template_is_stale(template, UINT32_MAX, INT64_MAX));
+    template->packages = packages;
+}
+
+/* There is no /proc here to list them. */
+static int count_fds(void)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static void templates_and_boxes_leave_no_descriptors(void **state)
+{
+    int before;
+
+    (void)state;
+    run_text(SBX_TEMPLATE_PYTHON, "pass");
+    sbx_template_stop(&templates[SBX_TEMPLATE_PYTHON]);
+    before = count_fds();
+    run_text(SBX_TEMPLATE_PYTHON, "pass");
+    sbx_template_stop(&templates[SBX_TEMPLATE_PYTHON]);
+
+    assert_int_equal(count_fds(), before);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(python_runs_main),
+        cmocka_unit_test(python_takes_arguments),
         cmocka_unit_test(pytest_runs_tests),
         cmocka_unit_test(shallow_pytest_takes_arguments),
+        cmocka_unit_test(an_environment_of_its_own_gets_an_interpreter_of_its_own),
+        cmocka_unit_test(deep_pytest_with_arguments_gets_an_interpreter_of_its_own),
+        cmocka_unit_test(a_program_has_given_up_everything),
+        cmocka_unit_test(a_test_has_given_up_everything),
+        cmocka_unit_test(a_program_has_three_descriptors),
+        cmocka_unit_test(a_waiting_box_is_small),
+        cmocka_unit_test(siblings_find_nothing_of_each_other),
+        cmocka_unit_test(siblings_draw_different_random_numbers),
+        cmocka_unit_test(another_template_has_another_seed_of_hashes),
+        cmocka_unit_test(boxes_outlive_their_template),
+        cmocka_unit_test(a_place_that_is_none_is_refused),
+        cmocka_unit_test(a_template_gets_old),
+        cmocka_unit_test(templates_and_boxes_leave_no_descriptors),
     };
 
     if (geteuid() != 0) {
