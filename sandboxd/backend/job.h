@@ -39,6 +39,7 @@ struct sbx_job {
     uint32_t runtime;    /* index into the runtime table */
     uint32_t flags;      /* of RUN */
     bool is_pool_hit;    /* its box was made ahead */
+    uint8_t start_mode;  /* enum sbx_start_mode */
     struct sbx_limits limits;
     int fds[SBX_RUN_FDS]; /* as in RUN; -1 once handed on or closed */
     int control_fd;       /* messages of boxctl.h; -1: none */

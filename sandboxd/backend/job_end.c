@@ -241,6 +241,7 @@ static void fill_result(const struct sbx_backend *backend, const struct sbx_job 
     result->process_limit_hits = narrow(facts->usage.process_limit_hits);
     result->killed_leftovers = job->leftovers;
     result->is_pool_hit = job->is_pool_hit;
+    result->start_mode = job->start_mode;
     result->pool_ready = (uint8_t)backend->pool_ready;
 }
 

@@ -87,6 +87,7 @@ static void fill_timing(struct sbx_result *result, const struct sbx_outcome *out
     timing->run_us = outcome->result.wall_us;
     timing->kill_us = narrow(outcome->result.kill_us);
     timing->is_pool_hit = outcome->result.is_pool_hit != 0;
+    timing->start_mode = (Crisol__Sandbox__V1__StartMode)(outcome->result.start_mode + 1);
     timing->collect_us = narrow(outcome->result.collect_us);
     result->message.timing = timing;
 }

@@ -57,6 +57,7 @@ static void go_on(struct sbx_native *native, struct sbx_run *run)
 
     job->group = run->cell.group;
     job->has_group = true;
+    job->start_mode = (uint8_t)sbx_templates_mode(run->cell.asked_kind);
     job->control_fd = cr_take_fd(&run->cell.box.control_fd);
     sbx_job_prepare(job);
     r = watch_box(native, run);
@@ -119,6 +120,7 @@ void sbx_run_on_template(struct sbx_native *native, struct sbx_run *run, const s
         return;
     }
     cr_close_fd(&run->cell.box.control_fd);
+    run->cell.asked_kind = -1;
     if (job->facts.event_count == 0) {
         start_cold(native, run);
         return;

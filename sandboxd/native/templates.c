@@ -167,6 +167,20 @@ bool sbx_templates_are_faster(const struct sbx_native *native, const struct sbx_
     return false;
 }
 
+enum sbx_start_mode sbx_templates_mode(int kind)
+{
+    switch (kind) {
+    case SBX_TEMPLATE_PYTHON:
+        return SBX_START_PRELOAD;
+    case SBX_TEMPLATE_PYTEST:
+        return SBX_START_PRELOAD_DEEP;
+    case SBX_TEMPLATE_PYTEST_SHALLOW:
+        return SBX_START_PRELOAD_SHALLOW;
+    default:
+        return SBX_START_COLD;
+    }
+}
+
 /* ---- answers ---- */
 
 static bool is_wanted(const struct sbx_cell *cell, enum sbx_template_kind kind, uint64_t id)

@@ -43,6 +43,9 @@ void sbx_templates_start(struct sbx_native *native);
 int sbx_templates_ask_for(struct sbx_native *native, const struct sbx_job *job,
                           struct sbx_cell *cell);
 
+/* What a box of a template of that kind (of none: -1) is for its run. */
+enum sbx_start_mode sbx_templates_mode(int kind);
+
 /* True when a box that a template forks now is faster for the job than a plain one that waits. */
 bool sbx_templates_are_faster(const struct sbx_native *native, const struct sbx_job *job);
 

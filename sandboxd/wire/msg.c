@@ -157,7 +157,8 @@ static bool is_result_valid(const struct sbx_msg_result *result)
            result->exit_code <= UINT8_MAX && result->signal >= 0 && result->signal <= SIGNAL_MAX &&
            result->stage < SBX_STAGE_COUNT && result->stage_errno >= 0 && result->has_hit <= 1 &&
            is_hit_valid(&result->hit) && result->cgroup_version <= 2 && result->is_pool_hit <= 1 &&
-           result->has_forbidden_call <= 1 && result->reserved == 0;
+           result->start_mode < SBX_START_MODE_COUNT && result->has_forbidden_call <= 1 &&
+           result->reserved == 0;
 }
 
 static bool is_body_valid(const union sbx_msg *msg)

@@ -207,6 +207,15 @@ struct sbx_msg_exited {
     struct sbx_msg_header header;
 };
 
+/* One less than the numbers of crisol.sandbox.v1.StartMode. */
+enum sbx_start_mode {
+    SBX_START_COLD,
+    SBX_START_PRELOAD,
+    SBX_START_PRELOAD_DEEP,
+    SBX_START_PRELOAD_SHALLOW,
+    SBX_START_MODE_COUNT,
+};
+
 struct sbx_limit_hit {
     uint32_t limit;     /* enum sbx_limit */
     uint32_t killed_by; /* enum sbx_killed_by */
@@ -245,7 +254,8 @@ struct sbx_msg_result {
     uint32_t killed_leftovers;
     uint8_t is_pool_hit; /* 1: the box was made ahead */
     uint8_t pool_ready;  /* boxes that wait now */
-    uint16_t reserved;
+    uint8_t start_mode;  /* enum sbx_start_mode */
+    uint8_t reserved;
     uint32_t has_forbidden_call; /* 1: SECURITY_VIOLATION, and the filter named the call */
     uint32_t forbidden_call;     /* its number, or SBX_CALL_… of boxctl.h */
 };

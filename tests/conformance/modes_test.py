@@ -4,6 +4,7 @@
 import concurrent.futures
 import os
 import re
+import signal
 import sys
 import unittest
 
@@ -40,13 +41,14 @@ def run_one(stub, runtime, files, args):
                      collect=[pb.CollectSpec(glob="**/*")])
     result = events[-1].result
     report = result.test_report
-    return {
+    return result.timing.start_mode, {
         "exit": (pb.VerdictCode.Name(result.verdict.code), result.exit_code, result.signal),
         "stdout": normal(output_of(events)),
         "stderr": normal(output_of(events, pb.OUTPUT_STREAM_STDERR)),
         "tests": [(report.is_present, report.tests, report.passed, report.failed, report.errors, report.skipped,
                    report.problem)] +
-                 [(case.id, case.outcome, normal(case.message.encode()), normal(case.details.encode())) for case in report.cases],
+                 [(case.id, case.outcome, normal(case.message.encode()), normal(case.details.encode()))
+                  for case in report.cases],
         "files": {file.path: normal(file.data) for file in result.files if file.path not in files},
     }
 
@@ -62,42 +64,67 @@ class Modes(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.cold, cls.warm = start("--preload=off", slots=CALLERS), start(slots=CALLERS)
+        # A miss of the pool is forked on the spot then, so every run is in the mode that it shows.
+        pool = "--pool=0,python=2,pytest=3,pytest-shallow=2"
+        cls.cold, cls.warm = start("--preload=off", slots=CALLERS), start(pool, slots=CALLERS)
         cls.stubs = []
         for service in (cls.cold, cls.warm):
             service.__enter__()
             cls.stubs.append(services.SandboxServiceStub(service.channel))
-        processes.wait_for(lambda: cls.warm.log().count("template ready") == TEMPLATES, 30, "templates")
+        processes.wait_for(lambda: cls.warm.log().count("template ready") >= TEMPLATES, 30, "templates")
 
     @classmethod
     def tearDownClass(cls):
-        log = cls.warm.log()
         for service in (cls.cold, cls.warm):
             service.__exit__(None, None, None)
-        assert "a template ended" not in log, log
 
-    def compare(self, runtime, corpus, args=()):
+    def compare(self, mode, runtime, corpus, args=()):
         cold, warm = [run_all(stub, runtime, corpus, args) for stub in self.stubs]
-        for name, expected in cold.items():
+        for name, (cold_mode, expected) in cold.items():
             with self.subTest(case=name, args=args):
-                self.assertEqual(warm[name], expected)
+                warm_mode, found = warm[name]
+                self.assertEqual(found, expected)
+                self.assertEqual((cold_mode, warm_mode), (pb.START_MODE_COLD, mode))
 
     def test_pytest_deep(self):
         self.assertGreaterEqual(len(modes_corpus.PYTEST), 60)
-        self.compare("pytest", modes_corpus.PYTEST)
+        self.compare(pb.START_MODE_PRELOAD_DEEP, "pytest", modes_corpus.PYTEST)
 
     def test_pytest_shallow(self):
-        corpus = {name: modes_corpus.PYTEST[name] for name in modes_corpus.SHALLOW}
-        self.compare("pytest", corpus, ["-v", "--tb=short", "-rA"])
-        self.compare("pytest", {"chosen": modes_corpus.PYTEST["ids"]}, ["-s", "-k", "named or cell", "--maxfail=1"])
-        self.compare("pytest", {"refused": modes_corpus.PYTEST["plain"]}, ["--no-such-option"])
-        self.compare("pytest", {"asked": modes_corpus.PYTEST["plain"]}, ["-p", "no:terminal"])
+        def compare(corpus, *args):
+            self.compare(pb.START_MODE_PRELOAD_SHALLOW, "pytest", corpus, args)
+        compare({name: modes_corpus.PYTEST[name] for name in modes_corpus.SHALLOW}, "-v", "--tb=short", "-rA")
+        compare({"chosen": modes_corpus.PYTEST["ids"]}, "-s", "-k", "named or cell", "--maxfail=1")
+        compare({"refused": modes_corpus.PYTEST["plain"]}, "--no-such-option")
+        compare({"silent": modes_corpus.PYTEST["plain"]}, "-p", "no:terminal")
 
     def test_python(self):
-        self.compare("python", modes_corpus.PYTHON)
+        self.compare(pb.START_MODE_PRELOAD, "python", modes_corpus.PYTHON)
+        # /proc/self/cmdline stays what it was: that of the template.
+        arguments = {"main.py": "import sys\nprint(sys.argv, sys.orig_argv)\n"}
+        self.compare(pb.START_MODE_PRELOAD, "python", {"arguments": arguments}, ["-x", "é b"])
 
-    def test_python_with_arguments(self):
-        self.compare("python", {"arguments": {"main.py": "import sys\nprint(sys.argv, sys.orig_argv)\n"}}, ["-x", "é b"])
+    def test_what_no_template_does_is_executed(self):
+        for fields in ({"env": {"NAME": "value"}}, {"limits": pb.Limits(stack_bytes=16 << 20)}):
+            result = execute(self.stubs[1], runtime="python", code="pass", **fields)[-1].result
+            self.assertEqual((result.exit_code, result.timing.start_mode), (0, pb.START_MODE_COLD))
+
+    def test_boxes_of_templates_wait_for_runs(self):
+        for runtime, code, args in (("python", "pass", []), ("pytest", "def test(): pass", []),
+                                    ("pytest", "def test(): pass", ["-v"])):
+            processes.wait_for(lambda: execute(self.stubs[1], runtime=runtime, code=code, args=args)[-1]
+                               .result.timing.is_pool_hit, 20, "a box that waits is taken")
+
+    def test_a_template_that_dies_is_replaced_and_no_run_is_lost(self):
+        native = self.warm.child("sandboxd-native")
+        templates = [pid for pid, (parent, command) in processes.processes().items()
+                     if parent == native and command.startswith("/usr/bin/python3") and not processes.is_waiting(pid)]
+        ready = self.warm.log().count("template ready")
+        for pid in templates:
+            os.kill(pid, signal.SIGKILL)
+        for runtime, code in (("python", "print(1)"), ("pytest", "def test(): pass")) * 3:
+            self.assertEqual(execute(self.stubs[1], runtime=runtime, code=code)[-1].result.exit_code, 0)
+        processes.wait_for(lambda: self.warm.log().count("template ready") >= ready + TEMPLATES, 30, "new templates")
 
 
 if __name__ == "__main__":
