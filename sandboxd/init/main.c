@@ -182,7 +182,7 @@ _Noreturn static void fail_with(const struct sbx_program_failure *failure)
 /* Programs are the third process of their box, whoever forked them. */
 static void use_up_pid(void)
 {
-    const pid_t pid = vfork();
+    const pid_t pid = fork();
 
     if (pid == 0)
         _exit(0);

@@ -173,7 +173,7 @@ static int build_vectors(struct sbx_payload_reader reader, struct sbx_program_ve
 
 int sbx_program_load_filter(int fd, int *ret_listener_fd)
 {
-    struct sock_fprog filter;
+    struct sock_fprog filter = {0};
     int r = map_filter(fd, &filter);
 
     if (r < 0)
@@ -230,7 +230,7 @@ _Noreturn void sbx_program_execute(const struct sbx_program_vectors *vectors, in
                                    int report_fd, bool is_watched)
 {
     int listener_fd = -1;
-    struct sock_fprog filter;
+    struct sock_fprog filter = {0};
     int r = map_filter(seccomp_fd, &filter);
 
     if (r < 0)

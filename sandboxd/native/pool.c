@@ -391,7 +391,7 @@ static int64_t fill_ns(const struct sbx_native *native)
     return from_ns;
 }
 
-static uint32_t count(const struct sbx_pool *pool, enum sbx_pool_state state)
+static uint32_t count_in(const struct sbx_pool *pool, enum sbx_pool_state state)
 {
     uint32_t found = 0;
 
@@ -408,7 +408,7 @@ static bool is_ready(const struct sbx_native *native, const struct sbx_pool_slot
 static void fill(struct sbx_native *native)
 {
     struct sbx_pool *pool = &native->pool;
-    uint32_t starting = count(pool, SBX_POOL_STARTING);
+    uint32_t starting = count_in(pool, SBX_POOL_STARTING);
 
     for (uint32_t i = 0; i < pool->slot_count && starting < pool->starting_most; i++) {
         if (pool->slots[i].state != SBX_POOL_FREE || !is_ready(native, &pool->slots[i]))
@@ -461,7 +461,7 @@ int64_t sbx_pool_next_ns(const struct sbx_native *native)
 
 bool sbx_pool_is_empty(const struct sbx_pool *pool)
 {
-    return count(pool, SBX_POOL_FREE) == pool->slot_count;
+    return count_in(pool, SBX_POOL_FREE) == pool->slot_count;
 }
 
 /* ---- the plain kind ---- */

@@ -54,6 +54,9 @@ void bench_wait_until(int64_t at_ns)
 {
     struct timespec at = {.tv_sec = at_ns / CR_NS_PER_S, .tv_nsec = at_ns % CR_NS_PER_S};
 
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
-        continue;
+    int r;
+
+    do {
+        r = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+    } while (r == EINTR);
 }
