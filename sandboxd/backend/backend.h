@@ -125,10 +125,17 @@ enum sbx_watch_kind {
 
 /*
  * Watches `fd` for `events`; `job` may be NULL. An fd that is watched already
- * is so for these from now on. Closing the fd ends it. Returns 0 or -errno.
+ * is so for these from now on. Returns 0 or -errno.
  */
 int sbx_backend_watch(struct sbx_backend *backend, int fd, uint32_t events, uint32_t kind,
                       const struct sbx_job *job);
+
+/*
+ * Before the close of a watched fd: a child that was just cloned has a copy of
+ * it until it executes, and as long as there is one, epoll goes on to report
+ * the fd that we have closed (epoll(7)), in vain and at once. -1 is allowed.
+ */
+void sbx_backend_unwatch(const struct sbx_backend *backend, int fd);
 
 /* Serves until the front or the supervisor is gone and every run has ended. */
 int sbx_backend_loop(struct sbx_backend *backend, struct cr_err *err);

@@ -154,6 +154,7 @@ void sbx_job_on_collector(struct sbx_backend *backend, struct sbx_job *job)
                                   WIFEXITED(status) &&
                                   WEXITSTATUS(status) == SBX_COLLECTOR_SIZE_SEEN;
     job->collector_pid = -1;
+    sbx_backend_unwatch(backend, job->collector_pidfd);
     cr_close_fd(&job->collector_pidfd);
     job->collected_ns = cr_clock_mono_ns();
     job->poll_ns = INT64_MAX;
@@ -260,7 +261,10 @@ void sbx_job_finish(struct sbx_backend *backend, struct sbx_job *job)
     /* Free before the answer: the front may send the next RUN at once. */
     for (int i = 0; i < SBX_RUN_FDS; i++)
         cr_close_fd(&job->fds[i]);
+    sbx_backend_unwatch(backend, job->control_fd);
     cr_close_fd(&job->control_fd);
+    if (job->has_group)
+        sbx_backend_unwatch(backend, job->group.event_fd);
     backend->ops->release(backend, job);
     job->has_group = false;
     sbx_job_move(job, SBX_JOB_FREE, INT64_MAX);

@@ -41,6 +41,12 @@ int sbx_backend_watch(struct sbx_backend *backend, int fd, uint32_t events, uint
     return epoll_ctl(backend->epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0 ? -errno : 0;
 }
 
+void sbx_backend_unwatch(const struct sbx_backend *backend, int fd)
+{
+    if (fd >= 0)
+        (void)epoll_ctl(backend->epoll_fd, EPOLL_CTL_DEL, fd, NULL); /* or it was not watched */
+}
+
 void sbx_backend_send(struct sbx_backend *backend, const union sbx_msg *msg)
 {
     sbx_link_send(&backend->link, msg);

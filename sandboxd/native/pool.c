@@ -164,6 +164,7 @@ static void discard(struct sbx_native *native, struct sbx_pool_slot *slot)
 {
     (void)sbx_cgroup_kill(&slot->cell.group);
     sbx_box_kill(&slot->cell.box);
+    sbx_backend_unwatch(&native->base, slot->cell.box.control_fd);
     cr_close_fd(&slot->cell.box.control_fd);
     move(native, slot, SBX_POOL_DYING, INT64_MAX);
 }
@@ -171,6 +172,7 @@ static void discard(struct sbx_native *native, struct sbx_pool_slot *slot)
 /* Reaps a dead box and gives its cell back. */
 static void bury(struct sbx_native *native, struct sbx_pool_slot *slot)
 {
+    sbx_backend_unwatch(&native->base, slot->cell.box.pidfd);
     sbx_box_reap(&slot->cell.box);
     sbx_cell_close(native, &slot->cell);
     move(native, slot, SBX_POOL_FREE, INT64_MAX);

@@ -215,6 +215,8 @@ void sbx_run_on_dead(struct sbx_native *native, struct sbx_run *run)
     sbx_job_read_last_words(&native->base, job);
     /* Unless we did, it went by itself: an OOM kill, or our fault. */
     sbx_job_kill(&native->base, job, cr_clock_mono_ns());
+    sbx_backend_unwatch(&native->base, run->cell.box.pidfd);
+    sbx_backend_unwatch(&native->base, job->control_fd);
     sbx_box_reap(&run->cell.box);
     cr_close_fd(&job->control_fd);
     job->dead_ns = cr_clock_mono_ns();
