@@ -37,7 +37,7 @@ case $goal in
     image) packages="mmdebstrap curl" ;;
     # What the benchmarks compare with.
     bench) packages="bubblewrap crun runc" ;;
-    engine) packages="docker.io docker-registry mmdebstrap curl" ;;
+    engine) packages="docker.io docker-registry mmdebstrap curl crun" ;;
 esac
 if [ "$goal" = lint ]; then
     packages="$packages clang-tidy clang-format cppcheck shellcheck codespell pmccabe"

@@ -11,8 +11,10 @@
 #include "sandboxd/docker/json.h"
 #include "sandboxd/docker/seccomp_json.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -82,6 +84,29 @@ static void judge(const cJSON *info, uint8_t controls[SBX_CONTROL_COUNT])
         controls[SBX_CONTROL_SECCOMP] = SBX_GAP;
 }
 
+/* The engine itself would say so only when the first container is made. */
+static int check_runtime(const cJSON *info, const char *runtime, struct cr_err *err)
+{
+    const cJSON *runtimes = cJSON_GetObjectItemCaseSensitive(info, "Runtimes");
+    const cJSON *known;
+    char names[256] = "";
+
+    if (!runtime || !*runtime || cJSON_GetObjectItemCaseSensitive(runtimes, runtime))
+        return 0;
+    cJSON_ArrayForEach(known, runtimes)
+    {
+        const size_t used = strlen(names);
+
+        (void)snprintf(names + used, sizeof(names) - used, "%s%s", used > 0 ? ", " : "",
+                       known->string);
+    }
+    return cr_err_set(
+        err, EINVAL,
+        "--docker-runtime: the docker engine has no runtime '%s' (it has %s): install "
+        "it and name it in the engine's daemon.json, or leave this setting out",
+        runtime, names[0] ? names : "none");
+}
+
 int sbx_docker_ask_info(struct sbx_docker *docker, struct cr_err *err)
 {
     const struct sbx_engine_request request = {
@@ -98,6 +123,9 @@ int sbx_docker_ask_info(struct sbx_docker *docker, struct cr_err *err)
     info = cJSON_Parse(cr_buf_str(&answer));
     if (status != 200 || !info)
         return cr_err_set(err, EPROTO, "the docker engine does not tell about its host");
+    r = check_runtime(info, docker->settings->runtime, err);
+    if (r < 0)
+        return r;
     judge(info, docker->base.controls);
     sbx_weaken_controls(&docker->base);
     return sbx_gaps_check_all(docker->base.controls, docker->settings->accept_gaps, err);

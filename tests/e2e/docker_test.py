@@ -46,6 +46,16 @@ class DockerService(lab.Service):
     ready_seconds = 120
 
 
+HYBRID = "cgroups in hybrid mode not supported"
+
+
+class CrunService(DockerService):
+    """crun refuses hosts with both versions of control groups; sandboxd then says so and does not serve."""
+
+    def wait_ready(self, count):
+        lab.wait_for(lambda: "sandboxd ready" in self.log() or HYBRID in self.log(), self.ready_seconds, "ready or refused")
+
+
 class Shared(unittest.TestCase):
     """Cases that share one service."""
 
@@ -393,6 +403,8 @@ class Faults(unittest.TestCase):
             nothing = self.refuses_to_start(f"--docker-socket={ENGINE.socket}", "--docker-pull=missing",
                                             f"--docker-base={registry.address}/nothing:1")
             self.assertIn("the docker engine cannot pull it", nothing)
+            base = ENGINE.digest_of(base, registry)
+            self.assertRegex(base, "@sha256:[0-9a-f]{64}$")
             with DockerService(*flags(f"--docker-base={base}", "--docker-pull=missing")) as service:
                 self.assertIn(f"pulling an image image={base}", service.log())
                 stub = services.SandboxServiceStub(service.channel)
@@ -430,6 +442,32 @@ class Faults(unittest.TestCase):
                                         "--docker-pull=never")
         self.assertIn("image 'nothing:1' is missing", missing)
         self.assertIn("make image", missing)
+
+    def test_a_forbidden_engine_is_said_to_be_forbidden(self):
+        os.chmod(ENGINE.folder, 0o711)  # so that it is the socket itself that forbids
+        try:
+            done = subprocess.run([os.path.join(lab.BIN, "sandboxd-docker"), "--ping", f"--docker-socket={ENGINE.socket}"],
+                                  capture_output=True, text=True, timeout=30, check=False, user=65534, group=65534,
+                                  extra_groups=[])
+        finally:
+            os.chmod(ENGINE.folder, 0o700)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("is forbidden to this user", done.stderr)
+
+    def test_a_runtime_that_is_missing_is_named_with_those_that_are_there(self):
+        missing = self.refuses_to_start(*flags("--docker-runtime=runsc-of-nobody"))
+        self.assertIn("the docker engine has no runtime 'runsc-of-nobody' (it has ", missing)
+        self.assertIn("runc", missing)
+
+    @unittest.skipUnless(docker.shutil.which("crun"), "no crun: scripts/deps.sh engine")
+    def test_crun_runs_programs_where_the_host_lets_it(self):
+        with CrunService(*flags("--docker-runtime=crun")) as service:
+            if HYBRID in service.log():
+                self.skipTest("crun does not support this host's control groups (hybrid mode)")
+            self.assertIn("runtime=crun", service.log())
+            stub = services.SandboxServiceStub(service.channel)
+            answer = stub.Run(pb.RunRequest(runtime="python", code="print(4)"), timeout=60)
+            self.assertEqual(answer.stdout_data, b"4\n")
 
     def test_auto_takes_docker_only_with_an_engine_and_a_name(self):
         for more, chosen in (([f"--docker-socket={ENGINE.socket}", f"--docker-base={docker.BASE}"], "docker"),

@@ -122,6 +122,7 @@ class Engine:
                 ["dockerd", f"--host=unix://{self.socket}", f"--data-root={self.folder}/data",
                  f"--exec-root={self.folder}/exec", f"--containerd={self.folder}/containerd.sock",
                  f"--pidfile={self.folder}/pid", "--bridge=none",
+                 *([f"--add-runtime=crun={shutil.which('crun')}"] if shutil.which("crun") else []),
                  "--exec-opt=native.cgroupdriver=cgroupfs", f"--cgroup-parent=/{os.path.basename(self.folder)}",
                  "--iptables=false", "--ip-forward=false", "--ip-masq=false"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
@@ -208,6 +209,18 @@ class Engine:
         assert status == 200 and b"errorDetail" not in answer, answer[-500:]
         assert self.ask("DELETE", f"/images/{name}:1")[0] == 200
         return f"{name}:1"
+
+    @staticmethod
+    def digest_of(tagged, registry):
+        """The name by digest of an image that was pushed as `tagged`."""
+        name, tag = tagged.rsplit(":", 1)
+        connection = http.client.HTTPConnection(registry.address, timeout=30)
+        try:
+            connection.request("HEAD", f"/v2/{name.split('/', 1)[1]}/manifests/{tag}", headers={
+                "Accept": "application/vnd.docker.distribution.manifest.v2+json"})
+            return f"{name}@{connection.getresponse().headers['Docker-Content-Digest']}"
+        finally:
+            connection.close()
 
     def load_base(self):
         """The image of scripts/image.sh; made once for all runs of the tests."""
