@@ -26,8 +26,10 @@ void rpc_accept_get_spare(int *spare_fd)
         *spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+/* accept(2) wants a free descriptor before it looks whether anybody waits: often nobody does. */
 static enum rpc_accept_result refuse_one(int listen_fd, int *spare_fd)
 {
+    enum rpc_accept_result result = RPC_ACCEPT_REFUSED;
     CR_AUTO_CLOSE int fd = -1;
 
     if (*spare_fd < 0)
@@ -35,10 +37,10 @@ static enum rpc_accept_result refuse_one(int listen_fd, int *spare_fd)
     cr_close_fd(spare_fd);
     fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
-        return errno == EAGAIN ? RPC_ACCEPT_NOTHING : RPC_ACCEPT_PAUSE;
+        result = errno == EAGAIN ? RPC_ACCEPT_NOTHING : RPC_ACCEPT_PAUSE;
     cr_close_fd(&fd);
     rpc_accept_get_spare(spare_fd);
-    return RPC_ACCEPT_REFUSED;
+    return result;
 }
 
 static enum rpc_accept_result explain(int listen_fd, int *spare_fd, int errnum)

@@ -191,6 +191,32 @@ static void accept_refuses_callers_while_there_are_no_fds(void **state)
     cr_listen_close(&listen);
 }
 
+/* After the last who waits, accept(2) still says that there is no descriptor: nobody is refused
+ * then, and the next can be. */
+static void accept_keeps_its_spare_when_nobody_waits(void **state)
+{
+    struct cr_listen listen = open_or_skip("127.0.0.1:0");
+    CR_AUTO_CLOSE int spare = -1;
+    struct rpc_accepted accepted;
+    struct rlimit before;
+    struct rlimit low;
+
+    (void)state;
+    rpc_accept_get_spare(&spare);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    low = before;
+    low.rlim_cur = (rlim_t)spare + 1; /* the lowest free number is above it */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rpc_accept(listen.fd, false, &spare, &accepted), RPC_ACCEPT_NOTHING);
+        assert_true(spare >= 0);
+    }
+
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    cr_listen_close(&listen);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +224,7 @@ int main(void)
         cmocka_unit_test(accept_knows_a_caller_by_its_address),
         cmocka_unit_test(accept_counts_an_ipv6_network_as_one),
         cmocka_unit_test(accept_sees_ipv4_behind_an_ipv6_socket),
+        cmocka_unit_test(accept_keeps_its_spare_when_nobody_waits),
         cmocka_unit_test(accept_refuses_callers_while_there_are_no_fds),
     };
 
