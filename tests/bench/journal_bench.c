@@ -2,19 +2,23 @@
 /*
  * How long does a step of the journal take? A state event of usual size, with
  * the answer of a model for every fourth, from the append to the moment when
- * it is durable: one run at a time, and a hundred at once. Takes a folder for
- * SQLite, or the address of a PostgreSQL database. Prints one JSON object.
+ * it is durable: one run at a time, and a hundred at once; and the disk alone.
+ * Takes a folder for SQLite, or the address of a PostgreSQL database. Prints
+ * one JSON object.
  */
+#include "common/auto.h"
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
 #include "orchestrator/store/store.h"
 #include "tests/bench/samples.h"
 
+#include <fcntl.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define STEPS 2000U
 #define MANY 100U
@@ -101,6 +105,31 @@ static int measure(struct agt_store *store, size_t count, size_t steps, const ch
     return r;
 }
 
+/* What the disk alone takes, for comparison: a page written and synced. */
+static int measure_disk(const char *folder)
+{
+    static const char page[ANSWER_BYTES];
+    struct bench_samples samples;
+    CR_AUTO_CLOSE int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    int r = fd < 0 ? -errno : bench_samples_init(&samples, STEPS);
+
+    if (r < 0)
+        return r;
+    for (size_t i = 0; r == 0 && i < STEPS; i++) {
+        int64_t began_ns = cr_clock_mono_ns();
+
+        if (pwrite(fd, page, sizeof(page), (off_t)(i * sizeof(page))) < 0 || fdatasync(fd) < 0)
+            r = -errno;
+        bench_samples_add(&samples, cr_clock_mono_ns() - began_ns);
+    }
+    if (r == 0) {
+        (void)printf(",");
+        bench_samples_print("disk", &samples);
+    }
+    bench_samples_done(&samples);
+    return r;
+}
+
 static int open_store(const char *where, struct agt_store **ret_store, struct cr_err *err)
 {
     struct agt_sqlite_options sqlite = {.min_free_bytes = 1};
@@ -139,6 +168,8 @@ int main(int argc, char **argv)
     (void)printf(",");
     if (r == 0)
         r = measure(store, MANY, STEPS / MANY, "hundred_runs");
+    if (r == 0 && !strstr(argv[1], "://"))
+        r = measure_disk(argv[1]);
     (void)printf("}}\n");
     store->ops->free(store);
     return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
