@@ -87,6 +87,7 @@ void sbx_job_begin(struct sbx_backend *backend, struct sbx_job *job, const struc
     job->id = msg->header.run;
     job->runtime = msg->runtime;
     job->flags = msg->flags;
+    job->caller = msg->caller;
     job->limits = msg->limits;
     job->received_ns = cr_clock_mono_ns();
     job->facts.limits = &job->limits;

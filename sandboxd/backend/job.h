@@ -38,6 +38,7 @@ struct sbx_job {
     uint64_t id;         /* the front's number */
     uint32_t runtime;    /* index into the runtime table */
     uint32_t flags;      /* of RUN */
+    uint64_t caller;     /* likewise */
     bool is_pool_hit;    /* its box was made ahead */
     uint8_t start_mode;  /* enum sbx_start_mode */
     struct sbx_limits limits;

@@ -28,13 +28,13 @@ struct sbx_cell {
     struct sbx_limits limits; /* what it was made with; cell.c says which of them can change */
     struct sbx_box box;
     uint64_t asked; /* number of the request to a template that is to fork its box; 0: none */
-    int asked_kind; /* enum sbx_template_kind of that template, also when it has answered; -1 */
+    int asked_of;   /* which template that is or was, see templates.h; -1: none */
 };
 
 #define SBX_CELL_INIT                                                                              \
     {                                                                                              \
         .place = SBX_NO_PLACE, .net_fd = -1, .workspace_fd = -1, .box = SBX_BOX_INIT,              \
-        .asked_kind = -1                                                                           \
+        .asked_of = -1                                                                             \
     }
 
 /*

@@ -22,7 +22,7 @@ static void on_event(struct sbx_backend *backend, struct sbx_job *job, uint32_t 
     else if (kind == SBX_NATIVE_WATCH_DEAD)
         sbx_run_on_dead(native, (struct sbx_run *)job);
     else if (kind >= SBX_NATIVE_WATCH_TEMPLATE)
-        sbx_templates_on_event(native, (enum sbx_template_kind)(kind - SBX_NATIVE_WATCH_TEMPLATE));
+        sbx_templates_on_event(native, kind - SBX_NATIVE_WATCH_TEMPLATE);
     else if (kind < SBX_NATIVE_WATCH_POOL_DEAD)
         sbx_pool_on_control(native, kind - SBX_NATIVE_WATCH_POOL_CONTROL);
     else

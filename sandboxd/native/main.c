@@ -40,7 +40,8 @@ static const struct cr_setting settings_table[] = {
     TEXT("pool", pool, NULL, true,
          "KIND=N: boxes of a kind that wait for runs; 0: none of any kind. Repeatable."),
     TEXT("preload", preload, "off", false,
-         "on or off: whether interpreters are started once and forked for runs."),
+         "on, caller or off: whether interpreters are started once and forked for runs; caller: "
+         "for each caller its own."),
     TEXT("accept-gap", accept_gaps, NULL, true,
          "A control that may be missing on this host. Repeatable."),
     {
@@ -90,8 +91,9 @@ int main(int argc, char **argv)
         r = cr_log_setup_by_name("sandboxd-native", settings.log_level, settings.log_format, &err);
     if (r == 1) /* --help */
         return EXIT_SUCCESS;
-    if (r == 0 && strcmp(settings.preload, "on") != 0 && strcmp(settings.preload, "off") != 0)
-        r = cr_err_set(&err, EINVAL, "--preload: '%s' is neither on nor off", settings.preload);
+    if (r == 0 && strcmp(settings.preload, "on") != 0 && strcmp(settings.preload, "caller") != 0 &&
+        strcmp(settings.preload, "off") != 0)
+        r = cr_err_set(&err, EINVAL, "--preload: '%s' is not on, caller or off", settings.preload);
     if (r == 0)
         r = serve(&settings, &err);
     if (r < 0)

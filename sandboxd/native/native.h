@@ -101,7 +101,7 @@ enum sbx_native_watch_kind {
     SBX_NATIVE_WATCH_DEAD,
     SBX_NATIVE_WATCH_POOL_CONTROL, /* and the index of the slot */
     SBX_NATIVE_WATCH_POOL_DEAD = SBX_NATIVE_WATCH_POOL_CONTROL + SBX_POOL_MAX, /* likewise */
-    SBX_NATIVE_WATCH_TEMPLATE = SBX_NATIVE_WATCH_POOL_DEAD + SBX_POOL_MAX,     /* and the kind */
+    SBX_NATIVE_WATCH_TEMPLATE = SBX_NATIVE_WATCH_POOL_DEAD + SBX_POOL_MAX,     /* and its index */
 };
 
 extern const struct sbx_backend_ops sbx_native_ops;

@@ -57,7 +57,7 @@ static void go_on(struct sbx_native *native, struct sbx_run *run)
 
     job->group = run->cell.group;
     job->has_group = true;
-    job->start_mode = (uint8_t)sbx_templates_mode(run->cell.asked_kind);
+    job->start_mode = (uint8_t)sbx_templates_mode(run->cell.asked_of);
     job->control_fd = cr_take_fd(&run->cell.box.control_fd);
     sbx_job_prepare(job);
     r = watch_box(native, run);
@@ -120,7 +120,7 @@ void sbx_run_on_template(struct sbx_native *native, struct sbx_run *run, const s
         return;
     }
     cr_close_fd(&run->cell.box.control_fd);
-    run->cell.asked_kind = -1;
+    run->cell.asked_of = -1;
     if (job->facts.event_count == 0) {
         start_cold(native, run);
         return;
@@ -178,7 +178,7 @@ void sbx_run_on_start_time(struct sbx_backend *backend, struct sbx_job *job)
     const struct sbx_cell *cell = &run_of(job)->cell;
 
     if (cell->asked != 0) {
-        sbx_templates_give_up(sbx_native_of(backend), (enum sbx_template_kind)cell->asked_kind);
+        sbx_templates_give_up(sbx_native_of(backend), (uint32_t)cell->asked_of);
         return;
     }
     sbx_job_fail_start(backend, job, SBX_STAGE_CGROUP, ETIMEDOUT);

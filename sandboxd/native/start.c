@@ -108,7 +108,8 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
     if (r == 0)
         r = sbx_native_may_weaken(native->base.weakened, err);
     if (r == 0)
-        r = sbx_pool_init(&native->pool, settings->pool, native->templates.is_on, err);
+        r = sbx_pool_init(&native->pool, settings->pool,
+                          native->templates.is_on && !native->templates.is_by_caller, err);
     native->base.pool_slots = native->pool.slot_count;
     if (r == 0)
         r = sbx_backend_take_fds(&native->base, "sandboxd-native", err);

@@ -20,7 +20,7 @@
  * prepare what it does to its neighbours.
  */
 #define BOXES_MAX 10000U
-#define AGE_MAX_NS (10 * 60 * CR_NS_PER_S)
+#define AGE_MAX_NS (INT64_C(600) * CR_NS_PER_S)
 #define LOOK_NS (2 * CR_NS_PER_S)
 #define START_DEADLINE_NS (60 * CR_NS_PER_S)
 #define RETRY_NS (1 * CR_NS_PER_S)
@@ -29,11 +29,12 @@
 void sbx_templates_init(struct sbx_templates *templates, const char *setting)
 {
     *templates = (struct sbx_templates){
-        .is_on = setting && strcmp(setting, "on") == 0,
+        .is_on = setting && strcmp(setting, "off") != 0,
+        .is_by_caller = setting && strcmp(setting, "caller") == 0,
         .host = {.image_fd = -1, .userns_fd = -1, .init_fd = -1, .seccomp_fd = -1},
         .look_ns = INT64_MAX,
     };
-    for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++) {
+    for (uint32_t i = 0; i < SBX_TEMPLATES_MAX; i++) {
         templates->list[i] = (struct sbx_template)SBX_TEMPLATE_INIT;
         templates->start_ns[i] = INT64_MAX;
     }
@@ -54,36 +55,42 @@ void sbx_templates_prepare(struct sbx_native *native, uint32_t places)
     cr_log_warn("going without templates error=\"%s\"", err.text);
 }
 
-/* Later each time, so that a host whose interpreter does not start is not kept busy by it. */
-static void plan_start(struct sbx_templates *templates, enum sbx_template_kind kind)
+static enum sbx_template_kind kind_of(uint32_t index)
 {
-    uint32_t doublings = templates->failures[kind];
+    return index % SBX_TEMPLATE_KIND_COUNT;
+}
+
+/* Later each time, so that a host whose interpreter does not start is not kept busy by it. */
+static void plan_start(struct sbx_templates *templates, uint32_t index)
+{
+    uint32_t doublings = templates->failures[index];
 
     if (doublings > RETRY_DOUBLINGS_MAX)
         doublings = RETRY_DOUBLINGS_MAX;
-    templates->start_ns[kind] = cr_clock_mono_ns();
-    if (templates->failures[kind] > 0)
-        templates->start_ns[kind] += RETRY_NS << doublings;
+    templates->start_ns[index] = cr_clock_mono_ns();
+    if (templates->failures[index] > 0)
+        templates->start_ns[index] += RETRY_NS << doublings;
 }
 
-static void start_one(struct sbx_native *native, enum sbx_template_kind kind)
+static void start_one(struct sbx_native *native, uint32_t index)
 {
     struct sbx_templates *templates = &native->templates;
     struct cr_err err = CR_ERR_INIT;
     int r;
 
-    templates->start_ns[kind] = INT64_MAX;
-    templates->asked[kind] = 0;
-    r = sbx_template_start(&templates->host, kind, &templates->list[kind], &err);
+    templates->start_ns[index] = INT64_MAX;
+    templates->asked[index] = 0;
+    r = sbx_template_start(&templates->host, kind_of(index), &templates->list[index], &err);
     if (r == 0)
-        r = sbx_backend_watch(&native->base, templates->list[kind].fd, EPOLLIN,
-                              SBX_NATIVE_WATCH_TEMPLATE + (uint32_t)kind, NULL);
+        r = sbx_backend_watch(&native->base, templates->list[index].fd, EPOLLIN,
+                              SBX_NATIVE_WATCH_TEMPLATE + index, NULL);
     if (r == 0)
         return;
-    cr_log_warn("cannot start a template kind=%s error=\"%s\"", sbx_template_name(kind), err.text);
-    sbx_template_stop(&templates->list[kind]);
-    templates->failures[kind]++;
-    plan_start(templates, kind);
+    cr_log_warn("cannot start a template kind=%s error=\"%s\"", sbx_template_name(kind_of(index)),
+                err.text);
+    sbx_template_stop(&templates->list[index]);
+    templates->failures[index]++;
+    plan_start(templates, index);
 }
 
 void sbx_templates_start(struct sbx_native *native)
@@ -95,8 +102,8 @@ void sbx_templates_start(struct sbx_native *native)
     templates->host.init_fd = native->init_fd;
     templates->host.seccomp_fd = native->seccomp_fd;
     templates->look_ns = cr_clock_mono_ns() + LOOK_NS;
-    for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++)
-        start_one(native, (enum sbx_template_kind)i);
+    for (uint32_t i = 0; i < SBX_TEMPLATE_KIND_COUNT && !templates->is_by_caller; i++)
+        start_one(native, i);
 }
 
 /* True when a template of this kind does for the job what its own interpreter would. */
@@ -114,7 +121,7 @@ static bool suits(enum sbx_template_kind kind, const struct sbx_job *job)
            job->limits.value[SBX_LIMIT_STACK] == sbx_default_limits.value[SBX_LIMIT_STACK];
 }
 
-static int ask(struct sbx_native *native, enum sbx_template_kind kind, struct sbx_cell *cell,
+static int ask(struct sbx_native *native, uint32_t index, struct sbx_cell *cell,
                const struct sbx_limits *limits, struct cr_err *err)
 {
     struct sbx_templates *templates = &native->templates;
@@ -127,31 +134,92 @@ static int ask(struct sbx_native *native, enum sbx_template_kind kind, struct sb
     };
     int r;
 
-    if (!templates->is_on || !templates->list[kind].is_ready)
+    if (!templates->is_on || !templates->list[index].is_ready)
         return -EAGAIN;
-    r = sbx_template_ask(&templates->list[kind], &box, &cell->box.control_fd, err);
+    r = sbx_template_ask(&templates->list[index], &box, &cell->box.control_fd, err);
     if (r < 0)
         return r;
     templates->last_id++;
-    templates->asked[kind]++;
+    templates->asked[index]++;
     cell->asked = box.id;
-    cell->asked_kind = (int)kind;
+    cell->asked_of = (int)index;
     return 0;
+}
+
+/* True when nobody waits for one of its templates. */
+static bool is_idle(const struct sbx_templates *templates, uint32_t owner)
+{
+    uint32_t first = owner * SBX_TEMPLATE_KIND_COUNT;
+
+    for (uint32_t i = first; i < first + SBX_TEMPLATE_KIND_COUNT; i++) {
+        if (templates->asked[i] > 0)
+            return false;
+    }
+    return true;
+}
+
+/* Who used templates longest ago loses them: the next caller must not get boxes of them. */
+static int make_room(struct sbx_templates *templates)
+{
+    int oldest = -1;
+
+    for (uint32_t i = 0; i < SBX_TEMPLATE_OWNERS_MAX; i++) {
+        if (is_idle(templates, i) &&
+            (oldest < 0 || templates->owners[i].used_ns < templates->owners[oldest].used_ns))
+            oldest = (int)i;
+    }
+    for (uint32_t i = 0; oldest >= 0 && i < SBX_TEMPLATE_KIND_COUNT; i++) {
+        uint32_t index = (uint32_t)oldest * SBX_TEMPLATE_KIND_COUNT + i;
+
+        sbx_template_stop(&templates->list[index]);
+        templates->start_ns[index] = INT64_MAX;
+        templates->failures[index] = 0;
+    }
+    return oldest;
+}
+
+/* The caller's place among the owners, or -1. */
+static int find_owner(const struct sbx_templates *templates, uint64_t caller)
+{
+    for (uint32_t i = 0; templates->is_by_caller && i < SBX_TEMPLATE_OWNERS_MAX; i++) {
+        if (templates->owners[i].used_ns > 0 && templates->owners[i].caller == caller)
+            return (int)i;
+    }
+    return templates->is_by_caller ? -1 : 0;
+}
+
+static int take_owner(struct sbx_templates *templates, uint64_t caller)
+{
+    int owner = find_owner(templates, caller);
+
+    if (owner < 0)
+        owner = make_room(templates);
+    if (owner >= 0)
+        templates->owners[owner] =
+            (struct sbx_template_owner){.caller = caller, .used_ns = cr_clock_mono_ns()};
+    return owner;
 }
 
 int sbx_templates_ask_for(struct sbx_native *native, const struct sbx_job *job,
                           struct sbx_cell *cell)
 {
+    struct sbx_templates *templates = &native->templates;
     struct cr_err err = CR_ERR_INIT;
 
-    for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++) {
-        enum sbx_template_kind kind = (enum sbx_template_kind)i;
-        int r = suits(kind, job) ? ask(native, kind, cell, &job->limits, &err) : -EAGAIN;
+    for (uint32_t i = 0; i < SBX_TEMPLATE_KIND_COUNT && templates->is_on; i++) {
+        int owner = suits(i, job) ? take_owner(templates, job->caller) : -1;
+        uint32_t index = (uint32_t)owner * SBX_TEMPLATE_KIND_COUNT + i;
+        int r;
 
+        if (owner < 0)
+            continue;
+        if (templates->list[index].pid < 0 && templates->start_ns[index] == INT64_MAX)
+            start_one(native, index); /* for the caller's next run */
+        r = ask(native, index, cell, &job->limits, &err);
         if (r == 0)
             return 0;
         if (r != -EAGAIN)
-            cr_log_warn("a template takes no box kind=%s error=\"%s\"", sbx_template_name(kind),
+            cr_log_warn("a template takes no box kind=%s error=\"%s\"", sbx_template_name(i),
                         err.text);
     }
     return -EAGAIN;
@@ -159,17 +227,23 @@ int sbx_templates_ask_for(struct sbx_native *native, const struct sbx_job *job,
 
 bool sbx_templates_are_faster(const struct sbx_native *native, const struct sbx_job *job)
 {
-    for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++) {
-        if (i != SBX_TEMPLATE_PYTHON && native->templates.list[i].is_ready &&
-            suits((enum sbx_template_kind)i, job))
-            return native->templates.is_on;
+    const struct sbx_templates *templates = &native->templates;
+    int owner = find_owner(templates, job->caller);
+
+    for (uint32_t i = 0; templates->is_on && i < SBX_TEMPLATE_KIND_COUNT; i++) {
+        if (i == SBX_TEMPLATE_PYTHON || !suits(i, job))
+            continue;
+        /* One that is missing is started when it is asked for. */
+        return owner < 0 ||
+               templates->list[(uint32_t)owner * SBX_TEMPLATE_KIND_COUNT + i].is_ready ||
+               templates->is_by_caller;
     }
-    return false;
+    return templates->is_on && templates->is_by_caller && suits(SBX_TEMPLATE_PYTHON, job);
 }
 
-enum sbx_start_mode sbx_templates_mode(int kind)
+enum sbx_start_mode sbx_templates_mode(int index)
 {
-    switch (kind) {
+    switch (index < 0 ? -1 : (int)kind_of((uint32_t)index)) {
     case SBX_TEMPLATE_PYTHON:
         return SBX_START_PRELOAD;
     case SBX_TEMPLATE_PYTEST:
@@ -183,16 +257,16 @@ enum sbx_start_mode sbx_templates_mode(int kind)
 
 /* ---- answers ---- */
 
-static bool is_wanted(const struct sbx_cell *cell, enum sbx_template_kind kind, uint64_t id)
+static bool is_wanted(const struct sbx_cell *cell, uint32_t index, uint64_t id)
 {
-    return cell->asked != 0 && cell->asked_kind == (int)kind && (id == 0 || cell->asked == id);
+    return cell->asked != 0 && cell->asked_of == (int)index && (id == 0 || cell->asked == id);
 }
 
 /*
  * Tells who asked for box `id` (0: for any of the kind) that it is `box`, or
  * that there is none. Returns how many were told.
  */
-static uint32_t tell(struct sbx_native *native, enum sbx_template_kind kind, uint64_t id,
+static uint32_t tell(struct sbx_native *native, uint32_t index, uint64_t id,
                      const struct sbx_box *box)
 {
     uint32_t told = 0;
@@ -200,7 +274,7 @@ static uint32_t tell(struct sbx_native *native, enum sbx_template_kind kind, uin
     for (uint32_t i = 0; i < native->base.slot_count; i++) {
         struct sbx_run *run = &native->runs[i];
 
-        if (run->job.state != SBX_JOB_STARTING || !is_wanted(&run->cell, kind, id))
+        if (run->job.state != SBX_JOB_STARTING || !is_wanted(&run->cell, index, id))
             continue;
         run->cell.asked = 0;
         sbx_run_on_template(native, run, box);
@@ -209,7 +283,7 @@ static uint32_t tell(struct sbx_native *native, enum sbx_template_kind kind, uin
     for (uint32_t i = 0; i < native->pool.slot_count; i++) {
         struct sbx_pool_slot *slot = &native->pool.slots[i];
 
-        if (slot->state == SBX_POOL_FREE || !is_wanted(&slot->cell, kind, id))
+        if (slot->state == SBX_POOL_FREE || !is_wanted(&slot->cell, index, id))
             continue;
         slot->cell.asked = 0;
         sbx_pool_on_started(native, slot, box);
@@ -219,59 +293,60 @@ static uint32_t tell(struct sbx_native *native, enum sbx_template_kind kind, uin
 }
 
 /* Its boxes are made from nothing; another one is started. */
-static void on_gone(struct sbx_native *native, enum sbx_template_kind kind)
+static void on_gone(struct sbx_native *native, uint32_t index)
 {
     struct sbx_templates *templates = &native->templates;
 
-    templates->failures[kind]++;
-    plan_start(templates, kind);
-    templates->asked[kind] = 0;
-    (void)tell(native, kind, 0, NULL);
+    templates->failures[index]++;
+    plan_start(templates, index);
+    templates->asked[index] = 0;
+    (void)tell(native, index, 0, NULL);
 }
 
-static void on_box(struct sbx_native *native, enum sbx_template_kind kind,
+static void on_box(struct sbx_native *native, uint32_t index,
                    const struct sbx_template_event *event)
 {
     struct sbx_box box = {.pid = event->pid, .pidfd = event->pidfd, .control_fd = -1};
     bool is_box = event->kind == SBX_TEMPLATE_EVENT_BOX;
 
-    if (native->templates.asked[kind] > 0)
-        native->templates.asked[kind]--;
+    if (native->templates.asked[index] > 0)
+        native->templates.asked[index]--;
     if (!is_box)
-        cr_log_warn("a template cannot fork a box kind=%s error=%s", sbx_template_name(kind),
-                    strerrordesc_np(event->error));
-    if (tell(native, kind, event->id, is_box ? &box : NULL) > 0 || !is_box)
+        cr_log_warn("a template cannot fork a box kind=%s error=%s",
+                    sbx_template_name(kind_of(index)), strerrordesc_np(event->error));
+    if (tell(native, index, event->id, is_box ? &box : NULL) > 0 || !is_box)
         return;
-    cr_log_error("a template made a box that nobody asked for kind=%s", sbx_template_name(kind));
+    cr_log_error("a template made a box that nobody asked for kind=%s",
+                 sbx_template_name(kind_of(index)));
     sbx_box_kill(&box);
     sbx_box_reap(&box);
 }
 
-void sbx_templates_on_event(struct sbx_native *native, enum sbx_template_kind kind)
+void sbx_templates_on_event(struct sbx_native *native, uint32_t index)
 {
     struct sbx_templates *templates = &native->templates;
-    struct sbx_template *template = &templates->list[kind];
+    struct sbx_template *template = &templates->list[index];
     struct sbx_template_event event;
     int r = sbx_template_receive(template, &event);
 
     if (r == -EAGAIN)
         return;
     if (r < 0) {
-        on_gone(native, kind);
+        on_gone(native, index);
     } else if (event.kind == SBX_TEMPLATE_EVENT_READY) {
-        templates->failures[kind] = 0;
-        cr_log_info("template ready kind=%s start_ms=%" PRId64, sbx_template_name(kind),
+        templates->failures[index] = 0;
+        cr_log_info("template ready kind=%s start_ms=%" PRId64, sbx_template_name(kind_of(index)),
                     (cr_clock_mono_ns() - template->started_ns) / CR_NS_PER_MS);
     } else {
-        on_box(native, kind, &event);
+        on_box(native, index, &event);
     }
 }
 
-void sbx_templates_give_up(struct sbx_native *native, enum sbx_template_kind kind)
+void sbx_templates_give_up(struct sbx_native *native, uint32_t index)
 {
-    cr_log_warn("a template does not answer, ending it kind=%s", sbx_template_name(kind));
-    sbx_template_stop(&native->templates.list[kind]);
-    on_gone(native, kind);
+    cr_log_warn("a template does not answer, ending it kind=%s", sbx_template_name(kind_of(index)));
+    sbx_template_stop(&native->templates.list[index]);
+    on_gone(native, index);
 }
 
 int64_t sbx_templates_next_ns(const struct sbx_native *native)
@@ -279,7 +354,7 @@ int64_t sbx_templates_next_ns(const struct sbx_native *native)
     const struct sbx_templates *templates = &native->templates;
     int64_t next = templates->look_ns;
 
-    for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++) {
+    for (uint32_t i = 0; i < SBX_TEMPLATES_MAX; i++) {
         if (templates->start_ns[i] < next)
             next = templates->start_ns[i];
     }
@@ -287,24 +362,24 @@ int64_t sbx_templates_next_ns(const struct sbx_native *native)
 }
 
 /* One that is old goes when nobody waits for it: its boxes go on without it. */
-static void look_at(struct sbx_native *native, enum sbx_template_kind kind, int64_t now_ns)
+static void look_at(struct sbx_native *native, uint32_t index, int64_t now_ns)
 {
     struct sbx_templates *templates = &native->templates;
-    struct sbx_template *template = &templates->list[kind];
+    struct sbx_template *template = &templates->list[index];
 
     if (template->pid < 0)
         return;
     if (!template->is_ready) {
         if (now_ns - template->started_ns > START_DEADLINE_NS)
-            sbx_templates_give_up(native, kind);
+            sbx_templates_give_up(native, index);
         return;
     }
-    if (templates->asked[kind] > 0 || !sbx_template_is_stale(template, BOXES_MAX, AGE_MAX_NS))
+    if (templates->asked[index] > 0 || !sbx_template_is_stale(template, BOXES_MAX, AGE_MAX_NS))
         return;
-    cr_log_info("replacing a template kind=%s boxes=%" PRIu32, sbx_template_name(kind),
+    cr_log_info("replacing a template kind=%s boxes=%" PRIu32, sbx_template_name(kind_of(index)),
                 template->boxes);
     sbx_template_stop(template);
-    plan_start(templates, kind);
+    plan_start(templates, index);
 }
 
 void sbx_templates_on_time(struct sbx_native *native, int64_t now_ns)
@@ -315,18 +390,18 @@ void sbx_templates_on_time(struct sbx_native *native, int64_t now_ns)
         return;
     if (now_ns >= templates->look_ns) {
         templates->look_ns = now_ns + LOOK_NS;
-        for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++)
-            look_at(native, (enum sbx_template_kind)i, now_ns);
+        for (uint32_t i = 0; i < SBX_TEMPLATES_MAX; i++)
+            look_at(native, i, now_ns);
     }
-    for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++) {
+    for (uint32_t i = 0; i < SBX_TEMPLATES_MAX; i++) {
         if (now_ns >= templates->start_ns[i])
-            start_one(native, (enum sbx_template_kind)i);
+            start_one(native, i);
     }
 }
 
 void sbx_templates_stop(struct sbx_templates *templates)
 {
-    for (int i = 0; i < SBX_TEMPLATE_KIND_COUNT; i++)
+    for (uint32_t i = 0; i < SBX_TEMPLATES_MAX; i++)
         sbx_template_stop(&templates->list[i]);
     cr_close_fd(&templates->host.image_fd);
     cr_close_fd(&templates->host.userns_fd);

@@ -78,7 +78,8 @@ static const struct cr_setting table[] = {
     TEXT("docker-runtime", NULL, docker_runtime, NULL, false,
          "Runtime of the engine, such as runsc or crun; default: the engine's own."),
     TEXT("preload", NULL, preload, "on", false,
-         "on or off: whether native interpreters are started once and forked for each run."),
+         "on, caller or off: whether interpreters are started once and forked for runs; caller: "
+         "for each caller its own."),
     TEXT("accept-gap", NULL, accept_gaps, NULL, true,
          "Name of a control that this host lacks and that you accept to be without. Repeatable."),
     TEXT("pool", NULL, pool, NULL, true,
@@ -120,8 +121,10 @@ int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, stru
         strcmp(settings->backend, "auto") != 0)
         return cr_err_set(err, EINVAL, "--backend: '%s' is not native, docker or auto",
                           settings->backend);
-    if (strcmp(settings->preload, "on") != 0 && strcmp(settings->preload, "off") != 0)
-        return cr_err_set(err, EINVAL, "--preload: '%s' is neither on nor off", settings->preload);
+    if (strcmp(settings->preload, "on") != 0 && strcmp(settings->preload, "caller") != 0 &&
+        strcmp(settings->preload, "off") != 0)
+        return cr_err_set(err, EINVAL, "--preload: '%s' is not on, caller or off",
+                          settings->preload);
     if (strcmp(settings->docker_pull, "never") != 0 &&
         strcmp(settings->docker_pull, "missing") != 0)
         return cr_err_set(err, EINVAL, "--docker-pull: '%s' is neither never nor missing",

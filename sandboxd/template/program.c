@@ -259,7 +259,7 @@ static int wait_for_go(int listener_fd, struct sbx_adopt_go *ret_go, int fds[SBX
 void sbx_preload_become_program(struct sbx_preload *preload, int channel_fd)
 {
     struct sbx_program_vectors vectors = {NULL, NULL};
-    struct sbx_adopt_go go;
+    struct sbx_adopt_go go = {0};
     int fds[SBX_INIT_LOAD_FDS] = {-1, -1, -1, -1};
     int listener_fd = -1;
     int r = prepare(preload, &listener_fd);
@@ -271,7 +271,7 @@ void sbx_preload_become_program(struct sbx_preload *preload, int channel_fd)
     r = wait_for_go(listener_fd, &go, fds);
     if (r == 0)
         r = sbx_program_read_vectors(fds[LOAD_PAYLOAD], &vectors);
-    if (r < 0)
+    if (r < 0 || !vectors.argv || !vectors.envp)
         fail(CHANNEL_FD, SBX_STAGE_PAYLOAD, r);
     if (!is_suited(preload, &vectors))
         execute(&vectors, fds + LOAD_STDIN, &go);

@@ -18,7 +18,7 @@
 /* The structs travel as they are: no padding, whose bytes would be somebody's stack. */
 _Static_assert(sizeof(struct sbx_msg_header) == 16, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_hello) == 160, "wire layout");
-_Static_assert(sizeof(struct sbx_msg_run) == 112, "wire layout");
+_Static_assert(sizeof(struct sbx_msg_run) == 120, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_output_limit) == 32, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_drained) == 32, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_started) == 24, "wire layout");

@@ -176,6 +176,7 @@ struct sbx_msg_run {
     struct sbx_msg_header header;
     uint32_t runtime; /* index into the runtime table */
     uint32_t flags;   /* SBX_RUN_HAS_… */
+    uint64_t caller;  /* the same for the runs of one caller and for nobody else's */
     struct sbx_limits limits;
 };
 

@@ -6,10 +6,12 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from lab import BACKEND, execute, main, output_of, pb, processes, services, start  # noqa: E402
+import grpc  # noqa: E402
 import modes_corpus  # noqa: E402
 
 CALLERS = 3
@@ -56,6 +58,14 @@ def run_one(stub, runtime, files, args):
 def run_all(stub, runtime, corpus, args=()):
     with concurrent.futures.ThreadPoolExecutor(CALLERS) as pool:
         return dict(zip(corpus, pool.map(lambda name: run_one(stub, runtime, corpus[name], args), corpus)))
+
+
+class Bearer(grpc.UnaryStreamClientInterceptor):
+    """A caller by TCP."""
+
+    def intercept_unary_stream(self, continuation, details, request):
+        metadata = [*(details.metadata or []), ("authorization", "Bearer a-token-of-32-characters-or-more")]
+        return continuation(details._replace(metadata=metadata), request)
 
 
 @unittest.skipUnless(BACKEND == "native", "docker has no templates")
@@ -125,6 +135,30 @@ class Modes(unittest.TestCase):
         for runtime, code in (("python", "print(1)"), ("pytest", "def test(): pass")) * 3:
             self.assertEqual(execute(self.stubs[1], runtime=runtime, code=code)[-1].result.exit_code, 0)
         processes.wait_for(lambda: self.warm.log().count("template ready") >= ready + TEMPLATES, 30, "new templates")
+
+
+@unittest.skipUnless(BACKEND == "native", "docker has no templates")
+class OwnTemplates(unittest.TestCase):
+    """--preload=caller: the seed of hashes is that of a template, so it tells them apart."""
+
+    def seed_for(self, stub, **call):
+        def ask():
+            events = execute(stub, runtime="python", code="print(hash('text'))", **call)
+            result = events[-1].result
+            self.assertEqual(result.exit_code, 0)
+            return output_of(events) if result.timing.start_mode == pb.START_MODE_PRELOAD else None
+        return processes.wait_for(ask, 30, "a template of the caller")
+
+    def test_no_two_callers_share_a_template(self):
+        with tempfile.NamedTemporaryFile("w") as token:
+            token.write("a-token-of-32-characters-or-more")
+            token.flush()
+            with start("--preload=caller", "--listen=127.0.0.1:0", f"--token-file={token.name}") as service:
+                local = services.SandboxServiceStub(service.channel)
+                channel = grpc.intercept_channel(grpc.insecure_channel(f"127.0.0.1:{service.port()}"), Bearer())
+                seeds = [self.seed_for(local), self.seed_for(services.SandboxServiceStub(channel))]
+                self.assertEqual([self.seed_for(local), self.seed_for(services.SandboxServiceStub(channel))], seeds)
+                self.assertNotEqual(seeds[0], seeds[1])
 
 
 if __name__ == "__main__":
