@@ -329,7 +329,8 @@ class Own(unittest.TestCase):
     def test_a_killed_backend_loses_its_runs_and_is_restarted(self):
         with lab.Service() as service:
             stub = services.SandboxServiceStub(service.channel)
-            stream = stub.Execute(pb.ExecuteRequest(runtime="shell", code="echo up; sleep 30"), timeout=60)
+            stream = stub.Execute(pb.ExecuteRequest(runtime="shell", code="echo up; sleep 30",
+                                                    limits=pb.Limits(wall_time_ms=60000)), timeout=60)
             next(stream)
             next(stream)
             old = service.child("sandboxd-native")
@@ -346,7 +347,8 @@ class Own(unittest.TestCase):
     def test_a_killed_front_is_restarted_with_its_backend(self):
         with lab.Service() as service:
             stub = services.SandboxServiceStub(service.channel)
-            stream = stub.Execute(pb.ExecuteRequest(runtime="shell", code="echo up; sleep 31"), timeout=60)
+            stream = stub.Execute(pb.ExecuteRequest(runtime="shell", code="echo up; sleep 31",
+                                                    limits=pb.Limits(wall_time_ms=60000)), timeout=60)
             next(stream)
             os.kill(service.child("sandboxd-front"), signal.SIGKILL)
             with self.assertRaises(grpc.RpcError) as caught:
@@ -390,7 +392,8 @@ class Own(unittest.TestCase):
     def test_a_killed_supervisor_takes_everything_along(self):
         with lab.Service() as service:
             stub = services.SandboxServiceStub(service.channel)
-            stream = stub.Execute(pb.ExecuteRequest(runtime="shell", code="echo up; sleep 32"), timeout=60)
+            stream = stub.Execute(pb.ExecuteRequest(runtime="shell", code="echo up; sleep 32",
+                                                    limits=pb.Limits(wall_time_ms=60000)), timeout=60)
             next(stream)
             pids = service.family()
             service.process.kill()
