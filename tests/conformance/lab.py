@@ -67,7 +67,13 @@ class Suite(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
+        """Whatever the cases sent: the service still ends as it should, and nothing of it is left."""
+        family, backend = cls.service.family(), cls.service.child(f"sandboxd-{BACKEND}")
         cls.service.__exit__(None, None, None)
+        left = family & set(host.processes())
+        assert not left, f"processes are left: {left}"
+        groups = host.control_groups(backend) if backend else set()
+        assert not groups, f"control groups are left: {groups}"
 
     def run_code(self, code, runtime="python", timeout=40, limits=None, **fields):
         """Run; returns the answer."""
