@@ -134,6 +134,7 @@ _Noreturn void sbx_template_enter(const struct sbx_template_host *host, enum sbx
 {
     check(fds->control, "reset signals", sbx_box_reset_signals());
     check(fds->control, "mount /proc", mount_proc());
+    sbx_box_lose_priority(); /* behind us, as its boxes are: it is started beside runs */
     check(fds->control, "enter the user namespace", leave_host(host->userns_fd));
     check(fds->control, "die with the backend", sbx_box_die_with_parent());
     check(fds->control, "limit the stack", limit_stack());

@@ -65,7 +65,7 @@ int sbx_preload_classify(struct sbx_preload *preload)
             fds->list[fds->count++] = (struct sbx_preload_fd){
                 .fd = fd,
                 .kind = (enum sbx_preload_fd_kind)kind,
-                .flags = fcntl(fd, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0,
+                .flags = (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0,
             };
     }
     return 0;
