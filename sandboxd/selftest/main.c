@@ -115,20 +115,20 @@ static void take_outcome(struct runs *runs, uint32_t run, const struct sbx_outco
 
 static int start_next(struct runs *runs, struct cr_err *err)
 {
-    const uint32_t run = runs->next;
+    const uint32_t number = runs->next;
     char socket[sizeof(runs->folder) + 16];
     int r;
 
-    (void)snprintf(socket, sizeof(socket), "%s/%" PRIu32, runs->folder, run);
+    (void)snprintf(socket, sizeof(socket), "%s/%" PRIu32, runs->folder, number);
     r = sbx_worker_start(
         &(struct sbx_task){
             .target = runs->target,
             .socket = socket,
-            .weakened = run == 0 ? runs->report->weakened : run - 1,
-            .only = run == 0 ? SBX_EVERY_CONTROL : run - 1,
+            .weakened = number == 0 ? runs->report->weakened : number - 1,
+            .only = number == 0 ? SBX_EVERY_CONTROL : number - 1,
             .slowness = runs->slowness,
         },
-        &runs->workers[run], err);
+        &runs->workers[number], err);
 
     if (r < 0)
         return r;
@@ -219,7 +219,7 @@ static void die_of(int number)
 
     (void)sigemptyset(&set);
     (void)sigaddset(&set, number);
-    (void)raise(number);
+    (void)kill(getpid(), number);
     (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 

@@ -334,16 +334,17 @@ void sbx_view_reach(const struct sbx_view *view, const char *path, char *ret_see
 void sbx_view_space(const struct sbx_view *view, const char *point, char *ret_seen, size_t size)
 {
     char path[64];
+    char inodes[32];
     struct statvfs space;
 
     (void)snprintf(path, sizeof(path), "/proc/%d/root%s", view->pid, point);
-    if (statvfs(path, &space) < 0)
+    if (statvfs(path, &space) < 0) {
         say(ret_seen, size, "?");
-    else
-        say(ret_seen, size,
-            space.f_files < INODES_MANY ? "%" PRIu64 " bytes, %" PRIu64 " inodes"
-                                        : "%" PRIu64 " bytes, many inodes",
-            (uint64_t)space.f_blocks * space.f_frsize, (uint64_t)space.f_files);
+        return;
+    }
+    say(inodes, sizeof(inodes), "%" PRIu64, (uint64_t)space.f_files);
+    say(ret_seen, size, "%" PRIu64 " bytes, %s inodes", (uint64_t)space.f_blocks * space.f_frsize,
+        space.f_files < INODES_MANY ? inodes : "many");
 }
 
 void sbx_view_descriptors(const struct sbx_view *view, char *ret_seen, size_t size)

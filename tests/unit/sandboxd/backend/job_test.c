@@ -333,8 +333,8 @@ static void assert_signal_gives(uint32_t detail, uint32_t verdict)
 
     run();
     (void)receive(SBX_MSG_STARTED);
-    init_says(&(struct sbx_init_msg){
-        .event = SBX_INIT_EXITED, .wait_status = SIGSYS, .detail = detail});
+    init_says(
+        &(struct sbx_init_msg){.event = SBX_INIT_EXITED, .wait_status = SIGSYS, .detail = detail});
     result = end();
     assert_int_equal(result.result.verdict, verdict);
     assert_int_equal(result.result.has_forbidden_call, 0);
