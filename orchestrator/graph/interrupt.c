@@ -43,6 +43,8 @@ bool agt_run_pauses(struct agt_run *run)
     event.event_case = EVENT(INTERRUPTED);
     event.interrupted = &interrupted;
     agt_run_emit(run, &event);
+    if (run->stop != AGT_STOP_NONE) /* the journal does not know of it */
+        return false;
     set_pause(run, run->seq);
     run->interrupted_ns = cr_clock_mono_ns();
     return true;

@@ -7,6 +7,7 @@
 #include "common/unconst.h"
 #include "crisol/journal/v1/journal.pb-c.h"
 #include "orchestrator/graph/call.h"
+#include "orchestrator/graph/checks.h"
 #include "orchestrator/graph/event_log.h"
 #include "orchestrator/graph/run.h"
 
@@ -129,6 +130,9 @@ void agt_journal_diverge(struct agt_run *run)
                  "The run could not be taken up after a restart: its journal does not fit this "
                  "version of the program.");
     run->stop = AGT_STOP_DEADLINE;
+    agt_checks_cancel(run->checks); /* the node ends when its calls have */
+    if (run->call)
+        agt_call_cancel(run->call);
 }
 
 static bool append_pending(struct agt_journal *journal, struct agt_event *take_event)

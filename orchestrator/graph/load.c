@@ -113,6 +113,14 @@ static int resume(struct agt_engine *engine, struct agt_run *run)
     return 0;
 }
 
+/* As at its admission: a file that is repeated may come from anybody. */
+static bool is_sound(const Crisol__Journal__V1__RunSpec *spec)
+{
+    return spec->max_iterations >= 0 && spec->max_iterations <= AGT_ITERATIONS_MAX &&
+           spec->verify >= 0 && spec->verify <= AGT_LEVEL_MAX && spec->task[0] != '\0' &&
+           strlen(spec->task) <= AGT_TASK_MAX;
+}
+
 static int load_run(struct loader *loader, const struct found *found, struct agt_run_spec *spec,
                     struct cr_err *err)
 {
@@ -127,6 +135,8 @@ static int load_run(struct loader *loader, const struct found *found, struct agt
         return -EBADMSG;
     if (found->spec->format > AGT_JOURNAL_FORMAT)
         return -EPROTO;
+    if (!is_sound(found->spec))
+        return -EBADMSG;
     fill_spec(found, spec);
     r = agt_run_new(loader->engine, spec, &loader->run);
     if (r < 0)

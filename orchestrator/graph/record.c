@@ -159,9 +159,16 @@ static int restore_sandbox(struct agt_call *call, const call_record *record)
     if (record->result.len > 0) {
         call->result = crisol__sandbox__v1__execute_result__unpack(NULL, record->result.len,
                                                                    record->result.data);
-        if (!call->result)
+        if (!call->result || !call->result->verdict)
             r = -EBADMSG;
     }
+    if (r < 0 && call->result) {
+        crisol__sandbox__v1__execute_result__free_unpacked(call->result, NULL);
+        call->result = NULL;
+    }
+    /* As on_sandbox_end(): whoever reads an OK may rely on a result. */
+    if (call->status.code == RPC_OK && !call->result)
+        rpc_status_set(&call->status, RPC_INTERNAL, "the recorded result cannot be read");
     return r;
 }
 

@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "crisol/journal/v1/journal.pb-c.h"
 #include "orchestrator/graph/call.h"
+#include "orchestrator/graph/checks.h"
 #include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
 
@@ -188,6 +189,15 @@ static bool is_as_asked(const struct agt_run *run, const struct agt_replay *repl
     return false;
 }
 
+/* Brings the run to its end, which comes when its calls have. */
+static void give_up(struct agt_run *run)
+{
+    agt_journal_diverge(run);
+    agt_run_end_pause(run);
+    if (!run->call)
+        agt_run_drive(run); /* which waits for checks */
+}
+
 /* The end of the next recorded call. False when it does not fit yet. */
 static bool feed(struct agt_run *run, struct agt_replay *replay, struct agt_call *held)
 {
@@ -206,7 +216,7 @@ static bool feed(struct agt_run *run, struct agt_replay *replay, struct agt_call
     if (!call)
         return false;
     if (!is_as_asked(run, replay, call, record)) {
-        agt_journal_diverge(run);
+        give_up(run);
         return false;
     }
     replay->next_record++;
@@ -235,6 +245,13 @@ static bool pass_wait(struct agt_run *run)
     run->retry_at_ns = cr_clock_mono_ns();
     agt_run_on_time(run, run->retry_at_ns);
     return true;
+}
+
+/* No timer will move it; where nobody watches, the deadline of the run will. */
+static bool is_stuck(const struct agt_run *run, const struct agt_replay *replay)
+{
+    return replay->is_on && replay->watch && !run->has_ended &&
+           agt_checks_due_ns(run->checks) == INT64_MAX;
 }
 
 static void emit_restart(struct agt_run *run)
@@ -291,7 +308,12 @@ void agt_replay_step(struct agt_run *run, struct agt_replay *replay, struct agt_
         }
         if (take_up(run, replay))
             continue;
-        if (!feed(run, replay, *held) && !pass_wait(run))
-            return; /* a timer of the node, or an end that does not fit: agt_run_on_time() */
+        if (feed(run, replay, *held) || pass_wait(run))
+            continue;
+        if (is_stuck(run, replay)) {
+            agt_replay_tell(run, replay, "the run waits for what the journal does not have");
+            give_up(run);
+        }
+        return; /* a timer of the node, or an end that does not fit: agt_run_on_time() */
     }
 }

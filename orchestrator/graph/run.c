@@ -403,7 +403,9 @@ void agt_run_on_mail(struct agt_run *run, struct agt_mail *mail)
 
 int64_t agt_run_due_ns(const struct agt_run *run)
 {
-    int64_t due_ns = run->last_event_ns + run->heartbeat_ns;
+    /* Nobody is told that a run lives while it only repeats what was told. */
+    int64_t due_ns =
+        agt_journal_is_replaying(run) ? INT64_MAX : run->last_event_ns + run->heartbeat_ns;
 
     if (run->has_ended || run->is_suspended)
         return INT64_MAX; /* its last events are on their way into the journal */
@@ -434,7 +436,8 @@ void agt_run_on_time(struct agt_run *run, int64_t now_ns)
         agt_evaluator_on_time(run, now_ns);
         agt_run_drive(run);
     }
-    if (!run->has_ended && now_ns >= run->last_event_ns + run->heartbeat_ns) {
+    if (!run->has_ended && !agt_journal_is_replaying(run) &&
+        now_ns >= run->last_event_ns + run->heartbeat_ns) {
         event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_HEARTBEAT;
         event.heartbeat = &heartbeat;
         agt_run_emit(run, &event);

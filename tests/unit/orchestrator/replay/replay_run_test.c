@@ -294,6 +294,50 @@ static void a_run_that_was_cancelled_is_repeated_up_to_there(void **state)
     free_file(file);
 }
 
+/* Numbers that are the same in every run of the test. */
+static uint32_t next_number(uint64_t *state)
+{
+    *state = *state * 6364136223846793005U + 1442695040888963407U;
+    return (uint32_t)(*state >> 33);
+}
+
+static ProtobufCBinaryData *choose(run_export *export, uint32_t number)
+{
+    Crisol__Journal__V1__ExportedEvent *event = export->events[number % export->n_events];
+
+    if (number % 16 == 0)
+        return &export->spec;
+    return number & 64 && event->input.len > 0 ? &event->input : &event->payload;
+}
+
+#define SPOILED 400
+
+/* Somebody who makes the digest fit may send anything. */
+static void a_spoiled_export_is_refused_or_different_and_never_more(void **state)
+{
+    uint64_t random = 1;
+    size_t noticed = 0;
+
+    for (int i = 0; i < SPOILED; i++) {
+        run_export *export = open_file(*state);
+        struct agt_replay_report report;
+        struct cr_err err = CR_ERR_INIT;
+        int r;
+
+        for (uint32_t j = 0; j <= (uint32_t)i % 3; j++) {
+            ProtobufCBinaryData *data = choose(export, next_number(&random));
+
+            data->data[next_number(&random) % data->len] ^=
+                (uint8_t)(1U << next_number(&random) % 8);
+        }
+        r = replay_changed(export, &report, &err);
+        noticed += r < 0 || report.different_at != 0;
+        crisol__journal__v1__run_export__free_unpacked(export, NULL);
+    }
+    assert_in_range(noticed, SPOILED / 2, SPOILED);
+    print_message("%d exports spoiled, %zu noticed by what they hold\n", SPOILED, noticed);
+}
+
 static void an_export_of_a_newer_program_is_refused(void **state)
 {
     run_export *export = open_file(*state);
@@ -316,6 +360,7 @@ int main(void)
         CASE(a_prompt_that_is_not_the_same_is_named),
         CASE(a_run_that_was_cut_is_the_same_as_far_as_it_goes),
         cmocka_unit_test(a_run_that_was_cancelled_is_repeated_up_to_there),
+        CASE(a_spoiled_export_is_refused_or_different_and_never_more),
         CASE(an_export_of_a_newer_program_is_refused),
     };
 
