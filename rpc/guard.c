@@ -22,9 +22,13 @@
  */
 #define COSTLY_AT_ONCE 16U
 #define COSTLY_NS (256 * CR_NS_PER_S / 1000000)
-/* Connections are shown to core one by one, so that hundreds at once leave time for those that are
- * here: each takes it about 100 us. */
-#define ATTACH_NS (250 * CR_NS_PER_S / 1000000)
+/*
+ * Connections are shown to core, and ended there, one by one, so that hundreds
+ * at once leave time for those that stay: each takes it about 100 us. When we
+ * are late and many have their turn, so many are served before others are.
+ */
+#define TURN_NS (250 * CR_NS_PER_S / 1000000)
+#define TURNS_AT_ONCE 4U
 /* How long a client may go on sending after the server has closed: closing with unread data
  * resets a TCP connection, and the client could miss why. */
 #define LINGER_NS (500 * CR_NS_PER_MS)
@@ -33,7 +37,8 @@ enum phase {
     PHASE_HANDSHAKE, /* the server has not seen the connection */
     PHASE_TURN,      /* it has begun as it should, and waits for its turn to be shown */
     PHASE_RELAY,
-    PHASE_LINGER, /* the server has closed, the client has not */
+    PHASE_LEAVING, /* the client is gone; the server hears of it in its turn */
+    PHASE_LINGER,  /* the server has closed, the client has not */
     PHASE_DEAD,
 };
 
@@ -129,7 +134,7 @@ static void rearm(struct rpc_guard *guard)
 {
     int r = 0;
 
-    if (guard->phase == PHASE_DEAD)
+    if (guard->phase == PHASE_DEAD || guard->phase == PHASE_LEAVING)
         return;
     if (guard->phase == PHASE_RELAY) {
         r = set_interest(&guard->client, wanted(&guard->to_server, &guard->to_client));
@@ -211,19 +216,36 @@ static void pause_until(struct rpc_guard *guard, int64_t until_ns)
         guard->host->resume_ns = until_ns;
 }
 
+/* The client is gone: ends the connection, or waits for its turn to. */
+static void leave(struct rpc_guard *guard, int64_t now_ns)
+{
+    struct rpc_guard_host *host = guard->host;
+
+    if (guard->phase != PHASE_RELAY || now_ns >= host->leave_ns) {
+        host->leave_ns = now_ns + TURN_NS;
+        die(guard, NULL);
+        return;
+    }
+    cr_close_fd(&guard->client.fd); /* which epoll forgets, too */
+    (void)set_interest(&guard->server, 0);
+    set_phase(guard, PHASE_LEAVING, now_ns);
+    pause_until(guard, host->leave_ns);
+    host->leave_ns += TURN_NS;
+}
+
 /* Attaches, or waits for its turn to. */
 static void attach_in_turn(struct rpc_guard *guard, int64_t now_ns)
 {
     struct rpc_guard_host *host = guard->host;
 
     if (now_ns >= host->attach_ns) {
-        host->attach_ns = now_ns + ATTACH_NS;
+        host->attach_ns = now_ns + TURN_NS;
         attach(guard, now_ns);
         return;
     }
     set_phase(guard, PHASE_TURN, now_ns);
     pause_until(guard, host->attach_ns);
-    host->attach_ns += ATTACH_NS;
+    host->attach_ns += TURN_NS;
 }
 
 /* Lets costly frames be paid for by a pause of the connection that they came on. */
@@ -286,7 +308,7 @@ static void read_client(struct rpc_guard *guard, int64_t now_ns)
     case RECEIVED_NOTHING:
         return;
     case RECEIVED_END:
-        die(guard, NULL);
+        leave(guard, now_ns);
         return;
     case RECEIVED_SOME:
         pass_on(guard, now_ns);
@@ -336,11 +358,11 @@ static void on_client_ready(struct rpc_watch *watch, uint32_t events, int64_t no
 {
     struct rpc_guard *guard = ((struct end *)watch)->guard;
 
-    if (guard->phase == PHASE_DEAD || guard->phase == PHASE_TURN)
+    if (guard->phase == PHASE_DEAD || guard->phase == PHASE_TURN || guard->phase == PHASE_LEAVING)
         return;
     /* Nobody is left to answer. */
     if (events & ((uint32_t)EPOLLHUP | (uint32_t)EPOLLERR)) {
-        die(guard, NULL);
+        leave(guard, now_ns);
         return;
     }
     if ((events & (uint32_t)EPOLLOUT) && !flush(&guard->to_client, guard->client.fd)) {
@@ -437,15 +459,38 @@ void rpc_guard_check_time(struct rpc_guard *guard, int64_t now_ns)
         guard->host->has_timed = true;
 }
 
-void rpc_guard_resume(struct rpc_guard *guard, int64_t now_ns)
+/* A few in each pass of the loop; true when this one has to wait for the next. */
+static bool must_wait(struct rpc_guard *guard, int64_t now_ns)
 {
-    bool is_waiting = guard->phase == PHASE_TURN ||
-                      (guard->phase == PHASE_RELAY && guard->to_server.unchecked > 0);
+    struct rpc_guard_host *host = guard->host;
 
-    if (!is_waiting)
-        return;
     if (now_ns < guard->pause_ns) {
         pause_until(guard, guard->pause_ns);
+        return true;
+    }
+    if (guard->phase == PHASE_RELAY)
+        return false;
+    if (host->pass_ns != now_ns) {
+        host->pass_ns = now_ns;
+        host->pass_count = 0;
+    }
+    if (host->pass_count == TURNS_AT_ONCE) {
+        pause_until(guard, now_ns + 1);
+        return true;
+    }
+    host->pass_count++;
+    return false;
+}
+
+void rpc_guard_resume(struct rpc_guard *guard, int64_t now_ns)
+{
+    bool is_waiting = guard->phase == PHASE_TURN || guard->phase == PHASE_LEAVING ||
+                      (guard->phase == PHASE_RELAY && guard->to_server.unchecked > 0);
+
+    if (!is_waiting || must_wait(guard, now_ns))
+        return;
+    if (guard->phase == PHASE_LEAVING) {
+        die(guard, NULL);
         return;
     }
     if (guard->phase == PHASE_TURN)

@@ -27,6 +27,9 @@ struct rpc_guard_host {
     const struct cr_edge *edge; /* borrowed: what connections may do */
     int64_t costly_ns;          /* until when costly frames are paid for */
     int64_t attach_ns;          /* when the next connection may be shown to core */
+    int64_t leave_ns;           /* when core may hear of the next end of a connection */
+    int64_t pass_ns;            /* of the pass over those that wait which goes on … */
+    uint32_t pass_count;        /* … and how many had their turn in it */
     int64_t resume_ns; /* when rpc_guard_resume() is due for all; set by guards that pause */
     bool has_timed;    /* set when a guard waits for something with a deadline */
     /* Takes the fd on success (rpc_server_add_connection). */

@@ -5,7 +5,9 @@ How it is measured: a client that behaves makes one health check after the other
 apart, over one connection, and its longest call counts (a client that is held up sends nothing, so
 percentiles would hide it). The machine may be busy with other things: the bar of 50 ms is set upon
 the longest call that the same client saw before, or sees right after, without an attack, and an
-attack that misses it has two more tries, as a stall that an attack makes comes each time. Attackers are peers of their own (a
+attack that misses it has more tries, as a stall that an attack makes comes each time. Where calls
+take tens of milliseconds without any attack, the machine stretches a stall as much: then the bar
+is four times that. Attackers are peers of their own (a
 source address, a user id), so that one does not live off the limits of another."""
 import os
 import shutil
@@ -21,7 +23,7 @@ import services as crisol
 PROBE = os.path.join(crisol.BUILD, "tests", "abuse_probe")
 TOKEN = "an-abuse-test-token-0123456789"
 BAR_US = 50_000
-TRIES = 3
+TRIES = 4
 DESCRIPTORS = 160
 # Slow clients are waited for; all other limits are the defaults.
 QUICK = ("--grpc-handshake-ms=1000", "--grpc-frame-ms=1000")
@@ -135,7 +137,7 @@ def problems_of(target, attack, seen):
         out.append(seen["said"])
     if seen["failures"] or not seen["calls"]:
         out.append(f"{seen['failures']} of {seen['calls']} good calls failed")
-    if seen["worst_us"] > BAR_US + target.calm_us:
+    if seen["worst_us"] > max(BAR_US * crisol.SLOWNESS + target.calm_us, 4 * target.calm_us):
         out.append(f"a good call took {seen['worst_us'] / 1000:.1f} ms, {target.calm_us / 1000:.1f} ms without an attack")
     if seen["grown_kib"] > grown:
         out.append(f"grew by {seen['grown_kib']} KiB")

@@ -349,6 +349,39 @@ static void guard_shows_connections_one_by_one(void **state)
     tear_down(&bench);
 }
 
+/* Hundreds that leave at once are ended one by one; their place is taken until then. */
+static void guard_ends_connections_one_by_one(void **state)
+{
+    struct bench bench;
+    char byte;
+
+    (void)state;
+    set_up(&bench);
+    bench.host.resume_ns = INT64_MAX;
+    open_connection(&bench);
+    bench.host.leave_ns = bench.now_ns + 1000; /* another one has just left */
+
+    cr_close_fd(&bench.client);
+    turn(&bench);
+    assert_int_equal(bench.deaths, 0);
+    assert_int_equal(recv(bench.server, &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(bench.host.resume_ns, bench.now_ns + 1000);
+    bench.now_ns += 1000;
+    /* We are late, and others had their turn. */
+    bench.host.pass_ns = bench.now_ns;
+    bench.host.pass_count = 4;
+    bench.host.resume_ns = INT64_MAX;
+    rpc_guard_resume(bench.guard, bench.now_ns);
+    assert_int_equal(bench.deaths, 0);
+    bench.now_ns = bench.host.resume_ns;
+    rpc_guard_resume(bench.guard, bench.now_ns);
+
+    assert_int_equal(bench.deaths, 1);
+    assert_null(bench.reason);
+    assert_int_equal(recv(bench.server, &byte, 1, 0), 0);
+    tear_down(&bench);
+}
+
 /* One call that is given up before its answer. */
 static size_t put_reset_call(char *to, uint8_t stream)
 {
@@ -457,6 +490,7 @@ int main(void)
         cmocka_unit_test(guard_holds_the_sender_back_and_loses_nothing),
         cmocka_unit_test(guard_does_not_blame_a_client_for_a_slow_server),
         cmocka_unit_test(guard_shows_connections_one_by_one),
+        cmocka_unit_test(guard_ends_connections_one_by_one),
         cmocka_unit_test(guard_paces_calls_that_are_given_up),
         cmocka_unit_test(guard_closes_who_begins_and_does_not_go_on),
     };
