@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/performance.md from build/bench/summary.json, which `make bench` has made.
+"""Writes docs/performance.md from build/bench/summary.json, which `make bench` (tests/bench/run.sh) has made.
 
 Usage: document.py [SUMMARY [DOCUMENT]]
 """
@@ -12,8 +12,9 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 
 HEAD = """# Performance
 
-Measured by `{command}` on {date}: {cpu}, {cores} vCPU, {memory_mib} MiB, Linux {kernel}, control groups v{cgroup_version}. Load average of the
-machine {load_before} before and {load_after} after it: {quiet}. This page is made of `build/bench/summary.json` by `tests/bench/document.py`; the
+Measured by `{command}` on {date}: {cpu}, {cores} vCPU, {memory_mib} MiB, Linux {kernel}, control groups v{cgroup_version}. Load average
+{load_before} before and {load_after} after it: {quiet}.
+This page is made of `build/bench/summary.json` by `tests/bench/document.py`; the
 numbers below are those of that run and of no other.
 
 {sentences}
@@ -59,6 +60,19 @@ def table(rows):
     return "\n".join(lines)
 
 
+def spread(data):
+    """Least, median and 99th percentile of each series: on a busy machine the least is what a quiet moment gave."""
+    lines = ["| series | least | median | p99 |", "|---|---|---|---|"]
+    for run in data["series"]:
+        about = " ".join(str(run[key]) for key in ("bench", "question", "shape", "callers", "load") if key in run)
+        for name, one in run.get("series", {}).items():
+            if run["bench"] == "latency" and name == "sandbox":
+                name += " (warm)" if one["pool_hits"] else " (cold)"
+            values = " | ".join(f"{one[key] / 1000:.3g} ms" for key in ("min_us", "p50_us", "p99_us"))
+            lines.append(f"| {about}: {name} | {values} |")
+    return "\n".join(lines)
+
+
 def sentences(rows):
     """What an expert would say, from the numbers of this run."""
     value = {row["id"]: row["value"] for row in rows}
@@ -73,7 +87,9 @@ def sentences(rows):
                     f"{value['pytest_warm_sparse_p50'] * ratio['pytest_warm_sparse_p50']:.3g} ms, because its start-up was done ahead. "
                     "That gain comes from the work done ahead and not from the sandbox, which costs what the cold row says; tests that compute for "
                     "long gain nothing.")
-    said.append("Not measured here: an equally warm fork server without a sandbox, and the docker backend's own warm runs.")
+    else:
+        said.append("The rows of pytest were not reached in this run.")
+    said.append("Not measured here: an equally warm fork server without a sandbox, and the docker backend's own runs.")
     return "\n".join(said)
 
 
@@ -82,16 +98,18 @@ def main():
     target = sys.argv[2] if len(sys.argv) > 2 else os.path.join(SOURCE, "docs", "performance.md")
     with open(summary, encoding="utf-8") as file:
         data = json.load(file)
+    data["machine"]["kernel"] = data["machine"]["kernel"].split("-")[0]
     rows = data["rows"]
     short = [row["id"] for row in rows if row["pass"] is False]
     is_quiet = max(data["load_before"], data["load_after"]) <= data["machine"]["cores"]
     text = HEAD.format(**data["machine"], **{name: data[name] for name in ("command", "date", "load_before", "load_after")},
                        quiet="a quiet one" if is_quiet else "other work ran on it at the same time, so that medians and tails are those of a "
-                       "contended machine and the bars, which are meant for a quiet one, say little",
+                       "contended machine; the bars are meant for a quiet one and are not decided by them",
                        sentences=sentences(rows))
     text += "\n" + table(rows) + "\n"
     text += f"\n{sum(row['pass'] is True for row in rows)} bars reached, {len(short)} short" + (
         ": " + ", ".join(f"`{name}`" for name in short) + ".\n" if short else ".\n")
+    text += "\n## Spread\n\n" + spread(data) + "\n"
     text += HOW.format(samples=data["samples"]) + STAGES
     with open(target, "w", encoding="utf-8") as file:
         file.write(text)

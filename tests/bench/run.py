@@ -127,8 +127,8 @@ def cgroup_version():
 
 
 class Bench:
-    def __init__(self, options, folder, docker):
-        self.options, self.folder, self.docker = options, folder, docker
+    def __init__(self, options, folder, docker, facts):
+        self.options, self.folder, self.docker, self.facts = options, folder, docker, facts
         self.table = Table()
         self.raw = []
         self.samples = f"--samples={options.samples}"
@@ -268,19 +268,23 @@ class Bench:
         if found[-1] > 2 * found[0]:
             self.table.add("preload_slot_memory", found[-1] / (1 << 20), "MiB", most=11)
 
+    def write(self):
+        """What is measured so far: a run that is broken off keeps it."""
+        with open(os.path.join(BENCH, "summary.json"), "w", encoding="utf-8") as file:
+            json.dump({**self.facts, "load_after": round(os.getloadavg()[0], 1), "rows": self.table.rows,
+                       "series": self.raw}, file, indent=1)
+
     def run(self):
         self.start_rows()
         self.journal_rows()
         with Service() as warm, Service("--pool=0", "--preload=off") as cold:
-            self.memory_rows(warm)
-            self.true_rows(warm, cold)
-            self.docker_rows(warm)
-            self.python_rows(warm, cold)
-            self.pytest_rows(warm, cold)
-            self.stream_rows(warm)
-            self.limit_rows(warm)
-            self.neighbour_rows(warm)
-            self.throughput_rows(warm)
+            # The slowest come last.
+            for rows, services in ((self.memory_rows, (warm,)), (self.true_rows, (warm, cold)), (self.stream_rows, (warm,)),
+                                   (self.neighbour_rows, (warm,)), (self.throughput_rows, (warm,)),
+                                   (self.limit_rows, (warm,)), (self.python_rows, (warm, cold)),
+                                   (self.pytest_rows, (warm, cold)), (self.docker_rows, (warm,))):
+                rows(*services)
+                self.write()
 
 
 def machine():
@@ -288,7 +292,7 @@ def machine():
         model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "unknown")
     with open("/proc/meminfo", encoding="utf-8") as file:
         memory = int(file.readline().split()[1]) >> 10
-    return {"cpu": model, "cores": os.cpu_count(), "memory_mib": memory, "kernel": platform.release(),
+    return {"cpu": model, "cores": os.cpu_count(), "memory_mib": memory, "kernel": platform.release().split("-")[0],
             "cgroup_version": cgroup_version()}
 
 
@@ -301,19 +305,16 @@ def main():
     if options.quick:
         options.samples = min(options.samples, 30)
     facts = {"machine": machine(), "date": datetime.date.today().isoformat(),
-             "command": "make bench", "samples": options.samples, "load_before": round(os.getloadavg()[0], 1)}
+             "command": " ".join(["tests/bench/run.sh", *sys.argv[1:]]), "samples": options.samples, "load_before": round(os.getloadavg()[0], 1)}
     folder = tempfile.mkdtemp(prefix="crisol-bench-")
     os.chmod(folder, 0o755)
     try:
         with peers.docker() if not options.no_docker else peers.nothing() as docker:
-            run = Bench(options, folder, docker)
+            run = Bench(options, folder, docker, facts)
             run.run()
     finally:
         shutil.rmtree(folder, True)
     run.table.print()
-    with open(os.path.join(BENCH, "summary.json"), "w", encoding="utf-8") as file:
-        json.dump({**facts, "load_after": round(os.getloadavg()[0], 1), "rows": run.table.rows, "series": run.raw}, file,
-                  indent=1)
     print(f"written: {os.path.relpath(os.path.join(BENCH, 'summary.json'), SOURCE)}")
 
 
