@@ -915,7 +915,5 @@ PYTHON["folder"] = {"main.py/__main__.py": "import sys\nprint('a folder', sys.pa
 
 # With arguments of the request, the same again: those in which more than the outcome matters.
 SHALLOW = (
-    "neighbour", "skips", "ids", "fixtures", "comparisons", "descriptors", "capture_fixtures", "logs", "warnings",
-    "missing_import", "ignored_files", "shadowed_modules", "folders", "exit_in_test", "at_exit", "destructors",
-    "open_file", "threads", "multiprocessing", "identity", "descriptor_table", "rights", "module_list",
-    "collector_state", "frames", "hooks", "plugins", "temporary_folders")
+    "skips", "ids", "fixtures", "descriptors", "capture_fixtures", "warnings", "ignored_files", "shadowed_modules",
+    "at_exit", "open_file", "threads", "identity", "descriptor_table", "module_list", "hooks", "plugins")
