@@ -89,9 +89,11 @@ static void await_load(enum mode mode, int *listener_fd)
 
     if (r < 0)
         fail(SBX_STAGE_CLONE, r);
+    (void)prctl(PR_SET_NAME, SBX_INIT_IDLE_NAME, 0, 0, 0);
     if (send_event((struct sbx_init_msg){.event = SBX_INIT_WAITING}) < 0)
         _exit(1);
     r = sbx_adopt_load();
+    (void)prctl(PR_SET_NAME, SBX_INIT_NAME, 0, 0, 0);
     if (r == -EPIPE)
         _exit(1); /* nobody is left who could want it */
     if (r < 0)

@@ -25,6 +25,10 @@
  */
 #define SBX_INIT_WAIT_ARGUMENT "--wait"
 
+/* Names of the process: on the host, ps tells a box that waits from one that has a run. */
+#define SBX_INIT_IDLE_NAME "sandbox-idle"
+#define SBX_INIT_NAME "sandbox-init"
+
 /*
  * Waiting, and the program exists already: a child with this pid, forked from
  * a template before init was executed. 6 is a SOCK_SEQPACKET pair between the
