@@ -21,9 +21,12 @@ def main():
     folder = os.path.join(source, "deploy", "systemd")
     names = sorted(os.listdir(folder))
     with tempfile.TemporaryDirectory(prefix="crisol-units-") as copy:
+        # The build may lie below a folder with spaces in its name, which would be two words in a unit.
+        programs = os.path.join(copy, "bin")
+        os.symlink(os.path.join(build, "bin"), programs)
         for name in names:
             with open(os.path.join(folder, name), encoding="utf-8") as file:
-                text = file.read().replace(INSTALLED, os.path.join(build, "bin") + "/")
+                text = file.read().replace(INSTALLED, programs + "/")
             with open(os.path.join(copy, name), "w", encoding="utf-8") as file:
                 file.write(text)
         done = subprocess.run(["systemd-analyze", "verify", "--man=no", *(os.path.join(copy, name) for name in names)],
