@@ -368,6 +368,8 @@ void sbx_run_ready(struct sbx_execution *execution, enum sbx_source_kind kind)
 {
     if (execution->state == SBX_RUN_ENDED)
         return; /* a late event of the same epoll round */
+    if (execution->state < SBX_RUN_RUNNING)
+        return; /* closed ends are told unasked, and once; STARTED arms them again */
     if (kind == SBX_SOURCE_STDIN) {
         write_stdin(execution);
         return;

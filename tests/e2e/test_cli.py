@@ -62,7 +62,6 @@ def test_exec_runs_pytest_files(services, tmp_path):
 
 
 def test_ctrl_c_kills_the_program_and_exits_130(services):
-    before = len(services.sandboxd_pids())
     call = subprocess.Popen([os.path.join(crisol.BIN, "crisol"), "exec", "--runtime", "python", "--",
                              "import time; print('up', flush=True); time.sleep(9)"],
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -71,7 +70,7 @@ def test_ctrl_c_kills_the_program_and_exits_130(services):
     call.send_signal(signal.SIGINT)
     assert call.wait(5 * crisol.SLOWNESS) == 130
     call.stdout.close()
-    crisol.wait_for(lambda: len(services.sandboxd_pids()) == before, 2, "the program is dead")
+    crisol.wait_for(lambda: not crisol.has_box(services.sandboxd_pids()), 2, "the program is dead")
 
 
 def test_a_closed_pipe_is_quiet(services):

@@ -127,7 +127,7 @@ void fake_send(const struct fake *fake, const union sbx_msg *msg)
     assert_int_equal(sbx_msg_send(fake->wire_fd, msg, NULL, 0), 0);
 }
 
-void fake_start(const struct fake *fake, struct fake_run *run)
+void fake_take(const struct fake *fake, struct fake_run *run)
 {
     union sbx_msg msg;
     size_t fd_count;
@@ -140,8 +140,20 @@ void fake_start(const struct fake *fake, struct fake_run *run)
     run->request = msg.run;
     for (size_t i = 2; i < SBX_RUN_FDS; i++)
         assert_int_equal(fcntl(run->fds[i], F_SETFL, O_NONBLOCK), 0);
+}
+
+void fake_say_started(const struct fake *fake, const struct fake_run *run)
+{
+    union sbx_msg msg;
+
     sbx_msg_init(&msg, SBX_MSG_STARTED, run->number);
     fake_send(fake, &msg);
+}
+
+void fake_start(const struct fake *fake, struct fake_run *run)
+{
+    fake_take(fake, run);
+    fake_say_started(fake, run);
 }
 
 void fake_write(struct fake_run *run, uint32_t stream, const void *data, size_t size,

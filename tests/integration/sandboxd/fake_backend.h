@@ -56,7 +56,10 @@ void fake_receive(const struct fake *fake, enum sbx_msg_type type, union sbx_msg
 bool fake_is_silent(const struct fake *fake);
 void fake_send(const struct fake *fake, const union sbx_msg *msg);
 
-/* Takes the next RUN and says STARTED. */
+/* Takes the next RUN. */
+void fake_take(const struct fake *fake, struct fake_run *run);
+void fake_say_started(const struct fake *fake, const struct fake_run *run);
+/* Both. */
 void fake_start(const struct fake *fake, struct fake_run *run);
 /* Writes to a stream (1, 2) or to collect (3), letting the client take meanwhile. */
 void fake_write(struct fake_run *run, uint32_t stream, const void *data, size_t size,

@@ -76,6 +76,33 @@ static void run_whose_caller_has_gone_is_killed_and_drained(void **state)
     fake_close(&fake);
 }
 
+/* A pipe whose other end is closed is reported unasked. */
+static void run_that_ends_before_its_start_is_told_still_starts_first(void **state)
+{
+    struct fake_client client;
+    struct fake_run run;
+    struct fake fake;
+
+    (void)state;
+    fake_open(&fake, 1, 1);
+    submit(&client, &fake, "a");
+    fake_take(&fake, &run);
+    assert_int_equal(write(run.fds[2], "quick", 5), 5);
+    for (size_t i = 1; i <= 3; i++)
+        cr_close_fd(&run.fds[i]);
+    assert_true(fake_is_silent(&fake));
+    client_take(&client);
+    assert_int_equal(client.chunks, 0);
+
+    fake_say_started(&fake, &run);
+    client_wait_started(&client);
+    fake_finish(&fake, &run, SBX_VERDICT_OK);
+    assert_int_equal(client_wait_end(&client)->result.verdict, SBX_VERDICT_OK);
+    assert_string_equal(cr_buf_str(&client.outputs[0]), "quick");
+    client_done(&client);
+    fake_close(&fake);
+}
+
 static void run_waits_for_a_slot_and_says_how_long(void **state)
 {
     struct fake_client first;
@@ -528,6 +555,8 @@ int main(void)
         cmocka_unit_test_teardown(run_that_is_cancelled_is_killed_and_still_has_a_result,
                                   check_fds),
         cmocka_unit_test_teardown(run_whose_caller_has_gone_is_killed_and_drained, check_fds),
+        cmocka_unit_test_teardown(run_that_ends_before_its_start_is_told_still_starts_first,
+                                  check_fds),
         cmocka_unit_test_teardown(run_waits_for_a_slot_and_says_how_long, check_fds),
         cmocka_unit_test_teardown(run_waits_for_the_memory_that_it_was_promised, check_fds),
         cmocka_unit_test_teardown(run_is_refused_when_the_queue_is_full, check_fds),
