@@ -27,17 +27,6 @@
 /* Bytes that a program may lock; the kernel's own default is of this order. */
 #define MEMLOCK_BYTES (64UL << 10)
 
-int sbx_box_reset_signals(void)
-{
-    struct sigaction standard = {.sa_handler = SIG_DFL};
-    sigset_t none;
-
-    for (int i = 1; i < NSIG; i++)
-        (void)sigaction(i, &standard, NULL); /* SIGKILL and SIGSTOP refuse */
-    (void)sigemptyset(&none);
-    return -pthread_sigmask(SIG_SETMASK, &none, NULL); /* it returns the number */
-}
-
 /* Dies with the backend; a backend that is gone already shows as EOF on the control socket. */
 int sbx_box_die_with_parent(void)
 {

@@ -12,9 +12,6 @@
  * leaves out; SBX_CONTROL_COUNT or more: none.
  */
 
-/* Standard actions and nothing blocked: what the caller had is not the box's. */
-int sbx_box_reset_signals(void);
-
 /* SIGKILL when the parent ends. A change of ids clears it: call it again behind one. */
 int sbx_box_die_with_parent(void);
 

@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "common/privilege.h"
+#include "common/signals.h"
 #include "sandboxd/backend/bpf.h"
 #include "sandboxd/backend/collect_walk.h"
 #include "sandboxd/wire/payload.h"
@@ -285,15 +286,11 @@ static int map_payload(struct sbx_payload_reader *ret_reader)
 
 static int reset_signals(void)
 {
-    const struct sigaction standard = {.sa_handler = SIG_DFL};
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    sigset_t none;
+    int r = cr_signals_reset();
 
-    for (int number = 1; number <= SIGRTMAX; number++)
-        (void)sigaction(number, &standard, NULL);
     (void)sigaction(SIGPIPE, &ignore, NULL); /* EPIPE will do */
-    (void)sigemptyset(&none);
-    return -pthread_sigmask(SIG_SETMASK, &none, NULL);
+    return r;
 }
 
 /* Returns the exit code. */

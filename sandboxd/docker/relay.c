@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "common/privilege.h"
+#include "common/signals.h"
 #include "sandboxd/backend/bpf.h"
 #include "sandboxd/docker/relay_child.h"
 
@@ -52,16 +53,12 @@ static int load_filter(void)
 
 static int reset_signals(void)
 {
-    const struct sigaction standard = {.sa_handler = SIG_DFL};
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    sigset_t none;
+    int r = cr_signals_reset();
 
-    for (int number = 1; number <= SIGRTMAX; number++)
-        (void)sigaction(number, &standard, NULL);
     (void)sigaction(SIGPIPE, &ignore, NULL); /* EPIPE will do */
     (void)sigaction(SIGXFSZ, &ignore, NULL); /* and EFBIG */
-    (void)sigemptyset(&none);
-    return -pthread_sigmask(SIG_SETMASK, &none, NULL);
+    return r;
 }
 
 /* All sources go up first: a source may have the number of another's target. */

@@ -2,6 +2,7 @@
 #include "sandboxd/init/program.h"
 
 #include "common/privilege.h"
+#include "common/signals.h"
 #include "common/unconst.h"
 #include "sandboxd/init/payload_map.h"
 #include "sandboxd/wire/fds.h"
@@ -22,7 +23,6 @@
 #include <sys/syscall.h>
 
 #define REPORT_FD 3
-#define KERNEL_SIGNALS 64 /* of x86-64 and aarch64 */
 #define FILE_CREATION_MASK 022
 
 _Noreturn static void fail(int report_fd, enum sbx_stage stage, int error)
@@ -31,24 +31,6 @@ _Noreturn static void fail(int report_fd, enum sbx_stage stage, int error)
 
     (void)!write(report_fd, &failure, sizeof(failure));
     _exit(127);
-}
-
-/* sandbox-init blocks and ignores nothing, but what the backend left behind is not the program's.
- */
-static int reset_signals(void)
-{
-    /*
-     * The kernel's own struct, all zero: SIG_DFL. The C library keeps signals 32 and 33 to itself
-     * and would leave them as whoever started us had them.
-     */
-    const uint64_t action[4] = {0};
-    sigset_t none;
-
-    for (int number = 1; number <= KERNEL_SIGNALS; number++)
-        (void)syscall(SYS_rt_sigaction, number, action, NULL,
-                      KERNEL_SIGNALS / 8); /* EINVAL for KILL, STOP */
-    (void)sigemptyset(&none);
-    return -pthread_sigmask(SIG_SETMASK, &none, NULL);
 }
 
 /* The report pipe becomes 3 and closes at exec; everything behind it goes now. */
@@ -219,7 +201,7 @@ static int give_listener_away(int listener_fd)
 
 int sbx_program_prepare(void)
 {
-    int r = reset_signals();
+    int r = cr_signals_reset(); /* what the backend left behind is not the program's */
 
     if (r == 0)
         r = setsid() < 0 ? -errno : 0;

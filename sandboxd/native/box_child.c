@@ -2,6 +2,7 @@
 #include "sandboxd/native/box_child.h"
 
 #include "common/auto.h"
+#include "common/signals.h"
 #include "sandboxd/backend/box_steps.h"
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/native/box.h"
@@ -70,7 +71,7 @@ __attribute__((noreturn)) void sbx_box_child(const struct sbx_box_plan *plan, in
     char *const environment[] = {NULL};
 
     sbx_box_check(control_fd, SBX_STAGE_CLONE, sbx_box_die_with_parent());
-    sbx_box_check(control_fd, SBX_STAGE_CLONE, sbx_box_reset_signals());
+    sbx_box_check(control_fd, SBX_STAGE_CLONE, cr_signals_reset());
     sbx_box_check(control_fd, SBX_STAGE_CGROUP, enter_group(plan));
     sbx_box_check(control_fd, SBX_STAGE_NAMESPACE,
                   plan->net_fd >= 0 ? sbx_box_join_namespaces(plan->net_fd, plan->weakened)

@@ -2,6 +2,7 @@
 #include "sandboxd/template/enter.h"
 
 #include "common/auto.h"
+#include "common/signals.h"
 #include "common/unconst.h"
 #include "sandboxd/backend/box_steps.h"
 #include "sandboxd/runtimes/table.h"
@@ -132,7 +133,7 @@ _Noreturn static void execute(const struct sbx_runtime *runtime)
 _Noreturn void sbx_template_enter(const struct sbx_template_host *host, enum sbx_template_kind kind,
                                   const struct sbx_template_fds *fds)
 {
-    check(fds->control, "reset signals", sbx_box_reset_signals());
+    check(fds->control, "reset signals", cr_signals_reset());
     check(fds->control, "mount /proc", mount_proc());
     sbx_box_lose_priority(); /* behind us, as its boxes are: it is started beside runs */
     check(fds->control, "enter the user namespace", leave_host(host->userns_fd));

@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/privilege.h"
+#include "common/signals.h"
 #include "sandboxd/backend/box_steps.h"
 #include "sandboxd/template/kind.h"
 #include "sandboxd/template/preload.h"
@@ -218,7 +219,7 @@ _Noreturn static void fail(int channel_fd, enum sbx_stage stage, int error)
 _Noreturn static void execute(const struct sbx_program_vectors *vectors, const int stdio[3],
                               const struct sbx_adopt_go *go)
 {
-    int r = sbx_box_reset_signals();
+    int r = cr_signals_reset();
 
     for (int i = 0; r == 0 && i < 3; i++)
         r = dup3(stdio[i], i, 0) < 0 ? -errno : 0;
