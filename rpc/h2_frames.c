@@ -216,9 +216,11 @@ static enum rpc_h2_fault on_data(struct rpc_h2 *h2, const struct frame *frame, i
 static enum rpc_h2_fault on_reset(struct rpc_h2 *h2, const struct frame *frame, int64_t now_ns)
 {
     struct rpc_h2_stream *stream = find_stream(h2, frame->stream);
-    bool is_early = stream && !stream->is_answered;
+    /* gRPC core as a client resets a call, too, that it gives up before its HEADERS have left. */
+    bool is_idle = frame->stream > h2->last_stream;
+    bool is_early = is_idle || (stream && !stream->is_answered);
 
-    if (frame->stream > h2->last_stream)
+    if (is_idle && frame->stream % 2 == 0)
         return RPC_H2_BAD_STREAM;
     if (stream)
         close_stream(h2, stream);
