@@ -3,10 +3,11 @@
 # Every test: builds, runs the groups (ctest labels), then the sanitizer lanes. Fails when a group
 # ran no test. Prints what each group did and, last, the summary of the test runner.
 # Usage: scripts/test.sh [--quick]   (--quick: without the virtual machine, the sanitizer and fuzz lanes)
+# With --build-lanes it only builds what those lanes run, for itself.
 set -eu
 cd "$(dirname "$0")/.."
 
-scripts/deps.sh test
+[ "${1:-}" = --build-lanes ] || scripts/deps.sh test
 CRISOL_TOOLS=$(scripts/tools.sh)
 export CRISOL_TOOLS
 as_root=""
@@ -100,23 +101,53 @@ run_group() {
     fi
 }
 
+# What the lanes at the end run.
+build_lanes() {
+    configure_and_build build-asan -DCMAKE_BUILD_TYPE=Debug "-DCRISOL_SANITIZE=address,undefined"
+    configure_and_build build-tsan -DCMAKE_BUILD_TYPE=Debug -DCRISOL_SANITIZE=thread
+    build_target=fuzz_targets
+    configure_and_build build-fuzz -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DCRISOL_FUZZ=ON
+}
+if [ "${1:-}" = --build-lanes ]; then
+    build_lanes
+    exit
+fi
+
+lanes_pid=""
+# Builds them with what the tests leave of the processors: many of these wait, or run one by one.
+# In a process group of its own, so that it can be ended as a whole; in the same session, because a
+# kernel may share its time between sessions first.
+start_lanes() {
+    trap 'kill -TERM -- "-$lanes_pid" 2>/dev/null || true' EXIT
+    set -m
+    chrt --idle 0 scripts/test.sh --build-lanes </dev/null &
+    set +m
+    lanes_pid=$!
+}
+finish_lanes() {
+    wait "$lanes_pid" || exit 1
+    trap - EXIT
+}
+
+run_label() {
+    local jobs=2
+    case $1 in e2e | escape | verify | durable) jobs=1 ;; esac
+    run_group "$1" build -L "^$1\$" -j "$jobs"
+}
+
 configure_and_build build -DCRISOL_TESTS=ON
-for label in unit integration e2e escape conformance verify durable; do
-    jobs=2
-    case $label in e2e | escape | verify | durable) jobs=1 ;; esac
-    run_group "$label" build -L "^$label\$" -j "$jobs"
-done
+run_label unit
+run_label integration
+[ "${1:-}" = --quick ] || start_lanes
+for label in e2e escape conformance verify durable; do run_label "$label"; done
 
 if [ "${1:-}" != --quick ]; then
     scripts/deps.sh vm || true # the test says what is missing
     run_group vm build -L '^vm$' -j 2
     grep -E '^[0-9]+: (kernel|ok|FAILED) ' build/group-vm.log | sed -E 's/^[0-9]+: /    /' || true
-    configure_and_build build-asan -DCMAKE_BUILD_TYPE=Debug "-DCRISOL_SANITIZE=address,undefined"
+    finish_lanes
     run_group asan build-asan -L '^(unit|integration)$' -LE '^(privileged|nosan)$' -j 2
-    configure_and_build build-tsan -DCMAKE_BUILD_TYPE=Debug -DCRISOL_SANITIZE=thread
     run_group tsan build-tsan -L '^(unit|integration)$' -R '^(rpc|front|graph|orchestrator|model|agent)' -LE '^(privileged|nosan|notsan)$' -j 2
-    build_target=fuzz_targets
-    configure_and_build build-fuzz -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DCRISOL_FUZZ=ON
     run_group fuzz build-fuzz -L '^fuzz$' -j 2
 fi
 
