@@ -14,8 +14,11 @@ as_root=""
 if [ "$(id -u)" -ne 0 ]; then as_root="sudo"; fi
 
 scripts/deps.sh image
+mkdir -p "$(dirname "$archive")"
+# Made once, also for two who want it at once.
+exec 9>"$archive.lock"
+flock 9
 if [ ! -f "$archive" ]; then
-    mkdir -p "$(dirname "$archive")"
     log=$(mktemp)
     trap 'rm -f "$log" "$archive.part"' EXIT
     [ "$socket" = --archive ] || echo "crisol: making a base of Debian packages (a minute or two)"
@@ -29,6 +32,7 @@ if [ ! -f "$archive" ]; then
     fi
     mv "$archive.part" "$archive"
 fi
+flock -u 9
 if [ "$socket" = --archive ]; then
     echo "$archive"
     exit 0

@@ -131,7 +131,7 @@ finish_lanes() {
 
 run_label() {
     local jobs=2
-    case $1 in e2e | escape | verify | durable) jobs=1 ;; esac
+    case $1 in escape | verify | durable) jobs=1 ;; esac
     run_group "$1" build -L "^$1\$" -j "$jobs"
 }
 
