@@ -221,7 +221,7 @@ static void a_small_cpu_share_does_not_hold_up_the_start(void **state)
     native_client_start(&client, NULL);
     native_client_run(&client,
                       &(struct native_spec){
-                          .shell = "true",
+                          .shell = "while :; do :; done",
                           .file_name = "f",
                           .file_text = text,
                           .limits = {[SBX_LIMIT_CPU_MILLICORES] = 1, [SBX_LIMIT_WALL_TIME] = 9}},
