@@ -390,7 +390,8 @@ static const char look_at_process[] =
     "print('groups', {l.strip().split(':')[2] for l in open('/proc/self/cgroup')})\n"
     "print('environ', b'LD_' in open('/proc/self/environ', 'rb').read())\n"
     "print('shared', [l for l in open('/proc/self/maps') if l.split()[1] == 'rw-s'])\n"
-    "print('host', [l for l in open('/proc/self/maps') if '/home' in l or '/work/' in l])\n";
+    "files = {l.split()[5] for l in open('/proc/self/maps') if len(l.split()) > 5}\n"
+    "print('host', [f for f in files if f[0] == '/' and not f.startswith(('/usr/', '/memfd:'))])\n";
 
 static const char process_of_a_program[] =
     "Uid 1000 1000 1000 1000\nGroups\n"
