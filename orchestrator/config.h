@@ -20,6 +20,7 @@ struct agt_config {
     char *ca_file;                /* NULL: the system's */
     uint64_t user;                /* uid to become when started as root; 0: stay */
     uint64_t max_runs;            /* live runs */
+    uint64_t model_requests;      /* to the provider at one time */
     uint64_t run_time_s;          /* wall clock of a run */
     char *store;                  /* "none", "sqlite:/path" or "postgresql://…" */
     uint64_t lease_ms;            /* of a run in PostgreSQL */

@@ -46,6 +46,7 @@ static int make_model(struct agt_stack *stack, const struct agt_config *config, 
         .base_url = config->base_url,
         .model = config->model,
         .ca_file = config->ca_file,
+        .max_requests = (uint32_t)config->model_requests,
     };
     int r = agt_gemini_new(&options, &stack->model, err);
 

@@ -17,6 +17,8 @@ struct settings {
     char *script;
     char *key;
     uint64_t delay_ms;
+    uint64_t think_min_ms;
+    uint64_t think_max_ms;
     bool print_task;
 };
 
@@ -37,6 +39,16 @@ static const struct cr_setting settings_table[] = {
      .fallback = "5",
      .max = 60000,
      .help = "Wait between two chunks of an answer."},
+    {.flag = "think-min-ms",
+     .type = CR_SETTING_UINT,
+     .offset = offsetof(struct settings, think_min_ms),
+     .max = 600000,
+     .help = "Wait before an answer begins: at least so long."},
+    {.flag = "think-max-ms",
+     .type = CR_SETTING_UINT,
+     .offset = offsetof(struct settings, think_max_ms),
+     .max = 600000,
+     .help = "At most so long; which time of these it is depends on the request alone."},
     {.flag = "print-task",
      .type = CR_SETTING_BOOL,
      .offset = offsetof(struct settings, print_task),
@@ -81,13 +93,22 @@ static int serve(const struct settings *settings, const struct replay_scripts *s
     CR_AUTO_CLOSE int stop_fd = -1;
     struct cr_listen listen = CR_LISTEN_INIT;
     struct replay_server_options options = {
-        .scripts = scripts, .key = settings->key, .delay_ms = (uint32_t)settings->delay_ms};
+        .scripts = scripts,
+        .key = settings->key,
+        .delay_ms = (uint32_t)settings->delay_ms,
+        .think_min_ms = (uint32_t)settings->think_min_ms,
+        .think_max_ms = (uint32_t)settings->think_max_ms,
+    };
     struct replay_server *server = NULL;
     int r;
 
     if (!is_loopback(settings->listen))
         return cr_err_set(err, EINVAL, "--listen=%s: only loopback addresses (127.0.0.1:PORT)",
                           settings->listen);
+    if (settings->think_min_ms > settings->think_max_ms)
+        return cr_err_set(err, EINVAL, "--think-min-ms=%llu: is more than --think-max-ms=%llu",
+                          (unsigned long long)settings->think_min_ms,
+                          (unsigned long long)settings->think_max_ms);
     r = open_stop_fd(&stop_fd, err);
     if (r == 0)
         r = cr_listen_open(settings->listen, (uid_t)-1, &listen, err);

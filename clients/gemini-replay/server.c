@@ -2,6 +2,7 @@
 #include "clients/gemini-replay/server.h"
 
 #include "clients/gemini-replay/script.h"
+#include "clients/gemini-replay/sleepers.h"
 #include "clients/gemini-replay/wire.h"
 #include "common/auto.h"
 #include "common/buf.h"
@@ -25,10 +26,7 @@ static const unsigned CONNECTION_TIMEOUT_S = 60;
 struct replay_server {
     struct MHD_Daemon *daemon;
     struct replay_server_options options;
-    /* Streams that wait for their next chunk. Every wait is as long, so this is their order, too.
-     */
-    struct stream *first_asleep;
-    struct stream *last_asleep;
+    struct replay_sleepers sleepers; /* they think, or wait for their next chunk */
     bool is_closing;
 };
 
@@ -38,14 +36,13 @@ struct stream {
     struct MHD_Connection *connection;
     struct replay_body body;
     size_t released; /* chunks that may be sent by now */
-    int64_t due_ns;  /* of the next one */
-    struct stream *next;
 };
 
 /* One request while its body is read. */
 struct request {
     struct cr_buf body;
     bool is_too_large;
+    bool has_thought;
 };
 
 /* Which path, and what of it. */
@@ -95,16 +92,20 @@ static enum MHD_Result send_not_found(struct MHD_Connection *connection, const c
     return send_error(connection, MHD_HTTP_NOT_FOUND, "NOT_FOUND", message, NULL);
 }
 
-static void fall_asleep(struct replay_server *server, struct stream *stream)
+/* With a stream, the next chunk is released then. False: there is no room for one more. */
+static bool fall_asleep(struct replay_server *server, struct MHD_Connection *connection,
+                        uint32_t ms, struct stream *stream)
 {
-    stream->due_ns = cr_clock_mono_ns() + (int64_t)server->options.delay_ms * CR_NS_PER_MS;
-    stream->next = NULL;
-    if (server->last_asleep)
-        server->last_asleep->next = stream;
-    else
-        server->first_asleep = stream;
-    server->last_asleep = stream;
-    MHD_suspend_connection(stream->connection);
+    const struct replay_sleeper sleeper = {
+        .due_ns = cr_clock_mono_ns() + (int64_t)ms * CR_NS_PER_MS,
+        .connection = connection,
+        .counter = stream ? &stream->released : NULL,
+    };
+
+    if (replay_sleepers_add(&server->sleepers, &sleeper, MAX_CONNECTIONS) < 0)
+        return false;
+    MHD_suspend_connection(connection);
+    return true;
 }
 
 /* Gives out what is due; with nothing due the connection sleeps until the loop wakes it. */
@@ -120,10 +121,10 @@ static ssize_t read_stream(void *user, uint64_t position, char *buffer, size_t r
     if (server->is_closing)
         return MHD_CONTENT_READER_END_WITH_ERROR;
     end = stream->body.ends[stream->released - 1];
-    if (position >= end) {
-        fall_asleep(server, stream);
-        return 0;
-    }
+    if (position >= end)
+        return fall_asleep(server, stream->connection, server->options.delay_ms, stream)
+                   ? 0
+                   : MHD_CONTENT_READER_END_WITH_ERROR;
     take = end - (size_t)position < room ? end - (size_t)position : room;
     memcpy(buffer, stream->body.bytes + position, take);
     return (ssize_t)take;
@@ -212,6 +213,28 @@ static enum MHD_Result answer_post(struct replay_server *server, struct MHD_Conn
     return send_answer(server, connection, action, answer, tokens);
 }
 
+/* FNV-1a: the same request always thinks as long. */
+static uint32_t thinking_ms(const struct replay_server_options *options, const struct cr_buf *body)
+{
+    uint32_t span = options->think_max_ms - options->think_min_ms;
+    const char *bytes = cr_buf_str(body);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < body->size; i++)
+        hash = (hash ^ (uint8_t)bytes[i]) * UINT64_C(0x100000001b3);
+    return options->think_min_ms + (uint32_t)((hash >> 16) % (span + UINT64_C(1)));
+}
+
+/* Once per request: then it is asked about again. */
+static bool must_think(struct replay_server *server, struct MHD_Connection *connection,
+                       struct request *request)
+{
+    if (server->options.think_max_ms == 0 || request->has_thought || server->is_closing)
+        return false;
+    request->has_thought = true;
+    return fall_asleep(server, connection, thinking_ms(&server->options, &request->body), NULL);
+}
+
 /* Splits "/v1beta/models/m:action". `model` gets the name in between. */
 static enum action parse_path(const char *method, const char *path, char *model, size_t room)
 {
@@ -259,7 +282,7 @@ static bool is_key_good(const struct replay_server *server, struct MHD_Connectio
 
 static enum MHD_Result answer_request(struct replay_server *server,
                                       struct MHD_Connection *connection, const char *method,
-                                      const char *path, const struct request *request)
+                                      const char *path, struct request *request)
 {
     char model[128];
     enum action action = parse_path(method, path, model, sizeof(model));
@@ -279,6 +302,8 @@ static enum MHD_Result answer_request(struct replay_server *server,
         return send_not_found(connection, model);
     if (action == ACTION_GET)
         return send_json(connection, MHD_HTTP_OK, replay_model(model));
+    if (action != ACTION_COUNT && must_think(server, connection, request))
+        return MHD_YES;
     return answer_post(server, connection, action, request);
 }
 
@@ -373,19 +398,17 @@ int replay_server_new(const struct replay_server_options *options,
     return 0;
 }
 
-/* Wakes the streams whose next chunk is due, or all of them when closing. */
-static void wake_streams(struct replay_server *server)
+/* Wakes those whose time has come, or all of them when closing. */
+static void wake_sleepers(struct replay_server *server)
 {
-    int64_t now_ns = cr_clock_mono_ns();
+    int64_t now_ns = server->is_closing ? INT64_MAX - 1 : cr_clock_mono_ns();
 
-    while (server->first_asleep && (server->first_asleep->due_ns <= now_ns || server->is_closing)) {
-        struct stream *stream = server->first_asleep;
+    while (replay_sleepers_due_ns(&server->sleepers) <= now_ns) {
+        struct replay_sleeper sleeper = replay_sleepers_take(&server->sleepers);
 
-        server->first_asleep = stream->next;
-        if (!server->first_asleep)
-            server->last_asleep = NULL;
-        stream->released++;
-        MHD_resume_connection(stream->connection);
+        if (sleeper.counter)
+            (*sleeper.counter)++;
+        MHD_resume_connection(sleeper.connection);
     }
 }
 
@@ -396,8 +419,8 @@ static int next_timeout_ms(const struct replay_server *server)
 
     if (MHD_get_timeout(server->daemon, &daemon_ms) == MHD_YES && daemon_ms < INT32_MAX)
         wait_ms = (int64_t)daemon_ms;
-    if (server->first_asleep) {
-        int64_t due_ns = server->first_asleep->due_ns - cr_clock_mono_ns();
+    if (server->sleepers.count > 0) {
+        int64_t due_ns = replay_sleepers_due_ns(&server->sleepers) - cr_clock_mono_ns();
         int64_t due_ms = due_ns < 0 ? 0 : (due_ns + CR_NS_PER_MS - 1) / CR_NS_PER_MS;
 
         if (due_ms < wait_ms)
@@ -416,7 +439,7 @@ int replay_server_run(struct replay_server *server, int stop_fd, struct cr_err *
     while (!(fds[1].revents & POLLIN)) {
         if (poll(fds, CR_ARRAY_SIZE(fds), next_timeout_ms(server)) < 0 && errno != EINTR)
             return cr_err_sys(err, errno, "wait for requests");
-        wake_streams(server);
+        wake_sleepers(server);
         if (MHD_run(server->daemon) != MHD_YES)
             return cr_err_set(err, EIO, "serve requests");
     }
@@ -429,9 +452,10 @@ struct replay_server *replay_server_free(struct replay_server *server)
         return NULL;
     /* A daemon must not be stopped while connections are suspended. */
     server->is_closing = true;
-    wake_streams(server);
+    wake_sleepers(server);
     (void)MHD_run(server->daemon);
     MHD_stop_daemon(server->daemon);
+    replay_sleepers_done(&server->sleepers);
     free(server);
     return NULL;
 }

@@ -14,6 +14,8 @@ struct replay_server_options {
     const struct replay_scripts *scripts; /* borrowed */
     const char *key;                      /* borrowed; NULL: any key will do, but one must come */
     uint32_t delay_ms;                    /* between two chunks of a stream */
+    uint32_t think_min_ms;                /* before an answer begins: a time from this … */
+    uint32_t think_max_ms;                /* … to this, by a hash of the request; 0: none */
 };
 
 int replay_server_new(const struct replay_server_options *options,

@@ -142,7 +142,9 @@ static uint32_t or_default(uint32_t value, uint32_t fallback)
 static int open_all(struct agt_gemini *gemini, const struct agt_gemini_options *options,
                     struct cr_err *err)
 {
-    struct agt_http_client_options http = {.ca_file = options->ca_file, .proxy = options->proxy};
+    struct agt_http_client_options http = {.ca_file = options->ca_file,
+                                           .proxy = options->proxy,
+                                           .max_in_flight = options->max_requests};
     int r = take_options(gemini, options, err);
 
     if (r < 0)

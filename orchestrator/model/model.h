@@ -105,6 +105,7 @@ struct agt_gemini_options {
     const char *base_url;           /* NULL: the public endpoint. http:// only for loopback */
     const char *model;              /* NULL: gemini-2.5-flash */
     const char *ca_file;            /* NULL: the system's */
+    uint32_t max_requests;          /* at one time, less when fds are short; 0: 4,096 */
     uint32_t connect_timeout_ms;    /* 0: 10,000 */
     uint32_t first_byte_timeout_ms; /* 0: 120,000 */
     uint32_t idle_timeout_ms;       /* 0: 60,000 */

@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -34,11 +35,13 @@ def refused(*arguments):
     return result.stderr
 
 
-class Http(unittest.TestCase):
+class Served(unittest.TestCase):
+    flags = ()
+
     @classmethod
     def setUpClass(cls):
         cls.server = subprocess.Popen(
-            [SERVER, f"--script={SCRIPT}", "--delay-ms=1"], stdout=subprocess.PIPE, text=True
+            [SERVER, f"--script={SCRIPT}", *cls.flags], stdout=subprocess.PIPE, text=True
         )
         line = cls.server.stdout.readline()
         cls.port = int(line.rsplit(":", 1)[1])
@@ -61,6 +64,10 @@ class Http(unittest.TestCase):
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.headers, error.read().decode()
+
+
+class Http(Served):
+    flags = ("--delay-ms=1",)
 
     def assert_error(self, answer, code, status):
         self.assertEqual(answer[0], code)
@@ -154,6 +161,7 @@ class Http(unittest.TestCase):
         self.assertIn("--script", refused())
         self.assertIn("loopback", refused(f"--script={SCRIPT}", "--listen=0.0.0.0:0"))
         self.assertIn("/nonexistent.json", refused("--script=/nonexistent.json"))
+        self.assertIn("--think-min-ms=9", refused(f"--script={SCRIPT}", "--think-min-ms=9", "--think-max-ms=8"))
         self.assertIn(
             str(self.port), refused(f"--script={SCRIPT}", f"--listen=127.0.0.1:{self.port}"))
 
@@ -163,6 +171,21 @@ class Http(unittest.TestCase):
             capture_output=True, text=True, timeout=10, check=True)
         with open(SCRIPT, encoding="utf-8") as file:
             self.assertEqual(result.stdout, json.load(file)["task"] + "\n")
+
+
+class Thinking(Served):
+    flags = ("--delay-ms=0", "--think-min-ms=400", "--think-max-ms=450")
+
+    def seconds(self, action):
+        began = time.monotonic()
+        status, _, text = self.call(f"{MODEL}:{action}", PLAN)
+        self.assertEqual(status, 200, text)
+        return time.monotonic() - began
+
+    def test_only_answers_of_the_model_take_a_while(self):
+        self.assertGreaterEqual(self.seconds("generateContent"), 0.4)
+        self.assertGreaterEqual(self.seconds("streamGenerateContent?alt=sse"), 0.4)
+        self.assertLess(self.seconds("countTokens"), 0.4)
 
 
 if __name__ == "__main__":
