@@ -21,8 +21,6 @@
 #define RUN_TIMEOUT_DEFAULT_MS 1800000
 #define RETRY_BASE_DEFAULT_MS 500
 #define HEARTBEAT_DEFAULT_MS 15000
-/* Timers are not finer than this, so that many runs share one walk over the live ones. */
-#define TICK_NS (5 * CR_NS_PER_MS)
 
 struct agt_engine {
     struct agt_engine_options options; /* with the defaults filled in */
@@ -38,6 +36,7 @@ struct agt_engine {
 
     /* The engine's thread only. */
     struct agt_run *runs;
+    struct agt_timers timers;
     int64_t due_ns; /* no run wants to be called before */
     bool is_stopping;
 };
@@ -115,6 +114,7 @@ static void add_run(struct agt_engine *engine, struct agt_run *run)
 
 static void remove_run(struct agt_engine *engine, struct agt_run *run)
 {
+    agt_timers_set(&engine->timers, run, INT64_MAX);
     if (run->next)
         run->next->previous = run->previous;
     if (run->previous)
@@ -140,17 +140,15 @@ static void remove_run(struct agt_engine *engine, struct agt_run *run)
 /* After anything has happened to a run. */
 static void settle(struct agt_engine *engine, struct agt_run *run)
 {
-    int64_t due_ns;
-
     agt_journal_settle(run);
     if (run->has_ended) {
         if (agt_journal_is_idle(run->journal))
             remove_run(engine, run);
         return;
     }
-    due_ns = agt_run_due_ns(run);
-    if (due_ns < engine->due_ns)
-        engine->due_ns = due_ns;
+    agt_timers_set(&engine->timers, run, agt_run_due_ns(run));
+    if (run->timer.tick > 0 && run->timer.tick * AGT_TIMER_TICK_NS < engine->due_ns)
+        engine->due_ns = run->timer.tick * AGT_TIMER_TICK_NS;
 }
 
 static void stop_all(struct agt_engine *engine)
@@ -205,17 +203,14 @@ static void take_mails(struct agt_engine *engine)
 
 static void run_timers(struct agt_engine *engine, int64_t now_ns)
 {
-    struct agt_run *next;
+    struct agt_run *run;
 
-    engine->due_ns = INT64_MAX;
-    for (struct agt_run *run = engine->runs; run; run = next) {
-        next = run->next;
+    while ((run = agt_timers_take(&engine->timers, now_ns))) {
         if (agt_run_due_ns(run) <= now_ns)
             agt_run_on_time(run, now_ns);
         settle(engine, run);
     }
-    if (engine->due_ns < now_ns + TICK_NS)
-        engine->due_ns = now_ns + TICK_NS;
+    engine->due_ns = agt_timers_due_ns(&engine->timers);
 }
 
 static int timeout_ms(const struct agt_engine *engine)

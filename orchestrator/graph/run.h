@@ -5,6 +5,7 @@
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/graph/fenced.h"
 #include "orchestrator/graph/graph.h"
+#include "orchestrator/graph/timers.h"
 #include "orchestrator/graph/tries.h"
 #include "orchestrator/receipt/receipt.h"
 #include "orchestrator/verify/audit.h"
@@ -89,6 +90,7 @@ struct agt_run {
     /* All below: the engine's thread only. */
     struct agt_run *next; /* live runs of the engine */
     struct agt_run *previous;
+    struct agt_timer timer;
     enum agt_node node;
     enum agt_outcome outcome; /* how the node ended; NONE while it works */
     enum agt_stop stop;
