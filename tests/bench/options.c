@@ -25,15 +25,21 @@
 
 static const struct cr_setting table[] = {
     TEXT("address", address, NULL, false, "Where sandboxd serves, e.g. unix:/path."),
-    TEXT("question", question, "true", false, "What to run: true, python or pytest."),
-    TEXT("shape", shape, "back-to-back", false, "back-to-back, or sparse: one each 50 ms."),
-    TEXT("peer", peers, NULL, true, "NAME=COMMAND that does the same. Repeatable."),
+    TEXT("question", question, "true", false, "What to run: true, python, pytest or work."),
+    TEXT("shape", shape, "back-to-back", false,
+         "back-to-back; sparse: one each 50 ms; agent: in-flight."),
+    TEXT("task", task, NULL, false, "What the agent is asked for."),
+    TEXT("peer", peers, NULL, true,
+         "NAME=COMMAND that does the same, or NAME=unix:/path of a fork server. Repeatable."),
     TEXT("peer-folder", peer_folder, NULL, false, "Working folder of the peers."),
     NUMBER("samples", samples, 1, 1000000, "300", "How many."),
     NUMBER("warm-up", warm_up, 0, 10000, "20", "How many before that, not counted."),
     NUMBER("callers", callers, 1, 1024, "2", "Calls at one time."),
     NUMBER("seconds", seconds, 1, 3600, "5", "How long."),
     NUMBER("bytes", bytes, 1, UINT32_MAX, "268435456", "How much to stream."),
+    NUMBER("wall-ms", wall_ms, 0, 600000, "0",
+           "Wall and CPU time limit of a run; 0: the defaults."),
+    NUMBER("work-ms", work_ms, 0, 600000, "0", "CPU time that the question work takes."),
     NUMBER("millicores", millicores, 0, 64000, "0", "CPU limit of a run; 0: the default."),
 };
 

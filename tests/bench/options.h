@@ -13,7 +13,8 @@ struct rpc_channel;
 struct bench_options {
     char *address;
     char *question;
-    char *shape;       /* "sparse" or "back-to-back" */
+    char *shape;       /* "sparse", "back-to-back"; of the agent also "in-flight" */
+    char *task;        /* for the agent */
     char *peers;       /* comma-separated, for bench_peer_parse() */
     char *peer_folder; /* where peers run; NULL: here */
     uint64_t samples;
@@ -21,6 +22,8 @@ struct bench_options {
     uint64_t callers;
     uint64_t seconds;
     uint64_t bytes;
+    uint64_t wall_ms;    /* limit of wall clock and of CPU time; 0: the defaults of the service */
+    uint64_t work_ms;    /* of the question "work" */
     uint64_t millicores; /* 0: the default of the service */
 };
 

@@ -14,9 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #define OUTPUT_MAX 65536
+#define SERVER_PREFIX "unix:"
 
 static int cut(struct bench_peer *peer)
 {
@@ -108,6 +111,75 @@ static size_t read_all(int fd, char *output)
     return size;
 }
 
+static int connect_to(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
+        return fd;
+    if (fd >= 0)
+        (void)close(fd);
+    return -errno;
+}
+
+/* Asks a fork server for a child whose standard output is this fd: one byte, and the fd. */
+static int ask(int server_fd, int output_fd)
+{
+    char byte = 0;
+    struct iovec vector = {.iov_base = &byte, .iov_len = 1};
+
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    const struct msghdr message = {.msg_iov = &vector,
+                                   .msg_iovlen = 1,
+                                   .msg_control = &control,
+                                   .msg_controllen = sizeof(control)};
+
+    control.header = (struct cmsghdr){
+        .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(&control.header), &output_fd, sizeof(output_fd));
+    return sendmsg(server_fd, &message, MSG_NOSIGNAL) == 1 ? 0 : -errno;
+}
+
+/* The wait status that the fork server sends once its child has been reaped. */
+static int receive_status(int server_fd, int *ret_status)
+{
+    ssize_t n = recv(server_fd, ret_status, sizeof(*ret_status), 0);
+
+    if (n == (ssize_t)sizeof(*ret_status))
+        return 0;
+    return n < 0 ? -errno : -EPROTO;
+}
+
+/* As spawn, read_all and waitpid, by a child of a process that has done its start-up ahead. */
+static int fork_by_server(const char *path, const int pair[2], char *output, size_t *ret_size,
+                          int *ret_status)
+{
+    CR_AUTO_CLOSE int server_fd = connect_to(path);
+    int r = server_fd < 0 ? server_fd : ask(server_fd, pair[1]);
+
+    (void)close(pair[1]);
+    *ret_size = r == 0 ? read_all(pair[0], output) : 0;
+    (void)close(pair[0]);
+    return r == 0 ? receive_status(server_fd, ret_status) : r;
+}
+
+static int run_command(char **argv, const char *folder, const int pair[2], char *output,
+                       size_t *ret_size, int *ret_status)
+{
+    pid_t pid = -1;
+    int r = spawn(argv, folder, pair[1], &pid);
+
+    (void)close(pair[1]);
+    *ret_size = r == 0 ? read_all(pair[0], output) : 0;
+    (void)close(pair[0]);
+    return r == 0 && waitpid(pid, ret_status, 0) != pid ? -errno : r;
+}
+
 int64_t bench_peer_run(const struct bench_peer *peer, const struct bench_question *question,
                        const char *folder, uint32_t number)
 {
@@ -118,19 +190,16 @@ int64_t bench_peer_run(const struct bench_peer *peer, const struct bench_questio
     int64_t elapsed_ns;
     int pair[2];
     int status = -1;
-    pid_t pid = -1;
-    size_t size;
+    size_t size = 0;
     int r;
 
     fill_argv(peer, number, numbered, argv);
     if (pipe2(pair, O_CLOEXEC) < 0)
         return -errno;
-    r = spawn(argv, folder, pair[1], &pid);
-    (void)close(pair[1]);
-    size = r == 0 ? read_all(pair[0], output) : 0;
-    (void)close(pair[0]);
-    if (r == 0 && waitpid(pid, &status, 0) != pid)
-        r = -errno;
+    if (strncmp(argv[0], SERVER_PREFIX, strlen(SERVER_PREFIX)) == 0)
+        r = fork_by_server(argv[0] + strlen(SERVER_PREFIX), pair, output, &size, &status);
+    else
+        r = run_command(argv, folder, pair, output, &size, &status);
     elapsed_ns = cr_clock_mono_ns() - begin_ns;
     if (r == 0 && status == 0 && bench_question_is_right(question, output, size))
         return elapsed_ns;

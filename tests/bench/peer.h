@@ -10,7 +10,10 @@ struct bench_question;
 #define BENCH_PEERS_MAX 8
 #define BENCH_WORDS_MAX 64
 
-/* Another way to run the question: a command that does it from start to end. */
+/*
+ * Another way to run the question: a command that does it from start to end, or "unix:/path" of a
+ * fork server, which has done its start-up ahead (fork_server.py).
+ */
 struct bench_peer {
     char name[32];
     char *text; /* the command, cut into words */

@@ -44,53 +44,82 @@ def bundle(folder, argv):
         json.dump(config, file)
 
 
-def works(command):
-    """Whether the command, with a number of its own, ends well here."""
-    argv = command.replace("{n}", "probe").split()
+def trouble(command, prefix=()):
+    """None when the command, with a number of its own, ends well here; else what it said."""
+    argv = [*prefix, *command.replace("{n}", "probe").split()]
     try:
-        return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
-                              check=False).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)[:200]
+    return None if done.returncode == 0 else f"ended with {done.returncode}: {done.stderr.strip()[-200:]}"
+
+
+# What is compared without a daemon, and how much it isolates.
+NATIVE = {"bwrap": "namespaces alone: no limit, no filter, no user of its own",
+          "crun": "namespaces, control groups, user 1000; no filter",
+          "runc": "namespaces, control groups, user 1000; no filter"}
+# crun refuses a host whose control groups are of both versions; in a mount namespace without the
+# second one it runs. All that is compared with it runs there, too.
+ONE_VERSION = ("/usr/bin/unshare", "--mount", "--propagation=private", "/bin/sh", "-c",
+               'umount -l /sys/fs/cgroup/unified && exec "$@"', "sh")
+
+
+def oci(folder, argv, name):
+    place = os.path.join(folder, name)
+    os.makedirs(place, exist_ok=True)
+    bundle(place, argv)
+    return f"{shutil.which(name)} --root {place}/state run -b {place} crisol-bench-{{n}}"
 
 
 def native(folder, argv):
-    """name -> command of what needs no daemon."""
-    found = {}
-    bwrap = shutil.which("bwrap")
-    if bwrap:
-        found["bwrap"] = " ".join([bwrap, *BWRAP, *argv])
-    for name in ("crun", "runc"):
-        program = shutil.which(name)
-        if program:
-            place = os.path.join(folder, name)
-            os.makedirs(place, exist_ok=True)
-            bundle(place, argv)
-            found[name] = f"{program} --root {place}/state run -b {place} crisol-bench-{{n}}"
-    return {name: command for name, command in found.items() if works(command)}
+    """name -> command of what needs no daemon and runs here; name -> why it does not."""
+    found, reasons = {}, {}
+    for name in NATIVE:
+        if not shutil.which(name):
+            reasons[name] = "is not installed"
+            continue
+        command = " ".join([shutil.which(name), *BWRAP, *argv]) if name == "bwrap" else oci(folder, argv, name)
+        why = trouble(command)
+        if why:
+            reasons[name] = why
+        else:
+            found[name] = command
+    return found, reasons
+
+
+def run_of(server, argv, options=()):
+    """The `docker run` of an argv on this engine."""
+    return " ".join(["/usr/bin/env", f"DOCKER_HOST=unix://{server.socket}", shutil.which("docker"), "run", "--rm",
+                     *DOCKER, *options, engine.BASE, *argv])
+
+
+def exec_in(server, container, argv):
+    """The `docker exec` of an argv in a container that runs."""
+    return " ".join(["/usr/bin/env", f"DOCKER_HOST=unix://{server.socket}", shutil.which("docker"), "exec", container,
+                     *argv])
+
+
+def start_container(server, options=()):
+    """A container that waits, with the policy of a sandbox: its id."""
+    words = run_of(server, ["/usr/bin/sleep", "infinity"], ["--detach", *options]).split()
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout.strip()
 
 
 @contextlib.contextmanager
 def docker():
-    """A function that gives the `docker run` of an argv, on an engine of its own; None where there is none."""
+    """An engine of its own with the base image; a text that says why there is none."""
     if not shutil.which("docker"):
-        yield None
+        yield "there is no docker command"
         return
+    server = engine.Engine()
     try:
-        server = engine.Engine()
         server.__enter__()
         server.load_base()
-    except SystemExit:  # it has said why
-        yield None
+    except SystemExit:  # it has said why on standard output
+        yield "no docker engine starts here"
         return
     try:
-        yield lambda argv: " ".join(["/usr/bin/env", f"DOCKER_HOST=unix://{server.socket}", shutil.which("docker"),
-                                     "run", "--rm", *DOCKER, engine.BASE, *argv])
+        yield server
     finally:
         server.__exit__(None, None, None)
-
-
-@contextlib.contextmanager
-def nothing():
-    """As docker() where there is no engine."""
-    yield None
