@@ -26,6 +26,8 @@ if [ "$goal" != run ]; then
     command -v npm >/dev/null || packages="$packages npm"
     # The server that tests of the journal start on paths of their own.
     packages="$packages postgresql-15"
+    # systemd-analyze verifies the units; nothing of it is started.
+    packages="$packages systemd"
 fi
 if [ "$goal" = vm ]; then
     # The test machine with control groups v2: an emulator, and what makes its disks.
@@ -74,7 +76,15 @@ case " $missing " in *" postgresql-15 "*)
     ;;
 esac
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+# Nothing that is installed here may start a daemon of the host: tests start their own, on private paths.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$log"; $as_root rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null
+    $as_root chmod 755 "$policy"
+else
+    trap 'rm -f "$log"' EXIT
+fi
 apt="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=600 -q -y"
 # shellcheck disable=SC2086 # word splitting is wanted
 if ! { $apt update && $apt install --no-install-recommends $missing; } >"$log" 2>&1; then

@@ -8,7 +8,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-[ "${1:-}" = --build-lanes ] || scripts/deps.sh test
+if [ "${1:-}" != --build-lanes ]; then
+    scripts/deps.sh test
+    scripts/deps.sh engine || true # the tests say what is missing
+fi
 CRISOL_TOOLS=$(scripts/tools.sh)
 export CRISOL_TOOLS
 as_root=""

@@ -103,7 +103,7 @@ static int list(const char *address, uint32_t count)
     struct rpc_channel *channel = cli_connect(address);
     struct rpc_status status = RPC_STATUS_INIT;
     char *token = NULL;
-    int code;
+    int code = RPC_OK;
 
     if (!channel)
         return CLI_EXIT_SERVICE;

@@ -72,12 +72,11 @@ static void describe(uint32_t control, const struct sbx_limits *limits, bool is_
                        value[SBX_LIMIT_CPU_TIME]);
         break;
     case SBX_CONTROL_TMPFS:
-        (void)snprintf(text, size,
-                       is_container ? "%" PRIu64 " bytes and %" PRIu64 " inodes: 1/2 /workspace, "
-                                      "3/8 /tmp, 1/8 /dev/shm (its inodes are not limited)"
-                                    : "%" PRIu64 " bytes and %" PRIu64
-                                      " inodes for /workspace, /tmp, /dev/shm",
-                       value[SBX_LIMIT_WORKSPACE_BYTES], value[SBX_LIMIT_WORKSPACE_INODES]);
+        (void)snprintf(text, size, "%" PRIu64 " bytes and %" PRIu64 " inodes%s",
+                       value[SBX_LIMIT_WORKSPACE_BYTES], value[SBX_LIMIT_WORKSPACE_INODES],
+                       is_container ? ": 1/2 /workspace, 3/8 /tmp, 1/8 /dev/shm (its inodes are "
+                                      "not limited)"
+                                    : " for /workspace, /tmp, /dev/shm");
         break;
     case SBX_CONTROL_OUTPUT:
         (void)snprintf(text, size, "%" PRIu64 " bytes per stream", value[SBX_LIMIT_OUTPUT]);

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define NOWHERE SIZE_MAX
-#define RESERVED ".crisol" /* as in requests: the report of a runtime is no output of the program  \
-                            */
+/* As in requests: the report of a runtime is no output of the program. */
+#define RESERVED ".crisol"
 
 struct span {
     const char *text;

@@ -51,8 +51,8 @@ struct native_spec {
     uint64_t limits[SBX_LIMIT_COUNT]; /* 0: the default (times test_slowness() for time) */
 };
 
-/* Starts it, takes its HELLO and waits until its pool is full. `flags` are added to the command line; NULL-terminated, NULL:
- * none.
+/* Starts it, takes its HELLO and waits until its pool is full. `flags` are added to the command
+ * line; NULL-terminated, NULL: none.
  */
 void native_client_start(struct native_client *client, const char *const *flags);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
 #include "common/err.h"
-#include "sandboxd/backend/gaps.h"
 #include "sandboxd/backend/cgroup.h"
+#include "sandboxd/backend/gaps.h"
 #include "sandboxd/native/host.h"
 #include "tests/harness/test.h"
 
