@@ -230,11 +230,11 @@ static void on_result(void *user, size_t index, const PGresult *result)
         batch->error = -ESTALE;
 }
 
-static size_t count_batches(struct agt_store_batch *first)
+static size_t count_batches(const struct agt_store_batch *first)
 {
-    size_t count = 0;
+    size_t count = 1;
 
-    for (const struct cr_mail *mail = &first->link; mail; mail = mail->next)
+    for (const struct cr_mail *mail = first->link.next; mail; mail = mail->next)
         count++;
     return count;
 }
