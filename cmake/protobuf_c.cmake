@@ -20,7 +20,8 @@ function(crisol_protos target)
   endforeach()
   add_custom_command(
     OUTPUT "${out}/descriptor_set.pb"
-    COMMAND "${PROTOC}" "-I${root}" --include_imports "--descriptor_set_out=${out}/descriptor_set.pb"
+    COMMAND "${PROTOC}" "-I${root}" --include_imports --include_source_info
+            "--descriptor_set_out=${out}/descriptor_set.pb"
             ${ARGN}
     DEPENDS ${paths} VERBATIM)
   add_custom_target(${target}_descriptor_set DEPENDS "${out}/descriptor_set.pb")

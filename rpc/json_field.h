@@ -9,8 +9,8 @@
 #define RPC_JSON_NAME_MAX 128
 
 /*
- * What reading and writing JSON both need to know about fields. Internal to
- * rpc/. proto3 only: every scalar is there, with its default when not set.
+ * What reading, writing and describing JSON need to know about fields. proto3
+ * only: every scalar is there, with its default when not set.
  */
 
 /* "wall_time_ms" -> "wallTimeMs", as protoc makes json_name. Cut at `room`. */
