@@ -46,6 +46,11 @@ struct agt_store *agt_engine_store(const struct agt_engine *engine)
     return engine->options.store;
 }
 
+struct agt_meter *agt_engine_meter(const struct agt_engine *engine)
+{
+    return engine->options.meter;
+}
+
 void agt_engine_set_times(const struct agt_engine *engine, struct agt_run *run)
 {
     run->deadline_ns = run->started_ns + engine->options.run_timeout_ms * CR_NS_PER_MS;

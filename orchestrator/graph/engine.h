@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct agt_meter;
 struct agt_model;
 struct agt_sandbox;
 struct agt_store;
@@ -51,11 +52,13 @@ struct agt_engine_options {
                                     outlives the engine */
     const struct agt_replay_watch *replay; /* runs of the store are only repeated, each event and
                                               each request has to be the same; NULL: they go on */
-    uint32_t max_runs;                     /* live runs; 0: 10,000 */
-    uint32_t run_timeout_ms;               /* wall clock of a run; 0: 1,800,000 */
-    uint32_t retry_base_ms; /* first wait after a fault of the sandbox, doubled from try to
-                               try; 0: 500 */
-    uint32_t heartbeat_ms;  /* silence of a run before a Heartbeat event; 0: 15,000 */
+    struct agt_meter
+        *meter;        /* counts what runs do; NULL: nobody does. Borrowed; outlives the engine */
+    uint32_t max_runs; /* live runs; 0: 10,000 */
+    uint32_t run_timeout_ms; /* wall clock of a run; 0: 1,800,000 */
+    uint32_t retry_base_ms;  /* first wait after a fault of the sandbox, doubled from try to
+                                try; 0: 500 */
+    uint32_t heartbeat_ms;   /* silence of a run before a Heartbeat event; 0: 15,000 */
 };
 
 int agt_engine_new(const struct agt_engine_options *options, struct agt_engine **ret_engine,

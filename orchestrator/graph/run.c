@@ -8,6 +8,7 @@
 #include "orchestrator/graph/checks.h"
 #include "orchestrator/graph/event_log.h"
 #include "orchestrator/graph/journal.h"
+#include "orchestrator/meter/meter.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,6 +41,15 @@ static bool is_state(const Crisol__Agent__V1__RunEvent *event)
     }
 }
 
+/* What a restart only repeats has been counted. */
+static void count(struct agt_run *run, const Crisol__Agent__V1__RunEvent *event)
+{
+    struct agt_meter *meter = run->engine ? agt_engine_meter(run->engine) : NULL;
+
+    if (meter && !agt_journal_is_replaying(run))
+        agt_meter_note(meter, event);
+}
+
 void agt_run_emit(struct agt_run *run, Crisol__Agent__V1__RunEvent *event)
 {
     bool has_state = is_state(event);
@@ -52,6 +62,7 @@ void agt_run_emit(struct agt_run *run, Crisol__Agent__V1__RunEvent *event)
     event->iteration = run->iteration;
     event->node = (Crisol__Agent__V1__Node)run->node;
     run->last_event_ns = cr_clock_mono_ns();
+    count(run, event);
     packed = agt_event_new(event, has_state, is_last);
     if (packed && run->journal)
         run->seq += agt_journal_emit(run, packed);
