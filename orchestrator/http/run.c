@@ -24,7 +24,7 @@
 struct run {
     struct agt_run *run;
     bool is_submit;          /* is answered with the run's id */
-    bool is_owner;           /* /generate and /stream: the run ends with the exchange */
+    bool is_owner;           /* the run ends with the exchange */
     struct agt_watch *watch; /* NULL once stopped */
     struct cr_buf scratch;
     bool has_result;
@@ -156,10 +156,26 @@ static const struct agt_operation operation = {
     .free = free_run,
 };
 
+/* *ret_limits is what spec borrows, to free(). */
+static bool pack_limits(const Crisol__Sandbox__V1__Limits *limits, struct agt_run_spec *spec,
+                        uint8_t **ret_limits)
+{
+    if (!limits)
+        return true;
+    spec->sandbox_limits_size = crisol__sandbox__v1__limits__get_packed_size(limits);
+    *ret_limits = malloc(spec->sandbox_limits_size + 1);
+    if (!*ret_limits)
+        return false;
+    (void)crisol__sandbox__v1__limits__pack(limits, *ret_limits);
+    spec->sandbox_limits = *ret_limits;
+    return true;
+}
+
 static bool start_run(struct agt_exchange *exchange,
                       const Crisol__Agent__V1__GenerateRequest *request, const char *key,
-                      struct agt_run **ret_run)
+                      struct agt_run **ret_run, bool *ret_cancels)
 {
+    bool is_submit = exchange->route->id == AGT_ROUTE_RUN_SUBMIT;
     struct agt_run_spec spec = {
         .task = request->task,
         .max_iterations = request->max_iterations,
@@ -175,19 +191,14 @@ static bool start_run(struct agt_exchange *exchange,
 
     for (size_t i = 0; i < request->n_interrupt_after; i++)
         spec.interrupts |= agt_node_bit((int)request->interrupt_after[i]);
-    if (request->sandbox_limits) {
-        spec.sandbox_limits_size =
-            crisol__sandbox__v1__limits__get_packed_size(request->sandbox_limits);
-        limits = malloc(spec.sandbox_limits_size + 1);
-        if (!limits) {
-            agt_exchange_fail_internal(exchange, "start the run", -ENOMEM);
-            return false;
-        }
-        (void)crisol__sandbox__v1__limits__pack(request->sandbox_limits, limits);
-        spec.sandbox_limits = limits;
+    if (!pack_limits(request->sandbox_limits, &spec, &limits)) {
+        agt_exchange_fail_internal(exchange, "start the run", -ENOMEM);
+        return false;
     }
     agt_connection_caller(exchange->connection, caller);
-    r = agt_runs_start(exchange->http->options.runs, caller, key, &spec, ret_run, &status);
+    r = agt_runs_check_disconnect((int)request->on_disconnect, is_submit, ret_cancels, &status);
+    if (r == 0)
+        r = agt_runs_start(exchange->http->options.runs, caller, key, &spec, ret_run, &status);
     free(limits);
     if (r < 0) {
         agt_problem_from_status(&problem, &status);
@@ -196,7 +207,8 @@ static bool start_run(struct agt_exchange *exchange,
     return r >= 0;
 }
 
-struct agt_run *agt_run_start_from_body(struct agt_exchange *exchange, const char *key)
+struct agt_run *agt_run_start_from_body(struct agt_exchange *exchange, const char *key,
+                                        bool *ret_cancels)
 {
     Crisol__Agent__V1__GenerateRequest *request = NULL;
     struct agt_problem problem;
@@ -207,7 +219,7 @@ struct agt_run *agt_run_start_from_body(struct agt_exchange *exchange, const cha
         agt_exchange_fail(exchange, &problem);
         return NULL;
     }
-    (void)start_run(exchange, request, key, &run);
+    (void)start_run(exchange, request, key, &run, ret_cancels);
     crisol__agent__v1__generate_request__free_unpacked(request, NULL);
     return run;
 }
@@ -261,12 +273,13 @@ void agt_run_submit(struct agt_exchange *exchange, struct agt_run *take_run)
 /* True when the exchange follows a run of its own now. */
 static bool begin_run(struct agt_exchange *exchange)
 {
-    struct agt_run *run = agt_run_start_from_body(exchange, NULL);
+    bool cancels = true;
+    struct agt_run *run = agt_run_start_from_body(exchange, NULL, &cancels);
     int r;
 
     if (!run)
         return false;
-    r = follow(exchange, run, 0, true);
+    r = follow(exchange, run, 0, cancels);
     if (r < 0) {
         agt_run_cancel(run);
         agt_run_unref(run);

@@ -63,7 +63,8 @@ struct agt_run *agt_run_find_by_path(struct agt_exchange *exchange)
 
 void agt_handle_run_submit(struct agt_exchange *exchange)
 {
-    struct agt_run *run = agt_run_start_from_body(exchange, exchange->key);
+    bool cancels = false;
+    struct agt_run *run = agt_run_start_from_body(exchange, exchange->key, &cancels);
 
     if (run)
         agt_run_submit(exchange, run);

@@ -4,6 +4,7 @@
 #include "orchestrator/runs/private.h"
 #include "rpc/status.h"
 
+#include <crisol/agent/v1/agent.pb-c.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,43 @@ int agt_runs_export(struct agt_runs *runs, const char *caller, const char *run_i
     }
     (void)agt_run_unref(run);
     return r;
+}
+
+void agt_runs_export_status(int error, struct rpc_status *ret_status)
+{
+    if (error == -ENOMEM)
+        (void)agt_runs_out_of_memory(ret_status);
+    else if (error == -EFBIG)
+        rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED, "the run is too large to be given out");
+    else
+        rpc_status_set(ret_status, RPC_UNAVAILABLE, "the journal cannot be read now; try again");
+}
+
+int agt_runs_check_disconnect(int on_disconnect, bool is_submit, bool *ret_cancels,
+                              struct rpc_status *ret_status)
+{
+    switch (on_disconnect) {
+    case CRISOL__AGENT__V1__ON_DISCONNECT__ON_DISCONNECT_UNSPECIFIED:
+        *ret_cancels = !is_submit;
+        return 0;
+    case CRISOL__AGENT__V1__ON_DISCONNECT__ON_DISCONNECT_CONTINUE:
+        *ret_cancels = false;
+        return 0;
+    case CRISOL__AGENT__V1__ON_DISCONNECT__ON_DISCONNECT_CANCEL:
+        if (!is_submit) {
+            *ret_cancels = true;
+            return 0;
+        }
+        rpc_status_add_violation(ret_status, "on_disconnect",
+                                 "cannot be CANCEL: nobody waits for a run that is submitted");
+        return -EINVAL;
+    default:
+        rpc_status_add_violation(ret_status, "on_disconnect",
+                                 "is %d; allowed are CANCEL and "
+                                 "CONTINUE",
+                                 on_disconnect);
+        return -EINVAL;
+    }
 }
 
 /* 0 for "": everything is older than nothing. */

@@ -290,6 +290,11 @@ void agt_runs_sweep(struct agt_runs *runs)
     (void)pthread_mutex_unlock(&runs->lock);
 }
 
+uint32_t agt_runs_live(const struct agt_runs *runs)
+{
+    return agt_engine_live_runs(runs->options.engine);
+}
+
 /* ---- starting ---- */
 
 int agt_runs_out_of_memory(struct rpc_status *status)

@@ -54,6 +54,14 @@ int agt_runs_start(struct agt_runs *runs, const char *caller, const char *key,
                    const struct agt_run_spec *spec, struct agt_run **ret_run,
                    struct rpc_status *ret_status);
 
+/*
+ * Whether a caller that leaves ends its run. `on_disconnect` is a
+ * crisol.agent.v1.OnDisconnect; `is_submit`: nobody waits. Returns 0, or
+ * -EINVAL with a violation.
+ */
+int agt_runs_check_disconnect(int on_disconnect, bool is_submit, bool *ret_cancels,
+                              struct rpc_status *ret_status);
+
 /* Why a run that was here has no end here. */
 #define AGT_RUNS_LEFT                                                                              \
     "the run goes on in another process of this service, or after the restart of this one; ask "   \
@@ -75,6 +83,9 @@ struct agt_run *agt_runs_find(struct agt_runs *runs, const char *caller, const c
 int agt_runs_export(struct agt_runs *runs, const char *caller, const char *run_id,
                     void (*on_done)(void *user, uint8_t *take_packed, size_t size, int error),
                     void *user, struct rpc_status *ret_status);
+
+/* What on_done's error means to the caller. */
+void agt_runs_export_status(int error, struct rpc_status *ret_status);
 
 /* Deletes the caller's run, which has ended, in the store, too. Returns 0 or a negative errno with
  * ret_status: FAILED_PRECONDITION while it goes on, else as agt_runs_find(). */
@@ -105,6 +116,9 @@ int agt_runs_list(struct agt_runs *runs, const char *caller, uint32_t page_size,
                   const char *page_token, struct agt_runs_page *ret_page,
                   struct rpc_status *ret_status);
 void agt_runs_page_done(struct agt_runs_page *page);
+
+/* How many go on in this process. Any thread. */
+uint32_t agt_runs_live(const struct agt_runs *runs);
 
 /* Forgets ended runs beyond the bounds, in the store, too. agt_runs_start() does it from time to
  * time. */

@@ -22,6 +22,7 @@ static void on_generate(struct rpc_call *call, const ProtobufCMessage *message)
         .verify = (int)request->verify,
         .interrupts = request->interrupt_after,
         .interrupt_count = request->n_interrupt_after,
+        .on_disconnect = (int)request->on_disconnect,
         .is_stream = false,
     };
 
@@ -39,6 +40,7 @@ static void on_generate_stream(struct rpc_call *call, const ProtobufCMessage *me
         .verify = (int)request->verify,
         .interrupts = request->interrupt_after,
         .interrupt_count = request->n_interrupt_after,
+        .on_disconnect = (int)request->on_disconnect,
         .is_stream = true,
     };
 

@@ -127,8 +127,8 @@ void agt_exchange_start(struct rpc_call *call, const struct agt_ask *ask)
     if (!exchange)
         return;
     exchange->is_stream = ask->is_stream;
-    exchange->is_owner = true;
-    if (agt_exchange_start_run(call, ask, &exchange->run, &status) < 0)
+    if (agt_runs_check_disconnect(ask->on_disconnect, false, &exchange->is_owner, &status) < 0 ||
+        agt_exchange_start_run(call, ask, &exchange->run, &status) < 0)
         rpc_call_finish(call, &status, NULL);
     else
         follow(call, 0);

@@ -27,6 +27,7 @@ struct agt_ask {
     int verify;                                /* VerificationLevel */
     const Crisol__Agent__V1__Node *interrupts; /* pauses behind these */
     size_t interrupt_count;
+    int on_disconnect; /* OnDisconnect */
     bool is_stream;
 };
 

@@ -27,17 +27,7 @@ static void fail(struct rpc_call *call, int error)
 {
     struct rpc_status status = RPC_STATUS_INIT;
 
-    switch (error) {
-    case -EFBIG:
-        rpc_status_set(&status, RPC_RESOURCE_EXHAUSTED, "the run is too large to be given out");
-        break;
-    case -ENOMEM:
-        rpc_status_set(&status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
-        break;
-    default:
-        rpc_status_set(&status, RPC_UNAVAILABLE, "the journal cannot be read now; try again");
-        break;
-    }
+    agt_runs_export_status(error, &status);
     rpc_call_finish(call, &status, NULL);
 }
 

@@ -37,6 +37,7 @@ void agt_service_submit_run(struct rpc_call *call, const ProtobufCMessage *messa
     struct rpc_status status = RPC_STATUS_INIT;
     struct agt_run *run = NULL;
     struct agt_ask ask = {.key = request->idempotency_key};
+    bool cancels = false;
 
     if (!request->request) {
         rpc_status_add_violation(&status, "request", "is missing: say what to build in its task");
@@ -51,7 +52,9 @@ void agt_service_submit_run(struct rpc_call *call, const ProtobufCMessage *messa
     ask.interrupts = request->request->interrupt_after;
     ask.interrupt_count = request->request->n_interrupt_after;
     ask.is_stream = true; /* whoever submits can watch */
-    if (agt_exchange_start_run(call, &ask, &run, &status) < 0) {
+    if (agt_runs_check_disconnect((int)request->request->on_disconnect, true, &cancels, &status) <
+            0 ||
+        agt_exchange_start_run(call, &ask, &run, &status) < 0) {
         rpc_call_finish(call, &status, NULL);
         return;
     }
