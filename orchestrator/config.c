@@ -47,6 +47,13 @@ static const struct cr_setting settings[] = {
      .offset = MEMBER(http_hosts),
      .is_list = true,
      .help = "Further name that the Host header may have; * for any. Repeatable."},
+    {.flag = "http-origins",
+     .environment = "CRISOL_HTTP_ORIGINS",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(http_origins),
+     .is_list = true,
+     .help = "Origin, https://host:port, whose pages may use REST (CORS); * for any, none without. "
+             "Repeatable."},
     {.flag = "sandbox",
      .environment = "CRISOL_SANDBOX",
      .type = CR_SETTING_STRING,

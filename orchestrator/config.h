@@ -13,6 +13,7 @@ struct agt_config {
     char *listen;                 /* gRPC: "host:port" or "unix:/path" */
     char *http;                   /* REST and SSE: "host:port"; "": none */
     char *http_hosts;             /* further Host names; NULL: none */
+    char *http_origins;           /* origins whose pages may use REST; NULL: none */
     char *sandbox;                /* target of sandboxd */
     char *api_key;                /* secret; NULL: none */
     char *model;                  /* default model */

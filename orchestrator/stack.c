@@ -6,6 +6,7 @@
 #include "orchestrator/config.h"
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/http/server.h"
+#include "orchestrator/meter/meter.h"
 #include "orchestrator/model/model.h"
 #include "orchestrator/runs/runs.h"
 #include "orchestrator/sandbox/sandbox.h"
@@ -31,6 +32,7 @@ struct agt_stack {
     struct rpc_loop *loop;
     struct agt_sandbox *sandbox;
     struct agt_store *store; /* NULL: runs end with the process */
+    struct agt_meter *meter;
     struct agt_engine *engine;
     struct agt_runs *runs;
     struct agt_http *http;
@@ -95,10 +97,12 @@ static int make_store(struct agt_stack *stack, const struct agt_config *config, 
 
 static int make_engine(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
 {
+    stack->meter = agt_meter_new();
     const struct agt_engine_options options = {
         .model = stack->model,
         .sandbox = stack->sandbox,
         .store = stack->store,
+        .meter = stack->meter,
         .max_runs = (uint32_t)config->max_runs,
         .run_timeout_ms = (uint32_t)config->run_time_s * 1000,
     };
@@ -123,11 +127,16 @@ static int make_http(struct agt_stack *stack, const struct agt_config *config, b
         .address = config->http,
         .runs = stack->runs,
         .sandbox = stack->sandbox,
+        .meter = stack->meter,
+        .descriptor_set = crisol_descriptor_set,
+        /* cppcheck-suppress comparePointers; begin and end of one object of assembly */
+        .descriptor_set_size = (size_t)(crisol_descriptor_set_end - crisol_descriptor_set),
         .loop = stack->loop,
         .channel = stack->channel,
         .is_model_configured = stack->model->ops->is_configured(stack->model),
         .has_landlock = has_landlock,
         .allowed_hosts = config->http_hosts,
+        .allowed_origins = config->http_origins,
     };
     int r;
 
@@ -261,6 +270,7 @@ struct agt_stack *agt_stack_down(struct agt_stack *stack)
     (void)agt_http_free(stack->http);
     (void)agt_runs_free(stack->runs);
     (void)agt_engine_free(stack->engine); /* waits for every model and sandbox call */
+    (void)agt_meter_free(stack->meter);
     if (stack->store)
         stack->store->ops->free(stack->store);
     if (stack->sandbox)

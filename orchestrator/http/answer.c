@@ -25,9 +25,22 @@ struct header {
 /* Answers hold code and program output: they are data, never a page, and never cached. */
 static const struct header common_headers[] = {
     {"X-Content-Type-Options", "nosniff"},
-    {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
     {"Cross-Origin-Resource-Policy", "same-origin"},
     {"Referrer-Policy", "no-referrer"},
+};
+
+static const char data_policy[] = "default-src 'none'; frame-ancestors 'none'";
+
+/* For pages of the origins that the operator has named. */
+static const struct header cross_origin[] = {
+    {"Vary", "Origin"},
+    {"Access-Control-Expose-Headers", "Retry-After"},
+};
+
+/* The answer to a browser that asks whether it may. */
+static const struct header preflight[] = {
+    {"Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID"},
+    {"Access-Control-Max-Age", "600"},
 };
 
 static const struct header no_store[] = {
@@ -50,12 +63,32 @@ static bool add_headers(struct MHD_Response *response, const struct header *head
     return true;
 }
 
+static bool add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    return !value || MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+static bool add_origin_headers(struct MHD_Response *response, const struct agt_exchange *exchange)
+{
+    if (!exchange->origin)
+        return true;
+    if (!add_header(response, "Access-Control-Allow-Origin", exchange->origin) ||
+        !add_headers(response, cross_origin, CR_ARRAY_SIZE(cross_origin)))
+        return false;
+    return !exchange->is_options ||
+           (add_header(response, "Access-Control-Allow-Methods", exchange->allow) &&
+            add_headers(response, preflight, CR_ARRAY_SIZE(preflight)));
+}
+
 static bool add_own_headers(struct MHD_Response *response, const struct agt_exchange *exchange)
 {
     char seconds[16];
 
-    if (exchange->allow &&
-        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, exchange->allow) != MHD_YES)
+    if (!add_header(response, MHD_HTTP_HEADER_ALLOW, exchange->allow) ||
+        !add_header(response, "Content-Disposition", exchange->file) ||
+        !add_header(response, "Content-Security-Policy",
+                    exchange->policy ? exchange->policy : data_policy) ||
+        !add_origin_headers(response, exchange))
         return false;
     if (exchange->http_status == MHD_HTTP_UNAUTHORIZED &&
         MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer") != MHD_YES)
@@ -137,6 +170,15 @@ static struct MHD_Response *new_whole_response(struct agt_exchange *exchange)
     return response;
 }
 
+static void count(const struct agt_exchange *exchange)
+{
+    unsigned hundreds = (unsigned)exchange->http_status / 100;
+    unsigned route = exchange->route ? (unsigned)exchange->route->id : AGT_ROUTE_COUNT;
+
+    atomic_fetch_add_explicit(&exchange->http->answers[route][hundreds < 6 ? hundreds : 5], 1,
+                              memory_order_relaxed);
+}
+
 enum MHD_Result agt_answer_queue(struct agt_exchange *exchange)
 {
     struct MHD_Response *response =
@@ -145,6 +187,7 @@ enum MHD_Result agt_answer_queue(struct agt_exchange *exchange)
 
     if (!response)
         return MHD_NO;
+    count(exchange);
     cr_log_debug("http answer path=%s status=%d",
                  exchange->route ? exchange->route->path : "unknown", exchange->http_status);
     if (add_headers(response, common_headers, CR_ARRAY_SIZE(common_headers)) &&

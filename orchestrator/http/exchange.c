@@ -21,15 +21,31 @@
 #define OUT_CAP ((size_t)96 << 20)
 
 static void (*const handlers[AGT_ROUTE_COUNT])(struct agt_exchange *exchange) = {
-    [AGT_ROUTE_INDEX] = agt_handle_index,           [AGT_ROUTE_LIVEZ] = agt_handle_livez,
-    [AGT_ROUTE_READYZ] = agt_handle_readyz,         [AGT_ROUTE_HEALTH] = agt_handle_health,
-    [AGT_ROUTE_RUNTIMES] = agt_handle_runtimes,     [AGT_ROUTE_GENERATE] = agt_handle_generate,
-    [AGT_ROUTE_STREAM] = agt_handle_stream,         [AGT_ROUTE_EXECUTE] = agt_handle_execute,
-    [AGT_ROUTE_RUN_SUBMIT] = agt_handle_run_submit, [AGT_ROUTE_RUN_LIST] = agt_handle_run_list,
-    [AGT_ROUTE_RUN_GET] = agt_handle_run_get,       [AGT_ROUTE_RUN_CANCEL] = agt_handle_run_cancel,
-    [AGT_ROUTE_RUN_RESUME] = agt_handle_run_resume, [AGT_ROUTE_RUN_FORK] = agt_handle_run_fork,
-    [AGT_ROUTE_RUN_FORGET] = agt_handle_run_forget, [AGT_ROUTE_RUN_EVENTS] = agt_handle_run_events,
-    [AGT_ROUTE_GRAPH] = agt_handle_graph,           [AGT_ROUTE_GRAPH_MERMAID] = agt_handle_graph,
+    [AGT_ROUTE_INDEX] = agt_handle_index,
+    [AGT_ROUTE_LIVEZ] = agt_handle_livez,
+    [AGT_ROUTE_READYZ] = agt_handle_readyz,
+    [AGT_ROUTE_HEALTH] = agt_handle_health,
+    [AGT_ROUTE_METRICS] = agt_handle_metrics,
+    [AGT_ROUTE_OPENAPI] = agt_handle_openapi,
+    [AGT_ROUTE_DOCS] = agt_handle_page,
+    [AGT_ROUTE_DOCS_SCRIPT] = agt_handle_page,
+    [AGT_ROUTE_DOCS_STYLE] = agt_handle_page,
+    [AGT_ROUTE_RUN_EXPORT] = agt_handle_run_export,
+    [AGT_ROUTE_RUN_RECEIPT] = agt_handle_run_receipt,
+    [AGT_ROUTE_RUNTIMES] = agt_handle_runtimes,
+    [AGT_ROUTE_GENERATE] = agt_handle_generate,
+    [AGT_ROUTE_STREAM] = agt_handle_stream,
+    [AGT_ROUTE_EXECUTE] = agt_handle_execute,
+    [AGT_ROUTE_RUN_SUBMIT] = agt_handle_run_submit,
+    [AGT_ROUTE_RUN_LIST] = agt_handle_run_list,
+    [AGT_ROUTE_RUN_GET] = agt_handle_run_get,
+    [AGT_ROUTE_RUN_CANCEL] = agt_handle_run_cancel,
+    [AGT_ROUTE_RUN_RESUME] = agt_handle_run_resume,
+    [AGT_ROUTE_RUN_FORK] = agt_handle_run_fork,
+    [AGT_ROUTE_RUN_FORGET] = agt_handle_run_forget,
+    [AGT_ROUTE_RUN_EVENTS] = agt_handle_run_events,
+    [AGT_ROUTE_GRAPH] = agt_handle_graph,
+    [AGT_ROUTE_GRAPH_MERMAID] = agt_handle_graph,
     [AGT_ROUTE_GRAPH_DOT] = agt_handle_graph,
 };
 
@@ -55,6 +71,7 @@ struct agt_exchange *agt_exchange_unref(struct agt_exchange *exchange)
     free(exchange->raw_url);
     free(exchange->key);
     free(exchange->last_id);
+    free(exchange->origin);
     free(exchange);
     /* Last: the server may be gone after it. */
     atomic_fetch_sub(&http->exchange_count, 1);
@@ -152,6 +169,7 @@ static bool keep_header(const struct agt_header *header, char **ret_value)
 static bool check(struct agt_exchange *exchange, const char *method, struct agt_problem *problem)
 {
     struct agt_request request = {.method = method, .raw_url = exchange->raw_url};
+    const char *origin;
 
     if (exchange->connection->is_surplus || !exchange->raw_url) {
         agt_problem_set(problem, MHD_HTTP_SERVICE_UNAVAILABLE, RPC_UNAVAILABLE,
@@ -159,6 +177,9 @@ static bool check(struct agt_exchange *exchange, const char *method, struct agt_
         return false;
     }
     (void)MHD_get_connection_values_n(exchange->mhd, MHD_HEADER_KIND, note_header, &request);
+    origin = agt_request_origin(&request, &exchange->http->rules);
+    if (origin)
+        exchange->origin = strdup(origin); /* without memory the page cannot read the answer */
     if (!agt_request_check(&request, &exchange->http->rules, &exchange->route, problem))
         return false;
     exchange->wants_events = agt_request_wants_events(request.accept.value);
@@ -386,6 +407,8 @@ void agt_exchange_fail(struct agt_exchange *exchange, const struct agt_problem *
 {
     cr_buf_clear(&exchange->out);
     exchange->type = NULL;
+    exchange->policy = NULL;
+    exchange->file = NULL;
     exchange->http_status = problem->http_status;
     exchange->retry_after_s = agt_problem_retry_after_s(problem);
     exchange->allow = problem->allow;

@@ -58,6 +58,7 @@ struct agt_exchange {
     bool wants_events; /* Accept: text/event-stream */
     char *key;         /* Idempotency-Key. Owned; NULL: none */
     char *last_id;     /* Last-Event-ID. Owned; NULL: none */
+    char *origin;      /* Access-Control-Allow-Origin. Owned; NULL: none */
     bool is_suspended;
     bool has_stopped;
 
@@ -76,6 +77,8 @@ struct agt_exchange {
     int retry_after_s;    /* 0: no header */
     const char *allow;    /* NULL: no header */
     const char *type;     /* content type; NULL: JSON. Static storage */
+    const char *policy;   /* Content-Security-Policy; NULL: that of data. Static storage */
+    const char *file;     /* name to be saved under; NULL: none. Static storage */
     int64_t last_sent_ns; /* streams, for heartbeats */
 };
 

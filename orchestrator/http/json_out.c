@@ -173,6 +173,12 @@ void agt_json_null(struct agt_json *json, const char *key)
     add_str(json, "null");
 }
 
+void agt_json_raw(struct agt_json *json, const char *key, const char *text)
+{
+    begin_value(json, key);
+    add_str(json, text);
+}
+
 void agt_json_message(struct agt_json *json, const char *key, const ProtobufCMessage *message,
                       bool with_defaults)
 {

@@ -41,6 +41,9 @@ void agt_json_seconds(struct agt_json *json, const char *key, double seconds);
 void agt_json_bool(struct agt_json *json, const char *key, bool is_true);
 void agt_json_null(struct agt_json *json, const char *key);
 
+/* `text` is JSON already, and trusted. */
+void agt_json_raw(struct agt_json *json, const char *key, const char *text);
+
 /* A message by its descriptor: snake_case, short enum names, numbers as numbers. NULL writes null.
  */
 void agt_json_message(struct agt_json *json, const char *key, const ProtobufCMessage *message,

@@ -16,8 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The state of the run stands against it: the request as such is sound. */
-static void fail(struct agt_exchange *exchange, const struct rpc_status *status)
+void agt_run_refuse(struct agt_exchange *exchange, const struct rpc_status *status)
 {
     struct agt_problem problem;
 
@@ -38,7 +37,7 @@ static void *read_body(struct agt_exchange *exchange, const ProtobufCMessageDesc
     if (rpc_json_read(descriptor, is_empty ? "{}" : cr_buf_str(&exchange->body),
                       is_empty ? 2 : exchange->body.size, &message, &status) == 0)
         return message;
-    fail(exchange, &status);
+    agt_run_refuse(exchange, &status);
     return NULL;
 }
 
@@ -79,7 +78,7 @@ void agt_handle_run_resume(struct agt_exchange *exchange)
         return;
     request = read_body(exchange, &crisol__agent__v1__resume_run_request__descriptor);
     if (request && resume(run, request, &seq, &status) < 0)
-        fail(exchange, &status);
+        agt_run_refuse(exchange, &status);
     else if (request)
         answer(
             exchange,
@@ -122,7 +121,7 @@ static void answer_fork(struct agt_exchange *exchange)
         answer(exchange, cr_buf_printf(&exchange->out, "{\"run_id\":\"%s\"}", fork->run_id),
                MHD_HTTP_ACCEPTED);
     else
-        fail(exchange, &fork->status);
+        agt_run_refuse(exchange, &fork->status);
 }
 
 static void leave_fork(struct agt_exchange *exchange)
@@ -154,7 +153,7 @@ void agt_handle_run_fork(struct agt_exchange *exchange)
         (void)agt_exchange_ref(exchange);
         if (agt_runs_fork(exchange->http->options.runs, caller, agt_run_id(run), request->seq,
                           on_forked, exchange, &status) < 0) {
-            fail(exchange, &status);
+            agt_run_refuse(exchange, &status);
             (void)agt_exchange_unref(exchange);
         }
     }
@@ -174,7 +173,7 @@ void agt_handle_run_forget(struct agt_exchange *exchange)
         return;
     agt_connection_caller(exchange->connection, caller);
     if (agt_runs_delete(exchange->http->options.runs, caller, agt_run_id(run), &status) < 0)
-        fail(exchange, &status);
+        agt_run_refuse(exchange, &status);
     else
         answer(exchange, cr_buf_add_str(&exchange->out, "{}"), MHD_HTTP_OK);
     (void)agt_run_unref(run);

@@ -3,6 +3,7 @@
 
 #include "common/listen.h"
 #include "orchestrator/http/request.h"
+#include "orchestrator/http/routes.h"
 #include "orchestrator/http/server.h"
 
 #include <pthread.h>
@@ -27,8 +28,9 @@ struct cr_mailbox;
 struct agt_http {
     struct agt_http_options options; /* defaults filled in; its strings are not kept */
     struct agt_request_rules rules;
-    char *allowed_hosts; /* owned; rules points to it */
-    char *token;         /* owned; rules points to it; wiped at the end */
+    char *allowed_hosts;   /* owned; rules points to it */
+    char *allowed_origins; /* owned; NULL: none; rules points to it */
+    char *token;           /* owned; rules points to it; wiped at the end */
     struct cr_listen listen;
     uint16_t port;
     struct MHD_Daemon *daemon;
@@ -45,6 +47,11 @@ struct agt_http {
     atomic_uint connection_count;
     atomic_uint exchange_count; /* objects alive; may be freed on foreign threads */
 
+    char *openapi; /* owned; made when it is first asked for */
+    size_t openapi_size;
+    int64_t started_ms;                                   /* since 1970 */
+    atomic_uint_fast64_t answers[AGT_ROUTE_COUNT + 1][6]; /* by route (the last: none), and by
+                                                             hundreds of the status */
     bool is_quiesced;
     bool has_cancelled;          /* the grace has passed */
     struct agt_connection *head; /* every open connection */

@@ -27,6 +27,7 @@ static const struct {
     {"Accept", offsetof(struct agt_request, accept)},
     {"Idempotency-Key", offsetof(struct agt_request, idempotency_key)},
     {"Last-Event-ID", offsetof(struct agt_request, last_event_id)},
+    {"Origin", offsetof(struct agt_request, origin)},
 };
 
 void agt_request_note(struct agt_request *request, const char *name, const char *value)
@@ -247,8 +248,8 @@ static bool find_route(const struct agt_request *request, const struct agt_route
         agt_route_find(request->raw_url, strcspn(request->raw_url, "?"), request->method);
 
     if (!route) {
-        agt_problem_set(problem, NOT_FOUND, RPC_NOT_FOUND, "no such path; there is: %s",
-                        agt_routes_summary());
+        agt_problem_set(problem, NOT_FOUND, RPC_NOT_FOUND,
+                        "no such path; GET / names those that there are");
         return false;
     }
     if (!agt_route_allows(route, request->method)) {
@@ -270,12 +271,26 @@ bool agt_request_check(const struct agt_request *request, const struct agt_reque
         !check_host(request->host.value, rules, ret_problem) ||
         !find_route(request, &route, ret_problem))
         return false;
-    if (!route->is_open && !check_token(request, rules, ret_problem))
+    /* A browser asks without a token whether it may send one (fetch.spec.whatwg.org, preflight). */
+    if (!route->is_open && strcmp(request->method, "OPTIONS") != 0 &&
+        !check_token(request, rules, ret_problem))
         return false;
     if (!check_body(request, route, ret_problem))
         return false;
     *ret_route = route;
     return true;
+}
+
+const char *agt_request_origin(const struct agt_request *request,
+                               const struct agt_request_rules *rules)
+{
+    const char *origin = request->origin.value;
+
+    if (!rules->allowed_origins || request->origin.count != 1 || origin[0] == '\0')
+        return NULL;
+    if (strcmp(rules->allowed_origins, "*") == 0)
+        return "*";
+    return list_has(rules->allowed_origins, origin, strlen(origin)) ? origin : NULL;
 }
 
 bool agt_request_wants_events(const char *accept)

@@ -28,14 +28,16 @@ struct agt_request {
     struct agt_header accept;
     struct agt_header idempotency_key;
     struct agt_header last_event_id;
+    struct agt_header origin;
 };
 
 /* Notes one header; unknown names are ignored. `value` is NUL-terminated. */
 void agt_request_note(struct agt_request *request, const char *name, const char *value);
 
 struct agt_request_rules {
-    const char *allowed_hosts; /* comma separated, lower case, without port; "*": any */
-    const char *token;         /* NULL: none asked for */
+    const char *allowed_hosts;   /* comma separated, lower case, without port; "*": any */
+    const char *token;           /* NULL: none asked for */
+    const char *allowed_origins; /* comma separated; "*": any; NULL: none */
 };
 
 /*
@@ -48,6 +50,10 @@ struct agt_request_rules {
  */
 bool agt_request_check(const struct agt_request *request, const struct agt_request_rules *rules,
                        const struct agt_route **ret_route, struct agt_problem *ret_problem);
+
+/* The value for Access-Control-Allow-Origin, borrowed; NULL: this page may not read the answer. */
+const char *agt_request_origin(const struct agt_request *request,
+                               const struct agt_request_rules *rules);
 
 /* The client asks for server-sent events. */
 bool agt_request_wants_events(const char *accept);

@@ -16,6 +16,7 @@
 #define GENERATE_BODY_CAP ((size_t)1 << 20)
 #define EXECUTE_BODY_CAP ((size_t)4 << 20)
 
+#define PAGE .method = "GET", .allow = ALLOW_GET, .is_open = true
 #define PROBE .method = "GET", .allow = ALLOW_GET, .is_open = true, .is_probe = true
 #define RUN .method = "POST", .allow = ALLOW_POST, .is_costly = true
 
@@ -24,6 +25,19 @@ static const struct agt_route routes[] = {
     {.id = AGT_ROUTE_LIVEZ, .path = "/livez", PROBE, .help = "the process is alive"},
     {.id = AGT_ROUTE_READYZ, .path = "/readyz", PROBE, .help = "ready for work: 200 or 503"},
     {.id = AGT_ROUTE_HEALTH, .path = "/api/v1/health", PROBE, .help = "what is available"},
+    {.id = AGT_ROUTE_METRICS,
+     .path = "/metrics",
+     .method = "GET",
+     .allow = ALLOW_GET,
+     .is_probe = true,
+     .help = "counts and durations, for Prometheus"},
+    {.id = AGT_ROUTE_OPENAPI,
+     .path = "/openapi.json",
+     PAGE,
+     .help = "this interface as OpenAPI 3.1"},
+    {.id = AGT_ROUTE_DOCS, .path = "/docs", PAGE, .help = "this interface, to be tried out"},
+    {.id = AGT_ROUTE_DOCS_SCRIPT, .path = "/docs/page.js", PAGE, .help = "a part of /docs"},
+    {.id = AGT_ROUTE_DOCS_STYLE, .path = "/docs/page.css", PAGE, .help = "a part of /docs"},
     {.id = AGT_ROUTE_RUNTIMES,
      .path = "/api/v1/runtimes",
      .method = "GET",
@@ -94,6 +108,16 @@ static const struct agt_route routes[] = {
      .allow = ALLOW_POST,
      .body_cap = GENERATE_BODY_CAP,
      .help = "deletes a run that has ended"},
+    {.id = AGT_ROUTE_RUN_EXPORT,
+     .path = "/api/v1/runs/" ID "/export",
+     .method = "GET",
+     .allow = ALLOW_GET,
+     .help = "all that is stored of a run, a file for crisol replay"},
+    {.id = AGT_ROUTE_RUN_RECEIPT,
+     .path = "/api/v1/runs/" ID "/receipt",
+     .method = "GET",
+     .allow = ALLOW_GET,
+     .help = "the receipt of a run that has ended"},
     {.id = AGT_ROUTE_GRAPH,
      .path = "/api/v1/graph",
      .method = "GET",
@@ -187,14 +211,4 @@ int agt_routes_write(struct cr_buf *buf)
     agt_json_close(&json, ']');
     agt_json_close(&json, '}');
     return agt_json_end(&json);
-}
-
-const char *agt_routes_summary(void)
-{
-    return "GET /, GET /livez, GET /readyz, GET /api/v1/health, GET /api/v1/runtimes, "
-           "POST /api/v1/generate, POST /api/v1/stream, POST /api/v1/execute, "
-           "POST and GET /api/v1/runs, GET and DELETE /api/v1/runs/{id}, "
-           "GET /api/v1/runs/{id}/events, POST /api/v1/runs/{id}/resume, "
-           "POST /api/v1/runs/{id}/fork, POST /api/v1/runs/{id}/forget, GET /api/v1/graph, GET /api/v1/graph.mmd, "
-           "GET /api/v1/graph.dot";
 }

@@ -12,6 +12,11 @@ enum agt_route_id {
     AGT_ROUTE_LIVEZ,
     AGT_ROUTE_READYZ,
     AGT_ROUTE_HEALTH,
+    AGT_ROUTE_METRICS,
+    AGT_ROUTE_OPENAPI,
+    AGT_ROUTE_DOCS,
+    AGT_ROUTE_DOCS_SCRIPT,
+    AGT_ROUTE_DOCS_STYLE,
     AGT_ROUTE_RUNTIMES,
     AGT_ROUTE_GENERATE,
     AGT_ROUTE_STREAM,
@@ -24,6 +29,8 @@ enum agt_route_id {
     AGT_ROUTE_RUN_RESUME,
     AGT_ROUTE_RUN_FORK,
     AGT_ROUTE_RUN_FORGET,
+    AGT_ROUTE_RUN_EXPORT,
+    AGT_ROUTE_RUN_RECEIPT,
     AGT_ROUTE_GRAPH,
     AGT_ROUTE_GRAPH_MERMAID,
     AGT_ROUTE_GRAPH_DOT,
@@ -38,7 +45,7 @@ struct agt_route {
     const char *help;   /* one line for GET / */
     size_t body_cap;    /* bytes; 0: takes no body */
     enum agt_route_id id;
-    bool is_open;   /* asks for no token: probes */
+    bool is_open;   /* asks for no token: probes, and what describes the interface */
     bool is_probe;  /* answered while draining too */
     bool is_costly; /* a client that leaves cancels it, half-closed counts as left */
 };
@@ -60,6 +67,3 @@ bool agt_route_allows(const struct agt_route *route, const char *method);
 
 /* Appends {"routes":[{"method":…,"path":…,"help":…}…]}. Returns 0, or as cr_buf_add(). */
 int agt_routes_write(struct cr_buf *buf);
-
-/* "GET /livez, GET /readyz, …" for a 404. Static storage. */
-const char *agt_routes_summary(void);

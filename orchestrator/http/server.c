@@ -68,8 +68,16 @@ static int set_rules(struct agt_http *http, const struct agt_http_options *optio
         http->token = strdup(options->token);
     if (!http->allowed_hosts || (options->token && options->token[0] && !http->token))
         return -ENOMEM;
-    http->rules =
-        (struct agt_request_rules){.allowed_hosts = http->allowed_hosts, .token = http->token};
+    if (options->allowed_origins && options->allowed_origins[0]) {
+        http->allowed_origins = strdup(options->allowed_origins);
+        if (!http->allowed_origins)
+            return -ENOMEM;
+    }
+    http->rules = (struct agt_request_rules){
+        .allowed_hosts = http->allowed_hosts,
+        .token = http->token,
+        .allowed_origins = http->allowed_origins,
+    };
     return 0;
 }
 
@@ -171,6 +179,8 @@ int agt_http_new(const struct agt_http_options *options, struct agt_http **ret_h
     http->options = *options;
     http->options.allowed_hosts = NULL;
     http->options.token = NULL;
+    http->options.allowed_origins = NULL;
+    http->started_ms = cr_clock_real_ms();
     fill_in_defaults(&http->options);
     http->listen = (struct cr_listen)CR_LISTEN_INIT;
     http->epoll_fd = -1;
@@ -259,6 +269,8 @@ struct agt_http *agt_http_free(struct agt_http *http)
         explicit_bzero(http->token, strlen(http->token));
     free(http->token);
     free(http->allowed_hosts);
+    free(http->allowed_origins);
+    free(http->openapi);
     free(http);
     return NULL;
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+struct agt_meter;
 struct agt_runs;
 struct agt_sandbox;
 struct cr_err;
@@ -22,27 +24,33 @@ struct rpc_loop;
 struct agt_http;
 
 struct agt_http_options {
-    const char *address;         /* "host:port"; port 0 takes a free one. Copied */
-    struct agt_runs *runs;       /* borrowed; outlives the server */
-    struct agt_sandbox *sandbox; /* borrowed; outlives the server */
+    const char *address;           /* "host:port"; port 0 takes a free one. Copied */
+    struct agt_runs *runs;         /* borrowed; outlives the server */
+    struct agt_sandbox *sandbox;   /* borrowed; outlives the server */
+    const struct agt_meter *meter; /* for /metrics; NULL: none. Borrowed; outlives the server */
+    /* The serialized descriptor set, whose comments /openapi.json has. NULL: none. Borrowed. */
+    const uint8_t *descriptor_set;
+    size_t descriptor_set_size;
     /* For ListRuntimes and GetCapabilities. Borrowed; outlive the server. Both NULL: sandboxd
      * counts as unreachable for health and runtimes. */
     struct rpc_loop *loop;
     struct rpc_channel *channel;
-    bool is_model_configured;   /* a model key is there: "gemini_configured" */
-    bool has_landlock;          /* it confines this process: "landlock" in health */
-    const char *version;        /* NULL: CR_VERSION. Static storage */
-    const char *allowed_hosts;  /* further Host names, comma separated, without port; NULL: only
-                                   loopback names and the address itself. "*": any. Copied */
-    const char *token;          /* bearer token asked of everything but GET /, health and the
-                                   probes; NULL: none. Copied, wiped at the end */
-    uint32_t max_connections;   /* more get 503; 0: 1,024 */
-    uint32_t max_body_memory;   /* bytes of request bodies held at one time; 0: 64 MiB */
-    uint32_t header_timeout_ms; /* from connect, or the end of the last answer, to a complete
-                                   header; 0: 15,000 */
-    uint32_t body_timeout_ms;   /* from header to the end of the body; 0: 30,000 */
-    uint32_t write_timeout_ms;  /* a reader that takes nothing for so long is closed; 0: 30,000 */
-    uint32_t heartbeat_ms;      /* silence on an SSE stream before a comment; 0: 15,000 */
+    bool is_model_configured;    /* a model key is there: "gemini_configured" */
+    bool has_landlock;           /* it confines this process: "landlock" in health */
+    const char *version;         /* NULL: CR_VERSION. Static storage */
+    const char *allowed_hosts;   /* further Host names, comma separated, without port; NULL: only
+                                    loopback names and the address itself. "*": any. Copied */
+    const char *allowed_origins; /* pages of these may read answers (CORS): "https://host:port",
+                                    comma separated; "*": any; NULL: none. Copied */
+    const char *token;           /* bearer token asked of everything but GET /, health and the
+                                    probes; NULL: none. Copied, wiped at the end */
+    uint32_t max_connections;    /* more get 503; 0: 1,024 */
+    uint32_t max_body_memory;    /* bytes of request bodies held at one time; 0: 64 MiB */
+    uint32_t header_timeout_ms;  /* from connect, or the end of the last answer, to a complete
+                                    header; 0: 15,000 */
+    uint32_t body_timeout_ms;    /* from header to the end of the body; 0: 30,000 */
+    uint32_t write_timeout_ms;   /* a reader that takes nothing for so long is closed; 0: 30,000 */
+    uint32_t heartbeat_ms;       /* silence on an SSE stream before a comment; 0: 15,000 */
 };
 
 /* Opens the socket and serves nothing yet. Returns 0 or a negative errno. */

@@ -14,7 +14,11 @@ static struct http_fixture fixture;
 
 static int start(void **state)
 {
-    const struct agt_http_options options = {.is_model_configured = true, .version = "1.2.3"};
+    const struct agt_http_options options = {
+        .is_model_configured = true,
+        .version = "1.2.3",
+        .allowed_origins = "https://pages.example",
+    };
 
     (void)state;
     http_fixture_start(&fixture, &options);
@@ -96,8 +100,105 @@ static void the_index_names_the_routes(void **state)
     cr_buf_init(&answer, 1 << 20);
     assert_int_equal(client_get(fixture.port, "/?x=1", &answer), 200);
     assert_has(&answer, "/api/v1/execute");
-    assert_int_equal(client_get(fixture.port, "/docs", &answer), 404);
-    assert_has(&answer, "/api/v1/execute");
+    assert_int_equal(client_get(fixture.port, "/doc", &answer), 404);
+    assert_has(&answer, "GET / names");
+}
+
+static void the_interface_describes_itself(void **state)
+{
+    CR_AUTO_BUF struct cr_buf answer;
+    cJSON *root;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    for (int i = 0; i < 2; i++) { /* it is kept after the first time */
+        assert_int_equal(client_get(fixture.port, "/openapi.json", &answer), 200);
+        root = json_of(&answer);
+        assert_string_equal(text_at(root, "openapi"), "3.1.0");
+        assert_string_equal(text_at(cJSON_GetObjectItem(root, "info"), "version"), "1.2.3");
+        cJSON_Delete(root);
+    }
+}
+
+static void the_page_loads_nothing_from_elsewhere(void **state)
+{
+    CR_AUTO_BUF struct cr_buf answer;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    assert_int_equal(client_get(fixture.port, "/docs", &answer), 200);
+    assert_has(&answer, "\r\nContent-Type: text/html; charset=utf-8\r\n");
+    assert_has(&answer, "\r\nContent-Security-Policy: default-src 'none'; script-src 'self';");
+    assert_null(strstr(client_body(&answer), "//"));
+    assert_int_equal(client_get(fixture.port, "/docs/page.css", &answer), 200);
+    assert_has(&answer, "\r\nContent-Type: text/css; charset=utf-8\r\n");
+    assert_null(strstr(client_body(&answer), "//"));
+    assert_int_equal(client_get(fixture.port, "/docs/page.js", &answer), 200);
+    assert_has(&answer, "\r\nContent-Type: text/javascript; charset=utf-8\r\n");
+    assert_null(strstr(client_body(&answer), "://"));
+    assert_null(strstr(client_body(&answer), "innerHTML"));
+}
+
+static void metrics_count_what_was_asked(void **state)
+{
+    CR_AUTO_BUF struct cr_buf answer;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    (void)client_get(fixture.port, "/livez", &answer);
+    (void)client_get(fixture.port, "/nothing", &answer);
+    assert_int_equal(client_get(fixture.port, "/metrics", &answer), 200);
+    assert_has(&answer, "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n");
+    assert_has(&answer, "\ncrisol_build_info{version=\"1.2.3\"} 1\n");
+    assert_has(&answer, "\ncrisol_runs_live 0\n");
+    assert_has(&answer, "{route=\"/livez\",method=\"GET\",code=\"2xx\"} 1\n");
+    assert_has(&answer, "{route=\"none\",method=\"none\",code=\"4xx\"} 1\n");
+    assert_has(&answer, "\nprocess_cpu_seconds_total ");
+}
+
+#define PREFLIGHT(origin)                                                                          \
+    "OPTIONS /api/v1/generate HTTP/1.1\r\nHost: localhost\r\nOrigin: " origin                      \
+    "\r\nAccess-Control-Request-Method: POST\r\nConnection: close\r\n\r\n"
+
+static void pages_of_named_origins_may_ask(void **state)
+{
+    CR_AUTO_BUF struct cr_buf answer;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    assert_int_equal(client_request(fixture.port, PREFLIGHT("https://pages.example"), &answer),
+                     204);
+    assert_has(&answer, "\r\nAccess-Control-Allow-Origin: https://pages.example\r\n");
+    assert_has(&answer, "\r\nAccess-Control-Allow-Methods: POST, OPTIONS\r\n");
+    assert_has(&answer, "\r\nAccess-Control-Allow-Headers: Authorization, Content-Type,");
+    assert_has(&answer, "\r\nVary: Origin\r\n");
+    /* Errors, too: a page has to be able to tell what is wrong. */
+    assert_int_equal(client_post(fixture.port, "/api/v1/generate", "{}",
+                                 "Origin: https://pages.example\r\n", &answer),
+                     422);
+    assert_has(&answer, "\r\nAccess-Control-Allow-Origin: https://pages.example\r\n");
+    assert_null(strstr(cr_buf_str(&answer), "Access-Control-Allow-Credentials"));
+    assert_int_equal(client_request(fixture.port, PREFLIGHT("https://evil.example"), &answer), 204);
+    assert_null(strstr(cr_buf_str(&answer), "Access-Control"));
+}
+
+static void runs_without_a_journal_cannot_be_exported(void **state)
+{
+    CR_AUTO_BUF struct cr_buf answer;
+    char path[96];
+    cJSON *root;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    assert_int_equal(client_post(fixture.port, "/api/v1/runs", "{\"task\":\"quick\"}", "", &answer),
+                     202);
+    root = json_of(&answer);
+    (void)snprintf(path, sizeof(path), "/api/v1/runs/%s/export", text_at(root, "run_id"));
+    cJSON_Delete(root);
+    assert_int_equal(client_get(fixture.port, path, &answer), 409);
+    assert_has(&answer, "keeps no journal");
+    assert_int_equal(client_get(fixture.port, "/api/v1/runs/x/export", &answer), 422);
+    assert_int_equal(client_get(fixture.port, "/api/v1/runs/x/receipt", &answer), 422);
 }
 
 static void every_answer_has_the_safe_headers(void **state)
@@ -304,6 +405,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(probes_tell_alive_from_ready, start, stop),
         cmocka_unit_test_setup_teardown(runtimes_without_sandboxd_are_unavailable, start, stop),
         cmocka_unit_test_setup_teardown(the_index_names_the_routes, start, stop),
+        cmocka_unit_test_setup_teardown(the_interface_describes_itself, start, stop),
+        cmocka_unit_test_setup_teardown(the_page_loads_nothing_from_elsewhere, start, stop),
+        cmocka_unit_test_setup_teardown(metrics_count_what_was_asked, start, stop),
+        cmocka_unit_test_setup_teardown(pages_of_named_origins_may_ask, start, stop),
+        cmocka_unit_test_setup_teardown(runs_without_a_journal_cannot_be_exported, start, stop),
         cmocka_unit_test_setup_teardown(every_answer_has_the_safe_headers, start, stop),
         cmocka_unit_test_setup_teardown(generate_answers_the_shape_of_the_original, start, stop),
         cmocka_unit_test_setup_teardown(refused_runs_have_a_status_and_a_sentence, start, stop),

@@ -242,16 +242,16 @@ static void wrong_methods_are_told_the_right_ones(void **state)
     assert_int_equal(status_of(&request, &open_rules), 200);
 }
 
-static void unknown_paths_are_told_the_routes(void **state)
+static void unknown_paths_are_told_where_the_routes_are(void **state)
 {
     const struct agt_route *route = NULL;
     struct agt_problem problem = {0};
-    struct agt_request request = good_post("/openapi.json");
+    struct agt_request request = good_post("/nothing");
 
     (void)state;
     assert_false(agt_request_check(&request, &open_rules, &route, &problem));
     assert_int_equal(problem.http_status, 404);
-    assert_non_null(strstr(problem.status.message, "POST /api/v1/generate"));
+    assert_non_null(strstr(problem.status.message, "GET / names"));
 }
 
 static int status_with_token(const char *url, const char *authorization)
@@ -278,6 +278,55 @@ static void a_token_is_asked_of_the_interface_but_not_of_probes(void **state)
     assert_int_equal(status_with_token("/api/v1/execute", "Bearer s3cret2"), 401);
     assert_int_equal(status_with_token("/api/v1/execute", "Basic s3cret"), 401);
     assert_int_equal(status_with_token("/livez", NULL), 200);
+}
+
+/* A browser asks without one whether it may send one. */
+static void an_options_request_needs_no_token(void **state)
+{
+    const struct agt_request_rules rules = {.allowed_hosts = "localhost", .token = "s3cret"};
+    struct agt_request request = {.method = "OPTIONS", .raw_url = "/api/v1/execute"};
+
+    (void)state;
+    agt_request_note(&request, "Host", "localhost");
+    assert_int_equal(status_of(&request, &rules), 200);
+}
+
+static const char *origin_with(const char *allowed, const char *origin)
+{
+    const struct agt_request_rules rules = {.allowed_hosts = "*", .allowed_origins = allowed};
+    struct agt_request request = {.method = "GET", .raw_url = "/"};
+
+    if (origin)
+        agt_request_note(&request, "Origin", origin);
+    return agt_request_origin(&request, &rules);
+}
+
+static void only_listed_origins_may_read(void **state)
+{
+    static const char list[] = "https://a.example,http://localhost:3000";
+
+    (void)state;
+    assert_null(origin_with(NULL, "https://a.example"));
+    assert_null(origin_with(list, NULL));
+    assert_null(origin_with(list, ""));
+    assert_null(origin_with(list, "null"));
+    assert_null(origin_with(list, "http://a.example"));
+    assert_null(origin_with(list, "https://a.example.evil"));
+    assert_null(origin_with(list, "https://a.example,http://localhost:3000"));
+    assert_string_equal(origin_with(list, "https://a.example"), "https://a.example");
+    assert_string_equal(origin_with(list, "http://localhost:3000"), "http://localhost:3000");
+    assert_string_equal(origin_with("*", "https://any.example"), "*");
+}
+
+static void two_origins_are_none(void **state)
+{
+    const struct agt_request_rules rules = {.allowed_hosts = "*", .allowed_origins = "*"};
+    struct agt_request request = {.method = "GET", .raw_url = "/"};
+
+    (void)state;
+    agt_request_note(&request, "Origin", "https://a.example");
+    agt_request_note(&request, "Origin", "https://b.example");
+    assert_null(agt_request_origin(&request, &rules));
 }
 
 static void accept_headers_choose_events(void **state)
@@ -307,8 +356,11 @@ int main(void)
         cmocka_unit_test(chunked_bodies_need_no_length),
         cmocka_unit_test(a_get_with_a_body_is_refused),
         cmocka_unit_test(wrong_methods_are_told_the_right_ones),
-        cmocka_unit_test(unknown_paths_are_told_the_routes),
+        cmocka_unit_test(unknown_paths_are_told_where_the_routes_are),
         cmocka_unit_test(a_token_is_asked_of_the_interface_but_not_of_probes),
+        cmocka_unit_test(an_options_request_needs_no_token),
+        cmocka_unit_test(only_listed_origins_may_read),
+        cmocka_unit_test(two_origins_are_none),
         cmocka_unit_test(accept_headers_choose_events),
     };
 

@@ -16,7 +16,6 @@ static void every_route_is_found_by_its_path(void **state)
         assert_int_equal(route->id, id);
         assert_ptr_equal(agt_route_find(route->path, strlen(route->path), route->method), route);
         assert_non_null(strstr(route->allow, route->method));
-        assert_non_null(strstr(agt_routes_summary(), route->path));
     }
 }
 
