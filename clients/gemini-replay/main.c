@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "clients/gemini-replay/hostile.h"
 #include "clients/gemini-replay/script.h"
 #include "clients/gemini-replay/server.h"
 #include "common/auto.h"
@@ -19,6 +20,8 @@ struct settings {
     uint64_t delay_ms;
     uint64_t think_min_ms;
     uint64_t think_max_ms;
+    uint64_t seed;
+    bool is_hostile;
     bool print_task;
 };
 
@@ -49,6 +52,17 @@ static const struct cr_setting settings_table[] = {
      .offset = offsetof(struct settings, think_max_ms),
      .max = 600000,
      .help = "At most so long; which time of these it is depends on the request alone."},
+    {.flag = "hostile",
+     .type = CR_SETTING_BOOL,
+     .offset = offsetof(struct settings, is_hostile),
+     .help = "Play known faults of servers in place of scripts: model gemini-wire-NAME; GET "
+             "/v1beta/models lists them."},
+    {.flag = "seed",
+     .type = CR_SETTING_UINT,
+     .offset = offsetof(struct settings, seed),
+     .fallback = "1",
+     .max = UINT32_MAX,
+     .help = "Of --hostile: line ends, comments, framing and sizes of writes."},
     {.flag = "print-task",
      .type = CR_SETTING_BOOL,
      .offset = offsetof(struct settings, print_task),
@@ -87,19 +101,30 @@ static int open_stop_fd(int *ret_fd, struct cr_err *err)
     return 0;
 }
 
+static int serve_scripts(const struct settings *settings, const struct replay_scripts *scripts,
+                         int listen_fd, int stop_fd, struct cr_err *err)
+{
+    const struct replay_server_options options = {.listen_fd = listen_fd,
+                                                  .scripts = scripts,
+                                                  .key = settings->key,
+                                                  .delay_ms = (uint32_t)settings->delay_ms,
+                                                  .think_min_ms = (uint32_t)settings->think_min_ms,
+                                                  .think_max_ms = (uint32_t)settings->think_max_ms};
+    struct replay_server *server = NULL;
+    int r = replay_server_new(&options, &server, err);
+
+    if (r == 0)
+        r = replay_server_run(server, stop_fd, err);
+    (void)replay_server_free(server);
+    return r;
+}
+
 static int serve(const struct settings *settings, const struct replay_scripts *scripts,
                  struct cr_err *err)
 {
     CR_AUTO_CLOSE int stop_fd = -1;
     struct cr_listen listen = CR_LISTEN_INIT;
-    struct replay_server_options options = {
-        .scripts = scripts,
-        .key = settings->key,
-        .delay_ms = (uint32_t)settings->delay_ms,
-        .think_min_ms = (uint32_t)settings->think_min_ms,
-        .think_max_ms = (uint32_t)settings->think_max_ms,
-    };
-    struct replay_server *server = NULL;
+    struct hostile_options hostile = {.seed = settings->seed};
     int r;
 
     if (!is_loopback(settings->listen))
@@ -114,14 +139,12 @@ static int serve(const struct settings *settings, const struct replay_scripts *s
         r = cr_listen_open(settings->listen, (uid_t)-1, &listen, err);
     if (r < 0)
         return r;
-    options.listen_fd = listen.fd;
-    r = replay_server_new(&options, &server, err);
-    if (r == 0) {
-        (void)printf("gemini-replay listening on 127.0.0.1:%u\n", listen.port);
-        (void)fflush(stdout);
-        r = replay_server_run(server, stop_fd, err);
-    }
-    (void)replay_server_free(server);
+    (void)printf("gemini-replay listening on 127.0.0.1:%u\n", listen.port);
+    (void)fflush(stdout);
+    hostile.listen_fd = listen.fd;
+    hostile.port = listen.port;
+    r = settings->is_hostile ? hostile_run(&hostile, stop_fd, err)
+                             : serve_scripts(settings, scripts, listen.fd, stop_fd, err);
     cr_listen_close(&listen);
     return r;
 }
@@ -131,8 +154,11 @@ static int run(const struct settings *settings, struct cr_err *err)
     struct replay_scripts scripts = {0};
     int r;
 
+    if (settings->is_hostile)
+        return serve(settings, &scripts, err);
     if (!settings->script)
-        return cr_err_set(err, EINVAL, "--script=FILE is needed: the answers to give");
+        return cr_err_set(err, EINVAL,
+                          "--script=FILE is needed: the answers to give (or --hostile)");
     r = replay_scripts_load(settings->script, &scripts, err);
     if (r < 0)
         return r;

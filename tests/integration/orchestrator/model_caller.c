@@ -81,6 +81,7 @@ struct agt_model_call *model_caller_start(struct model_caller *caller, struct ag
                                           uint32_t timeout_ms)
 {
     const struct agt_model_request request = {
+        .model = caller->model,
         .system = system,
         .prompt = prompt,
         .purpose = "code",

@@ -9,6 +9,7 @@
 
 /* One call of a model, recorded: for tests that wait for it on their own thread. */
 struct model_caller {
+    const char *model;    /* to ask for; NULL: the client's default. Set before the start */
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t ended;
     uint32_t ends;        /* how often on_end ran; anything but 1 is a fault */

@@ -4,16 +4,13 @@
 #include "orchestrator/model/model.h"
 #include "tests/harness/test.h"
 #include "tests/integration/orchestrator/model_caller.h"
+#include "tests/integration/orchestrator/replay_process.h"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 /* The real client against the real gemini-replay, over real HTTP. */
 
@@ -21,71 +18,20 @@
 #define PLANNER "You are the planner"
 #define GENERATOR "You are the generator"
 
-struct replay {
-    pid_t pid;
-    uint16_t port;
-};
-
-static void read_line(int fd, char *line, size_t room)
-{
-    struct pollfd waiter = {.fd = fd, .events = POLLIN};
-    size_t size = 0;
-
-    while (size + 1 < room && (size == 0 || line[size - 1] != '\n')) {
-        assert_int_equal(poll(&waiter, 1, 10000), 1);
-        assert_int_equal(read(fd, line + size, 1), 1);
-        size++;
-    }
-    line[size] = 0;
-}
-
-/* The child's part; a test that fails must not leave a server behind. */
-_Noreturn static void exec_replay(int stdout_fd, const char *delay, const char *key)
+static struct replay_process replay_start(const char *delay, const char *key)
 {
     char delay_flag[32];
-    char key_setting[64];
-    char *const argv[] = {(char[]){"gemini-replay"}, (char[]){"--listen=127.0.0.1:0"},
-                          (char[]){"--script=" SCRIPT("lru_cache.json") "," SCRIPT("never.json")},
-                          delay_flag, NULL};
-    char *const env[] = {key_setting, NULL};
+    char setting[64];
+    const char *const arguments[] = {"--script=" SCRIPT("lru_cache.json") "," SCRIPT("never.json"),
+                                     delay_flag, NULL};
 
     (void)snprintf(delay_flag, sizeof(delay_flag), "--delay-ms=%s", delay);
-    (void)snprintf(key_setting, sizeof(key_setting), "GEMINI_REPLAY_KEY=%s", key);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)dup2(stdout_fd, STDOUT_FILENO);
-    (void)execve(CRISOL_GEMINI_REPLAY, argv, env);
-    _exit(127);
+    (void)snprintf(setting, sizeof(setting), "GEMINI_REPLAY_KEY=%s", key);
+    return replay_process_start(CRISOL_GEMINI_REPLAY, arguments, setting);
 }
 
-static struct replay replay_start(const char *delay, const char *key)
-{
-    struct replay replay = {0};
-    char line[128];
-    int fds[2];
-
-    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-    replay.pid = fork();
-    assert_true(replay.pid >= 0);
-    if (replay.pid == 0)
-        exec_replay(fds[1], delay, key);
-    (void)close(fds[1]);
-    read_line(fds[0], line, sizeof(line));
-    (void)close(fds[0]);
-    assert_int_equal(sscanf(line, "gemini-replay listening on 127.0.0.1:%hu", &replay.port), 1);
-    return replay;
-}
-
-static void replay_stop(const struct replay *replay)
-{
-    int status = -1;
-
-    assert_int_equal(kill(replay->pid, SIGTERM), 0);
-    assert_int_equal(waitpid(replay->pid, &status, 0), replay->pid);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-}
-
-static struct agt_model *client_new(const struct replay *replay, const char *key, const char *model)
+static struct agt_model *client_new(const struct replay_process *replay, const char *key,
+                                    const char *model)
 {
     char base_url[64];
     const struct agt_gemini_options options = {
@@ -102,7 +48,7 @@ static struct agt_model *client_new(const struct replay *replay, const char *key
 static void replay_streams_a_whole_answer(void **state)
 {
     int fds = test_count_fds();
-    struct replay replay = replay_start("0", "");
+    struct replay_process replay = replay_start("0", "");
     struct agt_model *client = client_new(&replay, "some-key-1234", NULL);
     struct model_caller caller;
 
@@ -124,7 +70,7 @@ static void replay_streams_a_whole_answer(void **state)
     assert_int_equal(caller.calls, 1);
     model_caller_done(&caller);
     client->ops->free(client);
-    replay_stop(&replay);
+    replay_process_stop(&replay);
     assert_int_equal(test_count_fds(), fds);
 }
 
@@ -132,7 +78,7 @@ static void replay_tells_attempts_apart_by_the_prompt(void **state)
 {
     static const char *const prompts[] = {"TASK: an LRU cache\n",
                                           "TASK: an LRU cache\n\nATTEMPT 1 FAILED\n"};
-    struct replay replay = replay_start("0", "");
+    struct replay_process replay = replay_start("0", "");
     struct agt_model *client = client_new(&replay, "some-key-1234", NULL);
 
     (void)state;
@@ -147,12 +93,12 @@ static void replay_tells_attempts_apart_by_the_prompt(void **state)
         model_caller_done(&caller);
     }
     client->ops->free(client);
-    replay_stop(&replay);
+    replay_process_stop(&replay);
 }
 
 static void cancel_ends_a_stream_once(void **state)
 {
-    struct replay replay = replay_start("200", "");
+    struct replay_process replay = replay_start("200", "");
     struct agt_model *client = client_new(&replay, "some-key-1234", NULL);
     struct model_caller caller;
     struct agt_model_call *call;
@@ -173,13 +119,13 @@ static void cancel_ends_a_stream_once(void **state)
     client->ops->free(client);
     assert_int_equal(caller.ends, 1);
     model_caller_done(&caller);
-    replay_stop(&replay);
+    replay_process_stop(&replay);
 }
 
 static void free_cancels_what_is_running(void **state)
 {
     int fds = test_count_fds();
-    struct replay replay = replay_start("200", "");
+    struct replay_process replay = replay_start("200", "");
     struct agt_model *client = client_new(&replay, "some-key-1234", NULL);
     const struct agt_model_ops *ops = client->ops;
     struct model_caller caller;
@@ -196,13 +142,13 @@ static void free_cancels_what_is_running(void **state)
     ops->cancel(call);
     ops->unref(call);
     model_caller_done(&caller);
-    replay_stop(&replay);
+    replay_process_stop(&replay);
     assert_int_equal(test_count_fds(), fds);
 }
 
 static void deadline_ends_a_slow_stream(void **state)
 {
-    struct replay replay = replay_start("500", "");
+    struct replay_process replay = replay_start("500", "");
     struct agt_model *client = client_new(&replay, "some-key-1234", NULL);
     struct model_caller caller;
 
@@ -215,12 +161,12 @@ static void deadline_ends_a_slow_stream(void **state)
     assert_int_equal(caller.calls, 1);
     model_caller_done(&caller);
     client->ops->free(client);
-    replay_stop(&replay);
+    replay_process_stop(&replay);
 }
 
 static void a_wrong_key_is_told_without_the_key(void **state)
 {
-    struct replay replay = replay_start("0", "the-right-key");
+    struct replay_process replay = replay_start("0", "the-right-key");
     struct agt_model *client = client_new(&replay, "the-wrong-key", NULL);
     struct model_caller caller;
 
@@ -234,12 +180,12 @@ static void a_wrong_key_is_told_without_the_key(void **state)
     assert_null(strstr(caller.message, "the-wrong-key"));
     model_caller_done(&caller);
     client->ops->free(client);
-    replay_stop(&replay);
+    replay_process_stop(&replay);
 }
 
 static void a_removed_model_says_the_way_out(void **state)
 {
-    struct replay replay = replay_start("0", "");
+    struct replay_process replay = replay_start("0", "");
     struct agt_model *client = client_new(&replay, "some-key-1234", "palm-2");
     struct model_caller caller;
 
@@ -253,12 +199,12 @@ static void a_removed_model_says_the_way_out(void **state)
     assert_non_null(strstr(caller.message, "/models"));
     model_caller_done(&caller);
     client->ops->free(client);
-    replay_stop(&replay);
+    replay_process_stop(&replay);
 }
 
 static void a_request_off_the_script_is_refused(void **state)
 {
-    struct replay replay = replay_start("0", "");
+    struct replay_process replay = replay_start("0", "");
     struct agt_model *client = client_new(&replay, "some-key-1234", NULL);
     struct model_caller caller;
 
@@ -270,7 +216,7 @@ static void a_request_off_the_script_is_refused(void **state)
     assert_non_null(strstr(caller.message, "only plays its scripts"));
     model_caller_done(&caller);
     client->ops->free(client);
-    replay_stop(&replay);
+    replay_process_stop(&replay);
 }
 
 static void many_calls_share_the_loop(void **state)
@@ -279,7 +225,7 @@ static void many_calls_share_the_loop(void **state)
         CALLS = 200
     };
 
-    struct replay replay = replay_start("20", "");
+    struct replay_process replay = replay_start("20", "");
     struct agt_model *client = client_new(&replay, "some-key-1234", NULL);
     struct model_caller *callers = calloc(CALLS, sizeof(*callers));
     struct agt_model_call *calls[CALLS];
@@ -304,12 +250,12 @@ static void many_calls_share_the_loop(void **state)
         model_caller_done(&callers[i]);
     free(callers);
     client->ops->free(client);
-    replay_stop(&replay);
+    replay_process_stop(&replay);
 }
 
 static void no_fd_of_the_client_survives_an_exec(void **state)
 {
-    struct replay replay = replay_start("200", "");
+    struct replay_process replay = replay_start("200", "");
     struct agt_model *client = client_new(&replay, "some-key-1234", NULL);
     struct model_caller caller;
     struct agt_model_call *call;
@@ -329,7 +275,7 @@ static void no_fd_of_the_client_survives_an_exec(void **state)
     client->ops->unref(call);
     client->ops->free(client);
     model_caller_done(&caller);
-    replay_stop(&replay);
+    replay_process_stop(&replay);
 }
 
 #define SECRET_SIZE 24
@@ -373,7 +319,7 @@ static int count_in_memory(const uint8_t *masked)
 
 static void the_key_leaves_no_copy_behind(void **state)
 {
-    struct replay replay = replay_start("0", "");
+    struct replay_process replay = replay_start("0", "");
     struct agt_model *client;
     uint8_t masked[SECRET_SIZE];
     char key[SECRET_SIZE + 1] = {0};
@@ -397,7 +343,7 @@ static void the_key_leaves_no_copy_behind(void **state)
 
     client->ops->free(client);
     assert_int_equal(count_in_memory(masked), 0);
-    replay_stop(&replay);
+    replay_process_stop(&replay);
 }
 
 int main(void)

@@ -36,6 +36,8 @@ struct tls_peer {
     pthread_t thread;
     char ca_file[32];
     atomic_uint requests;
+    bool goes_away; /* the first connection speaks HTTP/2 and gives up its only stream */
+    atomic_uint goaways;
 };
 
 static void add_name(X509 *certificate, const char *name)
@@ -102,11 +104,59 @@ static bool read_request(SSL *tls)
     return is_whole;
 }
 
+/* HTTP/2 while the peer is to go away for the first time, else what is offered after it. */
+static int choose_protocol(SSL *tls, const unsigned char **out, unsigned char *out_size,
+                           const unsigned char *in, unsigned int in_size, void *user)
+{
+    static const unsigned char h2[] = "\x02h2";
+    static const unsigned char h1[] = "\x08http/1.1";
+    const struct tls_peer *peer = user;
+    bool is_h2 = peer->goes_away && peer->goaways == 0;
+    unsigned char *chosen = NULL;
+
+    (void)tls;
+    if (SSL_select_next_proto(&chosen, out_size, is_h2 ? h2 : h1, is_h2 ? 3 : 9, in, in_size) !=
+        OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_NOACK;
+    *out = chosen;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+/* Settings, and when the request's head has come: GOAWAY with no stream processed (RFC 9113 6.8).
+ */
+static void go_away(struct tls_peer *peer, SSL *tls)
+{
+    static const unsigned char frames[] = {0, 0, 0, 4, 0, 0, 0, 0, 0, /* SETTINGS */
+                                           0, 0, 8, 7, 0, 0, 0, 0, 0, /* GOAWAY: */
+                                           0, 0, 0, 0, 0, 0, 0, 0};   /* last stream 0, no error */
+    char block[4096];
+    bool has_head = false;
+
+    (void)SSL_write(tls, frames, 9);
+    while (!has_head) {
+        int size = SSL_read(tls, block, sizeof(block));
+
+        if (size <= 0)
+            return;
+        has_head = memmem(block, (size_t)size, "\x01\x04\0\0\0\x01", 6) ||
+                   memmem(block, (size_t)size, "\x01\x24\0\0\0\x01", 6);
+    }
+    (void)SSL_write(tls, frames + 9, 17);
+    peer->goaways++;
+    (void)SSL_shutdown(tls);
+}
+
 static void serve(struct tls_peer *peer, int fd)
 {
     SSL *tls = SSL_new(peer->context);
+    const unsigned char *protocol = NULL;
+    unsigned int protocol_size = 0;
 
-    if (SSL_set_fd(tls, fd) == 1 && SSL_accept(tls) == 1 && read_request(tls)) {
+    if (SSL_set_fd(tls, fd) == 1 && SSL_accept(tls) == 1)
+        SSL_get0_alpn_selected(tls, &protocol, &protocol_size);
+    if (protocol_size == 2)
+        go_away(peer, tls);
+    else if (SSL_is_init_finished(tls) && read_request(tls)) {
         peer->requests++;
         (void)SSL_write(tls, ANSWER, (int)strlen(ANSWER));
         (void)SSL_shutdown(tls);
@@ -158,6 +208,7 @@ static void tls_peer_start(struct tls_peer *peer, const char *name)
     assert_non_null(peer->context);
     assert_int_equal(SSL_CTX_use_certificate(peer->context, certificate), 1);
     assert_int_equal(SSL_CTX_use_PrivateKey(peer->context, key), 1);
+    SSL_CTX_set_alpn_select_cb(peer->context, choose_protocol, peer);
     write_ca_file(peer, certificate);
     X509_free(certificate);
     EVP_PKEY_free(key);
@@ -257,12 +308,32 @@ static void a_handshake_that_stalls_is_given_up(void **state)
     model_caller_done(&caller);
 }
 
+static void a_connection_that_goes_away_costs_another_request(void **state)
+{
+    struct tls_peer peer;
+    struct model_caller caller;
+
+    (void)state;
+    tls_peer_start(&peer, "IP:127.0.0.1");
+    peer.goes_away = true;
+    call_once(&caller, peer.port, peer.ca_file);
+    tls_peer_stop(&peer);
+
+    if (caller.end != AGT_MODEL_OK)
+        fail_msg("%s", caller.message);
+    assert_string_equal(cr_buf_str(&caller.text), "secret text");
+    assert_int_equal(peer.goaways, 1);
+    assert_int_equal(peer.requests, 1);
+    model_caller_done(&caller);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trusted_certificate_is_spoken_to),
         cmocka_unit_test(an_unknown_or_foreign_certificate_gets_no_request),
         cmocka_unit_test(a_handshake_that_stalls_is_given_up),
+        cmocka_unit_test(a_connection_that_goes_away_costs_another_request),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
