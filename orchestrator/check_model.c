@@ -5,6 +5,7 @@
 #include "common/err.h"
 #include "orchestrator/config.h"
 #include "orchestrator/model/model.h"
+#include "orchestrator/provider.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -120,21 +121,15 @@ static int report(const struct reply *reply, struct cr_err *err)
 
 int agt_check_model(const struct agt_config *config, struct cr_err *err)
 {
-    const struct agt_gemini_options options = {
-        .api_key = config->api_key,
-        .base_url = config->base_url,
-        .model = config->model,
-        .ca_file = config->ca_file,
-        .max_attempts = 1,
-    };
+    const char *base_url = agt_config_model_url(config);
     struct reply reply = {.lock = PTHREAD_MUTEX_INITIALIZER, .has_ended = PTHREAD_COND_INITIALIZER};
     struct agt_model *model = NULL;
-    int r = agt_gemini_new(&options, &model, err);
+    int r = agt_provider_open(config, 1, &model, err);
 
     if (r < 0)
         return r;
     printf("asking    %s at %s for one word, with one request\n", model->ops->default_model(model),
-           config->base_url ? config->base_url : "the public endpoint");
+           base_url ? base_url : "the public endpoint");
     (void)fflush(stdout);
     r = ask(model, &reply, err);
     model->ops->free(model);

@@ -6,10 +6,13 @@
 #include "common/err.h"
 #include "common/log.h"
 
+#include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_KEY 8192
 #define MEMBER(name) offsetof(struct agt_config, name)
 #define EDGE_NUMBER(name, variable, member, least, most, standard, text)                           \
     {.flag = (name),                                                                               \
@@ -60,6 +63,48 @@ static const struct cr_setting settings[] = {
      .offset = MEMBER(sandbox),
      .fallback = "unix:/run/crisol/sandboxd.sock",
      .help = "Where sandboxd is: unix:/path or HOST:PORT."},
+    {.flag = "provider",
+     .environment = "CRISOL_PROVIDER",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(provider),
+     .fallback = "gemini",
+     .help = "Who answers: gemini (AI Studio), vertex (the same models on Google Cloud), or openai "
+             "(any server of chat completions: Ollama, vLLM, llama.cpp)."},
+    {.flag = "model-key-file",
+     .environment = "CRISOL_MODEL_KEY_FILE",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(key_file),
+     .help = "File whose first line is the provider's key, or an access token; wins over the "
+             "environment. Read once, at the start."},
+    {.flag = "openai-base-url",
+     .environment = "OPENAI_BASE_URL",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(openai_base_url),
+     .fallback = "http://127.0.0.1:11434/v1",
+     .help = "Of provider openai: where its /v1 is; http:// only on loopback."},
+    {.flag = "openai-model",
+     .environment = "OPENAI_MODEL",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(openai_model),
+     .help = "Of provider openai: model of runs that name none; needed."},
+    {.flag = "openai-api-key",
+     .environment = "OPENAI_API_KEY",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(openai_key),
+     .is_secret = true,
+     .help = "Of provider openai: its key, where it wants one."},
+    {.flag = "vertex-project",
+     .environment = "GOOGLE_CLOUD_PROJECT",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(vertex_project),
+     .help = "Of provider vertex: the project, with an access token in --model-key-file; empty: an "
+             "API key alone (express mode)."},
+    {.flag = "vertex-location",
+     .environment = "GOOGLE_CLOUD_LOCATION",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(vertex_location),
+     .fallback = "global",
+     .help = "Of provider vertex: the region."},
     {.flag = "gemini-api-key",
      .environment = "GEMINI_API_KEY",
      .type = CR_SETTING_STRING,
@@ -210,12 +255,60 @@ static int check_store(const char *store, struct cr_err *err)
                       "file, …?service=name with PGSERVICEFILE");
 }
 
+/* The first line, without blanks around it. */
+static int read_key_file(struct agt_config *config, struct cr_err *err)
+{
+    CR_AUTO_FCLOSE FILE *file = config->key_file ? fopen(config->key_file, "re") : NULL;
+    char line[MAX_KEY];
+    size_t size;
+
+    if (!config->key_file || !config->key_file[0])
+        return 0;
+    if (!file)
+        return cr_err_sys(err, errno, "model-key-file: open '%s'", config->key_file);
+    /* Or a buffer of the library's would keep the key. */
+    (void)setvbuf(file, NULL, _IONBF, 0);
+    if (!fgets(line, sizeof(line), file))
+        line[0] = 0;
+    size = strcspn(line, " \t\r\n");
+    if (size == 0 || size == sizeof(line) - 1) {
+        explicit_bzero(line, sizeof(line));
+        return cr_err_set(err, EINVAL,
+                          "model-key-file: the first line of '%s' is empty or too long for a key",
+                          config->key_file);
+    }
+    config->file_key = strndup(line, size);
+    explicit_bzero(line, sizeof(line));
+    return config->file_key ? 0 : cr_err_set(err, ENOMEM, "out of memory for the model's key");
+}
+
+static int check_provider(struct agt_config *config, struct cr_err *err)
+{
+    bool is_openai = strcmp(config->provider, "openai") == 0;
+
+    if (!is_openai && strcmp(config->provider, "gemini") != 0 &&
+        strcmp(config->provider, "vertex") != 0)
+        return cr_err_set(err, EINVAL,
+                          "provider: '%.40s' is none of 'gemini', 'vertex' and 'openai'",
+                          config->provider);
+    if (is_openai && (!config->openai_model || !config->openai_model[0]))
+        return cr_err_set(err, EINVAL,
+                          "openai-model: provider 'openai' needs the name of a model, e.g. "
+                          "OPENAI_MODEL=qwen2.5-coder:7b");
+    return read_key_file(config, err);
+}
+
+const char *agt_config_model_url(const struct agt_config *config)
+{
+    return strcmp(config->provider, "openai") == 0 ? config->openai_base_url : config->base_url;
+}
+
 int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_err *err)
 {
     int r = cr_config_load(
         settings, CR_ARRAY_SIZE(settings), "orchestrator",
         "Turns tasks into code that passed its tests; serves gRPC (crisol.agent.v1), REST and SSE.\n"
-        "Runs the tests through sandboxd, calls the Gemini API, and needs no privilege.",
+        "Runs the tests through sandboxd, calls a model over HTTPS, and needs no privilege.",
         argc, argv, config, err);
     const char *google = secure_getenv("GOOGLE_GEMINI_BASE_URL");
 
@@ -224,6 +317,8 @@ int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_
     if (r != 0)
         return r;
     r = check_store(config->store, err);
+    if (r == 0)
+        r = check_provider(config, err);
     if (r < 0)
         return r;
     /* The name that Google's own libraries read. */
@@ -241,6 +336,10 @@ int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_
 
 void agt_config_done(struct agt_config *config)
 {
+    if (config->file_key)
+        explicit_bzero(config->file_key, strlen(config->file_key));
+    free(config->file_key);
+    config->file_key = NULL;
     cr_config_done(settings, CR_ARRAY_SIZE(settings), config);
 }
 

@@ -10,14 +10,22 @@ struct cr_err;
 
 /* The settings of the orchestrator. The strings are owned. */
 struct agt_config {
-    char *listen;                 /* gRPC: "host:port" or "unix:/path" */
-    char *http;                   /* REST and SSE: "host:port"; "": none */
-    char *http_hosts;             /* further Host names; NULL: none */
-    char *http_origins;           /* origins whose pages may use REST; NULL: none */
-    char *sandbox;                /* target of sandboxd */
-    char *api_key;                /* secret; NULL: none */
-    char *model;                  /* default model */
-    char *base_url;               /* NULL: the public endpoint */
+    char *listen;         /* gRPC: "host:port" or "unix:/path" */
+    char *http;           /* REST and SSE: "host:port"; "": none */
+    char *http_hosts;     /* further Host names; NULL: none */
+    char *http_origins;   /* origins whose pages may use REST; NULL: none */
+    char *sandbox;        /* target of sandboxd */
+    char *provider;       /* "gemini", "vertex" or "openai" */
+    char *key_file;       /* NULL: none */
+    char *file_key;       /* its first line; secret; wins over the keys below */
+    char *api_key;        /* gemini and vertex: secret; NULL: none */
+    char *model;          /* … default model */
+    char *base_url;       /* … NULL: the public endpoint */
+    char *vertex_project; /* NULL: none, by key alone */
+    char *vertex_location;
+    char *openai_key;   /* openai: secret; NULL: none */
+    char *openai_model; /* … default model; NULL: none */
+    char *openai_base_url;
     char *ca_file;                /* NULL: the system's */
     uint64_t user;                /* uid to become when started as root; 0: stay */
     uint64_t max_runs;            /* live runs */
@@ -40,6 +48,9 @@ struct agt_config {
 
 /* Returns as cr_config_load(). */
 int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_err *err);
+
+/* Where the provider's server is; NULL: its public endpoint. */
+const char *agt_config_model_url(const struct agt_config *config);
 
 /* The store is a PostgreSQL database. */
 bool agt_config_is_postgres(const char *store);

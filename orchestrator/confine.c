@@ -212,7 +212,7 @@ int agt_confine(const struct agt_config *config, int *ret_landlock_abi, struct c
     if (!plan)
         return cr_err_set(err, ENOMEM, "out of memory for the confinement");
     add_files(plan, config);
-    add_model_port(plan, config->base_url);
+    add_model_port(plan, agt_config_model_url(config));
     add_sandbox_ports(plan, config->sandbox);
     add_port(plan, PORT_DNS); /* answers that do not fit into a datagram */
     r = add_store(plan, config, err);

@@ -59,6 +59,7 @@ static int run(struct agt_config *config, struct cr_err *err)
     if (r < 0)
         return r;
     agt_process_wipe_environment("GEMINI_API_KEY");
+    agt_process_wipe_environment("OPENAI_API_KEY");
     if (config->must_check)
         return agt_check_model(config, err);
     agt_process_raise_files();

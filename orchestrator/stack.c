@@ -8,6 +8,7 @@
 #include "orchestrator/http/server.h"
 #include "orchestrator/meter/meter.h"
 #include "orchestrator/model/model.h"
+#include "orchestrator/provider.h"
 #include "orchestrator/runs/runs.h"
 #include "orchestrator/sandbox/sandbox.h"
 #include "orchestrator/service/agent.h"
@@ -43,14 +44,7 @@ struct agt_stack {
 
 static int make_model(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
 {
-    const struct agt_gemini_options options = {
-        .api_key = config->api_key,
-        .base_url = config->base_url,
-        .model = config->model,
-        .ca_file = config->ca_file,
-        .max_requests = (uint32_t)config->model_requests,
-    };
-    int r = agt_gemini_new(&options, &stack->model, err);
+    int r = agt_provider_open(config, 0, &stack->model, err);
 
     return r < 0 ? cr_err_wrap(err, "set up the model client") : 0;
 }

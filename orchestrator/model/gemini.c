@@ -1,184 +1,115 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/config.h"
+#include "common/auto.h"
 #include "common/err.h"
-#include "orchestrator/model/gemini_call.h"
+#include "orchestrator/model/dialect.h"
 #include "orchestrator/model/gemini_request.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char PUBLIC_URL[] = "https://generativelanguage.googleapis.com";
-static const char DEFAULT_MODEL[] = "gemini-2.5-flash";
-static const uint32_t CONNECT_TIMEOUT_MS = 10000;
-static const uint32_t FIRST_BYTE_TIMEOUT_MS = 120000;
-static const uint32_t IDLE_TIMEOUT_MS = 60000;
-static const uint32_t MAX_ATTEMPTS = 4;
-static const uint32_t FIRST_RETRY_DELAY_MS = 1000;
-static const uint32_t MAX_HOST_CONNECTIONS = 64;
-
-static void wipe_free(char *secret)
-{
-    if (secret)
-        explicit_bzero(secret, strlen(secret));
-    free(secret);
-}
-
-static struct agt_gemini *self(struct agt_model *model)
-{
-    return (struct agt_gemini *)model; /* its first member */
-}
-
-static int gemini_start(struct agt_model *model, const struct agt_model_request *request,
-                        const struct agt_model_handlers *handlers, struct agt_model_call **ret_call,
-                        struct cr_err *err)
-{
-    struct agt_gemini *gemini = self(model);
-
-    if (!gemini->key)
-        return cr_err_set(err, ENOKEY, "%s", agt_gemini_no_key_help);
-    return agt_gemini_call_start(gemini, request, handlers, ret_call, err);
-}
-
-static const char *gemini_default_model(const struct agt_model *model)
-{
-    return ((const struct agt_gemini *)model)->default_model;
-}
-
-static bool gemini_is_configured(const struct agt_model *model)
-{
-    return ((const struct agt_gemini *)model)->key != NULL;
-}
-
-static void gemini_free(struct agt_model *model)
-{
-    struct agt_gemini *gemini = self(model);
-
-    if (!gemini)
-        return;
-    (void)agt_http_client_free(gemini->http);
-    free(gemini->base_url);
-    free(gemini->host);
-    free(gemini->default_model);
-    wipe_free(gemini->key);
-    wipe_free(gemini->key_header);
-    free(gemini);
-}
-
-static const struct agt_model_ops gemini_ops = {
-    .start = gemini_start,
-    .cancel = agt_gemini_call_cancel,
-    .unref = agt_gemini_call_unref,
-    .default_model = gemini_default_model,
-    .is_configured = gemini_is_configured,
-    .free = gemini_free,
+static const struct agt_provider_names names = {
+    .key = "GEMINI_API_KEY",
+    .base_url = "GEMINI_BASE_URL",
+    .model = "GEMINI_MODEL",
+    .list_models = "GET /v1beta/models there lists them: curl -H \"x-goog-api-key: "
+                   "$GEMINI_API_KEY\" https://generativelanguage.googleapis.com/v1beta/models",
 };
 
-static bool is_set(const char *text)
+static int make_url(const char *base_url, const char *model, enum agt_target target, char **ret_url)
 {
-    return text && *text;
-}
-
-/* Not by asprintf: it works in a buffer of its own and gives that back with the key in it. */
-static char *make_key_header(const char *key)
-{
-    static const char name[] = "x-goog-api-key: ";
-    size_t size = strlen(key) + 1;
-    char *header = malloc(sizeof(name) - 1 + size);
-
-    if (!header)
-        return NULL;
-    memcpy(header, name, sizeof(name) - 1);
-    memcpy(header + sizeof(name) - 1, key, size);
-    return header;
-}
-
-/* A line break in the key would add a header of its own. */
-static int take_key(struct agt_gemini *gemini, const char *key, struct cr_err *err)
-{
-    for (const char *at = key; *at; at++) {
-        if (*at <= ' ' || *at > '~')
-            return cr_err_set(err, EINVAL,
-                              "GEMINI_API_KEY has a blank or an unprintable character in it");
-    }
-    gemini->key = strdup(key);
-    gemini->key_header = make_key_header(key);
-    if (!gemini->key || !gemini->key_header)
-        return cr_err_set(err, ENOMEM, "out of memory for the model's key");
-    return 0;
-}
-
-static int take_options(struct agt_gemini *gemini, const struct agt_gemini_options *options,
-                        struct cr_err *err)
-{
-    const char *base_url = is_set(options->base_url) ? options->base_url : PUBLIC_URL;
-    const char *model = is_set(options->model) ? options->model : DEFAULT_MODEL;
-    int r = agt_http_check_url(base_url, &gemini->host, err);
-
-    if (r < 0)
-        return cr_err_wrap(err, "GEMINI_BASE_URL '%.100s'", base_url);
-    if (strpbrk(base_url, "?#"))
-        return cr_err_set(err, EINVAL, "GEMINI_BASE_URL '%.100s': has a query in it", base_url);
-    if (!agt_gemini_model_is_valid(model))
-        return cr_err_set(err, EINVAL, "GEMINI_MODEL '%.64s' has characters that no model has",
-                          model);
-    if (is_set(options->api_key)) {
-        r = take_key(gemini, options->api_key, err);
-        if (r < 0)
-            return r;
-    }
-    gemini->base_url = strdup(base_url);
-    gemini->default_model = strdup(model);
-    if (!gemini->base_url || !gemini->default_model)
-        return cr_err_set(err, ENOMEM, "out of memory for the model's settings");
-    return 0;
-}
-
-static uint32_t or_default(uint32_t value, uint32_t fallback)
-{
-    return value ? value : fallback;
-}
-
-static int open_all(struct agt_gemini *gemini, const struct agt_gemini_options *options,
-                    struct cr_err *err)
-{
-    struct agt_http_client_options http = {.ca_file = options->ca_file,
-                                           .proxy = options->proxy,
-                                           .max_in_flight = options->max_requests};
-    int r = take_options(gemini, options, err);
-
-    if (r < 0)
-        return r;
-    gemini->connect_timeout_ms = or_default(options->connect_timeout_ms, CONNECT_TIMEOUT_MS);
-    gemini->first_byte_timeout_ms =
-        or_default(options->first_byte_timeout_ms, FIRST_BYTE_TIMEOUT_MS);
-    gemini->idle_timeout_ms = or_default(options->idle_timeout_ms, IDLE_TIMEOUT_MS);
-    gemini->max_attempts = or_default(options->max_attempts, MAX_ATTEMPTS);
-    gemini->first_retry_delay_ms = or_default(options->first_retry_delay_ms, FIRST_RETRY_DELAY_MS);
-    gemini->headers[0] = "Content-Type: application/json";
-    gemini->headers[1] = "Accept: text/event-stream";
-    gemini->headers[2] = "User-Agent: crisol/" CR_VERSION;
-    gemini->headers[3] = gemini->key_header; /* NULL, the end, without a key */
-    /* Over TLS, HTTP/2 lets a hundred streams share a connection. */
-    if (strncmp(gemini->base_url, "https:", 6) == 0)
-        http.max_host_connections = MAX_HOST_CONNECTIONS;
-    return agt_http_client_new(&http, &gemini->http, err);
-}
-
-int agt_gemini_new(const struct agt_gemini_options *options, struct agt_model **ret_model,
-                   struct cr_err *err)
-{
-    struct agt_gemini *gemini = calloc(1, sizeof(*gemini));
+    char *slash;
     int r;
 
-    if (!gemini)
-        return cr_err_set(err, ENOMEM, "out of memory for the model client");
-    gemini->model.ops = &gemini_ops;
-    r = open_all(gemini, options, err);
-    if (r < 0) {
-        gemini_free(&gemini->model);
-        return r;
+    if (target == AGT_TARGET_ASK)
+        return agt_gemini_url(base_url, model, ":streamGenerateContent?alt=sse", ret_url);
+    if (target == AGT_TARGET_ENTRY)
+        return agt_gemini_url(base_url, model, "", ret_url);
+    r = agt_gemini_url(base_url, "models/all", "", ret_url);
+    slash = r == 0 ? strrchr(*ret_url, '/') : NULL;
+    if (slash)
+        *slash = 0; /* ".../models" */
+    return r;
+}
+
+const struct agt_dialect agt_gemini_dialect = {
+    .names = &names,
+    .default_url = "https://generativelanguage.googleapis.com",
+    .default_model = "gemini-2.5-flash",
+    .needs_key = true,
+    .has_entries = true,
+    .key_header = "x-goog-api-key: ",
+    .is_model_valid = agt_gemini_model_is_valid,
+    .url = make_url,
+    .request_json = agt_gemini_request_json,
+    .vary = agt_gemini_request_vary,
+    .read = agt_gemini_read,
+};
+
+/* Both become a part of a host's name or of a path. */
+static int check_word(const char *word, const char *setting, struct cr_err *err)
+{
+    for (const char *at = word; *at; at++) {
+        if (!isalnum((unsigned char)*at) && !strchr("-.:", *at))
+            return cr_err_set(err, EINVAL, "%s '%.64s' has characters that none has", setting,
+                              word);
     }
-    *ret_model = &gemini->model;
-    return 0;
+    return strlen(word) > 63 || strstr(word, "..")
+               ? cr_err_set(err, EINVAL, "%s '%.64s' is not one", setting, word)
+               : 0;
+}
+
+static int make_vertex_host(const char *location, char **ret_host)
+{
+    int r;
+
+    if (strcmp(location, "global") == 0)
+        r = asprintf(ret_host, "https://aiplatform.googleapis.com");
+    else if (strcmp(location, "us") == 0 || strcmp(location, "eu") == 0)
+        r = asprintf(ret_host, "https://aiplatform.%s.rep.googleapis.com", location);
+    else
+        r = asprintf(ret_host, "https://%s-aiplatform.googleapis.com", location);
+    return r < 0 ? -ENOMEM : 0;
+}
+
+/* Vertex AI: the same interface below another path, which names project and region. */
+static int make_vertex_url(const struct agt_model_options *options, char **ret_url,
+                           struct cr_err *err)
+{
+    static const char tail[] = "publishers/google";
+    const char *project = options->vertex_project ? options->vertex_project : "";
+    CR_AUTO_FREE char *host = NULL;
+    int r = check_word(project, "GOOGLE_CLOUD_PROJECT", err);
+
+    if (r == 0)
+        r = check_word(options->vertex_location, "GOOGLE_CLOUD_LOCATION", err);
+    if (r < 0)
+        return r;
+    if (options->base_url && *options->base_url)
+        host = strdup(options->base_url);
+    else if (make_vertex_host(options->vertex_location, &host) < 0)
+        host = NULL;
+    if (host && *project)
+        r = asprintf(ret_url, "%s/v1beta1/projects/%s/locations/%s/%s", host, project,
+                     options->vertex_location, tail);
+    else if (host)
+        r = asprintf(ret_url, "%s/v1beta1/%s", host, tail);
+    return !host || r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the model's address") : 0;
+}
+
+int agt_gemini_new(const struct agt_model_options *options, struct agt_model **ret_model,
+                   struct cr_err *err)
+{
+    struct agt_model_options all = *options;
+    CR_AUTO_FREE char *base_url = NULL;
+    int r;
+
+    if (options->vertex_location) {
+        r = make_vertex_url(options, &base_url, err);
+        if (r < 0)
+            return r;
+        all.base_url = base_url;
+    }
+    return agt_provider_new(&agt_gemini_dialect, &all, ret_model, err);
 }

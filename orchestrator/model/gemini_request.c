@@ -2,7 +2,7 @@
 #include "orchestrator/model/gemini_request.h"
 
 #include "common/err.h"
-#include "common/utf8.h"
+#include "orchestrator/model/dialect.h"
 #include "orchestrator/model/model.h"
 
 #include <ctype.h>
@@ -48,19 +48,13 @@ int agt_gemini_url(const char *base_url, const char *model, const char *action, 
 
     while (size > 0 && base_url[size - 1] == '/')
         size--;
-    if (ends_with(base_url, size, "/v1") || ends_with(base_url, size, "/v1beta"))
+    if (ends_with(base_url, size, "/v1") || ends_with(base_url, size, "/v1beta") ||
+        ends_with(base_url, size, "/publishers/google"))
         version = "";
     if (asprintf(&url, "%.*s%s/%s%s%s", (int)size, base_url, version,
                  has_collection(model) ? "" : "models/", model, action) < 0)
         return -ENOMEM;
     *ret_url = url;
-    return 0;
-}
-
-static int check_text(const char *text, const char *field, struct cr_err *err)
-{
-    if (!cr_utf8_is_valid(text, strlen(text)))
-        return cr_err_set(err, EINVAL, "%s is not UTF-8", field);
     return 0;
 }
 
@@ -92,30 +86,141 @@ static bool add_content(cJSON *owner_array, cJSON *owner_object, const char *rol
     return is_added;
 }
 
-static bool fill_in(cJSON *root, const struct agt_model_request *request)
+/* Adds a text that is JSON already. */
+static bool add_json(cJSON *object, const char *name, const char *json)
 {
-    if (!add_content(cJSON_AddArrayToObject(root, "contents"), NULL, "user", request->prompt))
-        return false;
-    if (request->system && *request->system && !add_content(NULL, root, "user", request->system))
-        return false;
-    if (request->max_output_tokens == 0)
+    cJSON *value = cJSON_Parse(json);
+
+    if (value && cJSON_AddItemToObject(object, name, value))
         return true;
-    return cJSON_AddNumberToObject(cJSON_AddObjectToObject(root, "generationConfig"),
-                                   "maxOutputTokens", request->max_output_tokens) != NULL;
+    cJSON_Delete(value);
+    return false;
 }
 
-int agt_gemini_request_json(const struct agt_model_request *request, char **ret_json,
-                            struct cr_err *err)
+static bool add_function(cJSON *list, const struct agt_model_function *function)
+{
+    cJSON *entry = cJSON_CreateObject();
+
+    if (cJSON_AddStringToObject(entry, "name", function->name) &&
+        cJSON_AddStringToObject(entry, "description", function->description) &&
+        add_json(entry, "parametersJsonSchema", function->parameters) &&
+        cJSON_AddItemToArray(list, entry))
+        return true;
+    cJSON_Delete(entry);
+    return false;
+}
+
+/* "ANY" is a must, and then the names are repeated; "AUTO" leaves it to the model. */
+static bool add_functions(cJSON *root, const struct agt_model_request *request)
+{
+    cJSON *tools = cJSON_AddArrayToObject(root, "tools");
+    cJSON *tool = cJSON_CreateObject();
+    cJSON *list = cJSON_AddArrayToObject(tool, "functionDeclarations");
+    cJSON *config = cJSON_AddObjectToObject(cJSON_AddObjectToObject(root, "toolConfig"),
+                                            "functionCallingConfig");
+    bool is_added = cJSON_AddItemToArray(tools, tool);
+
+    if (!is_added)
+        cJSON_Delete(tool);
+    if (!is_added || !list ||
+        !cJSON_AddStringToObject(config, "mode", request->must_call ? "ANY" : "AUTO"))
+        return false;
+    for (size_t i = 0; i < request->function_count && is_added; i++)
+        is_added = add_function(list, &request->functions[i]);
+    if (!request->must_call)
+        return is_added;
+    list = cJSON_AddArrayToObject(config, "allowedFunctionNames");
+    for (size_t i = 0; i < request->function_count && is_added; i++)
+        is_added =
+            cJSON_AddItemToArray(list, cJSON_CreateStringReference(request->functions[i].name));
+    return is_added;
+}
+
+/* A content of one part, {name: {…}}; *ret_inner is the innermost object, *ret_part its part. */
+static bool add_part(cJSON *contents, const char *role, const char *name, cJSON **ret_inner,
+                     cJSON **ret_part)
+{
+    cJSON *content = cJSON_CreateObject();
+    cJSON *part = cJSON_CreateObject();
+
+    *ret_inner = cJSON_AddObjectToObject(part, name);
+    *ret_part = part;
+    if (!*ret_inner || !cJSON_AddStringToObject(content, "role", role) ||
+        !cJSON_AddItemToArray(cJSON_AddArrayToObject(content, "parts"), part)) {
+        cJSON_Delete(part);
+        cJSON_Delete(content);
+        return false;
+    }
+    if (cJSON_AddItemToArray(contents, content))
+        return true;
+    cJSON_Delete(content);
+    return false;
+}
+
+static bool add_id(cJSON *object, const struct agt_model_turn *turn)
+{
+    return !turn->id[0] || cJSON_AddStringToObject(object, "id", turn->id);
+}
+
+/* The call goes back with its signature as it came: newer models refuse it otherwise. */
+static bool add_turn(cJSON *contents, const struct agt_model_turn *turn)
+{
+    cJSON *call;
+    cJSON *part;
+    cJSON *response;
+
+    if (!add_part(contents, "model", "functionCall", &call, &part) || !add_id(call, turn) ||
+        !cJSON_AddStringToObject(call, "name", turn->name) ||
+        !add_json(call, "args", turn->arguments))
+        return false;
+    if (turn->signature[0] && !cJSON_AddStringToObject(part, "thoughtSignature", turn->signature))
+        return false;
+    return add_part(contents, "user", "functionResponse", &response, &part) &&
+           add_id(response, turn) && cJSON_AddStringToObject(response, "name", turn->name) &&
+           cJSON_AddStringToObject(cJSON_AddObjectToObject(response, "response"), "output",
+                                   turn->output);
+}
+
+static bool add_config(cJSON *root, const struct agt_model_request *request)
+{
+    cJSON *config;
+
+    if (request->max_output_tokens == 0 && !request->schema)
+        return true;
+    config = cJSON_AddObjectToObject(root, "generationConfig");
+    if (request->max_output_tokens != 0 &&
+        !cJSON_AddNumberToObject(config, "maxOutputTokens", request->max_output_tokens))
+        return false;
+    return !request->schema ||
+           (cJSON_AddStringToObject(config, "responseMimeType", "application/json") &&
+            add_json(config, "responseJsonSchema", request->schema));
+}
+
+static bool fill_in(cJSON *root, const struct agt_model_request *request)
+{
+    cJSON *contents = cJSON_AddArrayToObject(root, "contents");
+
+    if (!add_content(contents, NULL, "user", request->prompt))
+        return false;
+    for (size_t i = 0; i < request->turn_count; i++) {
+        if (!add_turn(contents, &request->turns[i]))
+            return false;
+    }
+    if (request->system && *request->system && !add_content(NULL, root, "user", request->system))
+        return false;
+    if (request->function_count > 0 && !add_functions(root, request))
+        return false;
+    return add_config(root, request);
+}
+
+int agt_gemini_request_json(const struct agt_model_request *request, const char *model,
+                            char **ret_json, struct cr_err *err)
 {
     cJSON *root;
     char *json = NULL;
-    int r;
+    int r = agt_model_request_check(request, err);
 
-    if (!request->prompt || !*request->prompt)
-        return cr_err_set(err, EINVAL, "the prompt is empty");
-    r = check_text(request->prompt, "the prompt", err);
-    if (r == 0 && request->system)
-        r = check_text(request->system, "the system instruction", err);
+    (void)model;
     if (r < 0)
         return r;
     root = cJSON_CreateObject();

@@ -18,18 +18,19 @@ bool agt_gemini_model_is_valid(const char *model);
 
 /*
  * "BASE/v1beta/models/MODEL" + `action` (":streamGenerateContent?alt=sse",
- * ""). A base that names its version (".../v1") keeps it. On the heap.
+ * ""). A base that names its version (".../v1", or Vertex AI's path up to
+ * ".../publishers/google") keeps it. On the heap.
  * Returns 0 or -ENOMEM.
  */
 int agt_gemini_url(const char *base_url, const char *model, const char *action, char **ret_url);
 
 /*
- * The body of a request, on the heap. Thinking and sampling are left to the
- * provider; the token limit is sent when the request has one.
- * Returns 0, -EINVAL naming the field that is missing or not UTF-8, -ENOMEM.
+ * The body of a request, on the heap; the model's name is in the URL. Thinking and sampling are
+ * left to the provider; the token limit is sent when the request has one. Returns 0, -EINVAL naming
+ * the field that is missing or not UTF-8, -ENOMEM.
  */
-int agt_gemini_request_json(const struct agt_model_request *request, char **ret_json,
-                            struct cr_err *err);
+int agt_gemini_request_json(const struct agt_model_request *request, const char *model,
+                            char **ret_json, struct cr_err *err);
 
 /* The same body with a seed, so that the model takes another way. On the heap; NULL: no memory. */
 char *agt_gemini_request_vary(const char *json, uint32_t seed);

@@ -19,7 +19,7 @@ struct agt_model_call;
 
 /* How a call ended. */
 enum agt_model_end {
-    AGT_MODEL_OK,          /* a complete answer: finish reason STOP and some text */
+    AGT_MODEL_OK,          /* a complete answer: some text, or a call */
     AGT_MODEL_TRUNCATED,   /* MAX_TOKENS: never to be used as an answer */
     AGT_MODEL_BLOCKED,     /* policy, of the prompt or of the answer */
     AGT_MODEL_QUOTA,       /* quota used up, or the wait would pass the deadline */
@@ -33,6 +33,22 @@ enum agt_model_end {
     AGT_MODEL_END_COUNT,
 };
 
+/* What the model may call in place of a final answer. */
+struct agt_model_function {
+    const char *name;        /* letters, digits and '_' */
+    const char *description; /* one sentence, for the model */
+    const char *parameters;  /* JSON Schema of an object */
+};
+
+/* A call that the model made before, in the same question, and what came of it. */
+struct agt_model_turn {
+    const char *name;
+    const char *arguments; /* a JSON object */
+    const char *id;        /* as the provider gave them, to be sent back unchanged; "": none … */
+    const char *signature; /* … */
+    const char *output;    /* UTF-8 */
+};
+
 struct agt_model_request {
     const char *model;   /* NULL: the provider's default. No "..", "?", "&", "#" or white space */
     const char *system;  /* system instruction, UTF-8; NULL: none */
@@ -41,6 +57,12 @@ struct agt_model_request {
                             on through the prompt */
     uint32_t max_output_tokens; /* 0: the provider's default */
     int64_t deadline_ns;        /* CLOCK_MONOTONIC */
+    const char *schema;         /* the answer is to be such a JSON object; NULL: free text */
+    const struct agt_model_function *functions;
+    size_t function_count;
+    bool must_call;                     /* one of the functions has to be called */
+    const struct agt_model_turn *turns; /* oldest first */
+    size_t turn_count;
 };
 
 struct agt_model_usage {
@@ -61,6 +83,10 @@ struct agt_model_answer {
     enum agt_model_end end;
     const char *text; /* the whole answer without thoughts, UTF-8; "" unless OK or TRUNCATED */
     size_t text_size;
+    const char *call_name;      /* function that the model calls; "": none … */
+    const char *call_arguments; /* … a JSON object, not checked against the schema … */
+    const char *call_id;        /* … */
+    const char *call_signature;
     const char *message; /* why it failed, shown to users, no key in it; "" when OK */
     const char *model_requested;
     const char *model_served;  /* modelVersion; "" when unknown */
@@ -107,6 +133,16 @@ struct agt_gemini_options {
     const char *ca_file;            /* NULL: the system's */
     uint32_t max_requests;          /* at one time, less when fds are short; 0: 4,096 */
     uint32_t connect_timeout_ms;    /* 0: 10,000 */
+/* Gemini over HTTPS (orchestrator/model/gemini.c), and what other providers take of the same. */
+struct agt_model_options {
+    const char *api_key;         /* copied, wiped at the end; NULL or "": not configured */
+    const char *base_url;        /* NULL: the public endpoint. http:// only for loopback */
+    const char *model;           /* NULL: gemini-2.5-flash */
+    const char *ca_file;         /* NULL: the system's */
+    const char *vertex_project;  /* Vertex AI: the project; "": by key alone (express mode) … */
+    const char *vertex_location; /* … and the region, "global"; NULL: AI Studio */
+    bool is_bearer;              /* the key is an access token of OAuth */
+    uint32_t connect_timeout_ms; /* 0: 10,000 */
     uint32_t first_byte_timeout_ms; /* 0: 120,000 */
     uint32_t idle_timeout_ms;       /* 0: 60,000 */
     uint32_t max_attempts;          /* HTTP requests per call, retries included; 0: 4 */
@@ -114,7 +150,16 @@ struct agt_gemini_options {
     uint32_t first_retry_delay_ms;  /* doubled each time, unless the server names one; 0: 1,000 */
 };
 
-int agt_gemini_new(const struct agt_gemini_options *options, struct agt_model **ret_model,
+int agt_gemini_new(const struct agt_model_options *options, struct agt_model **ret_model,
+                   struct cr_err *err);
+
+/*
+ * A server that speaks OpenAI's chat completions: Ollama, vLLM, the server of
+ * llama.cpp, and most hosted models (orchestrator/model/openai.c). Of the
+ * options, api_key may be missing, base_url is "…/v1" (NULL: Ollama on this
+ * machine), and model is needed; those of Vertex say nothing.
+ */
+int agt_openai_new(const struct agt_model_options *options, struct agt_model **ret_model,
                    struct cr_err *err);
 
 /* The sentence for a person who has no key: what to set and where. */

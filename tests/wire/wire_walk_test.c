@@ -194,7 +194,7 @@ static struct replay_process start_hostile(unsigned long seed)
 static struct agt_model *new_client(const char *scheme, uint16_t port)
 {
     char base_url[64];
-    const struct agt_gemini_options options = {
+    const struct agt_model_options options = {
         .api_key = KEY,
         .base_url = base_url,
         .connect_timeout_ms = 2000 * test_slowness(),

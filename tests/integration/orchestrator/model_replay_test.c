@@ -34,7 +34,7 @@ static struct agt_model *client_new(const struct replay_process *replay, const c
                                     const char *model)
 {
     char base_url[64];
-    const struct agt_gemini_options options = {
+    const struct agt_model_options options = {
         .api_key = key, .base_url = base_url, .model = model, .first_retry_delay_ms = 10};
     struct agt_model *client = NULL;
     struct cr_err err = CR_ERR_INIT;

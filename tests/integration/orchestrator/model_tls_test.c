@@ -229,7 +229,7 @@ static void tls_peer_stop(struct tls_peer *peer)
 static void call_once(struct model_caller *caller, uint16_t port, const char *ca_file)
 {
     char base_url[64];
-    const struct agt_gemini_options options = {
+    const struct agt_model_options options = {
         .api_key = "some-key-1234",
         .base_url = base_url,
         .ca_file = ca_file,

@@ -38,7 +38,7 @@ struct fixture {
 static void fixture_start(struct fixture *fixture, const struct peer_line *lines, size_t count)
 {
     char base_url[64];
-    const struct agt_gemini_options options = {
+    const struct agt_model_options options = {
         .api_key = KEY,
         .base_url = base_url,
         .connect_timeout_ms = 2000,
@@ -559,7 +559,7 @@ static void cancel_ends_the_wait_before_a_retry(void **state)
 static void bad_settings_and_calls_are_refused(void **state)
 {
     static const struct {
-        struct agt_gemini_options options;
+        struct agt_model_options options;
         const char *word;
     } cases[] = {
         {{.base_url = "http://example.org"}, "GEMINI_BASE_URL"},
@@ -567,7 +567,7 @@ static void bad_settings_and_calls_are_refused(void **state)
         {{.model = "../etc"}, "GEMINI_MODEL"},
         {{.api_key = "two\nlines-of-a-key"}, "GEMINI_API_KEY"},
     };
-    const struct agt_gemini_options no_key = {.base_url = "http://127.0.0.1:9"};
+    const struct agt_model_options no_key = {.base_url = "http://127.0.0.1:9"};
     const struct agt_model_request request = {.prompt = "p", .deadline_ns = INT64_MAX};
     const struct agt_model_handlers handlers = {0};
     struct agt_model *client = NULL;

@@ -96,7 +96,8 @@ static struct agt_config settings(void)
     static char store[128];
 
     (void)snprintf(store, sizeof(store), "sqlite:%s", place.store);
-    return (struct agt_config){.listen = place.listen,
+    return (struct agt_config){.provider = (char[]){"gemini"},
+                               .listen = place.listen,
                                .store = store,
                                .ca_file = place.ca,
                                .base_url = place.url,

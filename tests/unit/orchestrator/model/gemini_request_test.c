@@ -7,8 +7,11 @@
 #include "tests/harness/test.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cjson/cJSON.h>
 
 static void model_names_cannot_leave_their_place(void **state)
 {
@@ -111,7 +114,7 @@ static void body_has_the_members_that_gemini_knows(void **state)
     for (size_t i = 0; i < CR_ARRAY_SIZE(cases); i++) {
         CR_AUTO_FREE char *json = NULL;
 
-        assert_int_equal(agt_gemini_request_json(&cases[i].request, &json, NULL), 0);
+        assert_int_equal(agt_gemini_request_json(&cases[i].request, "m", &json, NULL), 0);
         assert_string_equal(json, cases[i].json);
     }
 }
@@ -133,7 +136,7 @@ static void bad_texts_are_refused_by_name(void **state)
         struct cr_err err = CR_ERR_INIT;
         char *json = NULL;
 
-        assert_int_equal(agt_gemini_request_json(&cases[i].request, &json, &err), -EINVAL);
+        assert_int_equal(agt_gemini_request_json(&cases[i].request, "m", &json, &err), -EINVAL);
         assert_null(json);
         assert_non_null(strstr(err.text, cases[i].word));
     }
@@ -150,6 +153,83 @@ static void a_varied_body_has_a_seed(void **state)
     assert_string_equal(other, "{\"contents\":[],\"generationConfig\":{\"seed\":2147483647}}");
 }
 
+static cJSON *load_golden(void)
+{
+    CR_AUTO_FCLOSE FILE *file = fopen(CRISOL_GOLDEN_REQUESTS, "re");
+    static char text[65536];
+    cJSON *golden;
+
+    assert_non_null(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = 0;
+    golden = cJSON_Parse(text);
+    assert_true(cJSON_IsArray(golden));
+    return golden;
+}
+
+/* An empty one says as much as none. */
+static void drop_empty_config(cJSON *request)
+{
+    const cJSON *config = cJSON_GetObjectItemCaseSensitive(request, "generationConfig");
+
+    if (config && !config->child)
+        cJSON_DeleteItemFromObjectCaseSensitive(request, "generationConfig");
+}
+
+/* What Google's own client sends for the same (tests/wire/sdk_test.py keeps the file true). */
+static void bodies_are_those_of_the_official_client(void **state)
+{
+    static const char files[] =
+        "{\"type\":\"object\",\"properties\":{\"solution_py\":{\"type\":\"string\"},"
+        "\"test_solution_py\":{\"type\":\"string\"}},\"required\":[\"test_solution_py\","
+        "\"solution_py\"],\"propertyOrdering\":[\"test_solution_py\",\"solution_py\"]}";
+    static const struct agt_model_function submit = {"submit_files", "Hands in both files.", files};
+    static const struct agt_model_function execute = {
+        "execute_python", "Runs Python.",
+        "{\"type\":\"object\",\"properties\":{\"code\":{\"type\":\"string\"}},\"required\":["
+        "\"code\"]}"};
+    static const struct agt_model_turn turn = {.name = "execute_python",
+                                               .arguments = "{\"code\":\"print(1)\"}",
+                                               .id = "",
+                                               .signature = "c2lnbmF0dXJl",
+                                               .output = "1\n"};
+    static const struct agt_model_request requests[] = {
+        {.prompt = "prompt"},
+        {.prompt = "prompt", .system = "system", .max_output_tokens = 512},
+        {.prompt = "prompt", .system = "system", .max_output_tokens = 512, .schema = files},
+        {.prompt = "prompt",
+         .system = "system",
+         .max_output_tokens = 512,
+         .functions = &submit,
+         .function_count = 1,
+         .must_call = true},
+        {.prompt = NULL}, /* settings of thinking and sampling: not sent by requests of runs */
+        {.prompt = "prompt",
+         .functions = &execute,
+         .function_count = 1,
+         .turns = &turn,
+         .turn_count = 1},
+    };
+    cJSON *golden = load_golden();
+
+    (void)state;
+    assert_int_equal(cJSON_GetArraySize(golden), CR_ARRAY_SIZE(requests));
+    for (size_t i = 0; i < CR_ARRAY_SIZE(requests); i++) {
+        cJSON *expected = cJSON_GetArrayItem(golden, (int)i);
+        CR_AUTO_FREE char *json = NULL;
+        cJSON *ours;
+
+        if (!requests[i].prompt)
+            continue;
+        assert_int_equal(agt_gemini_request_json(&requests[i], "m", &json, NULL), 0);
+        ours = cJSON_Parse(json);
+        drop_empty_config(expected);
+        if (!cJSON_Compare(ours, expected, true))
+            fail_msg("request %zu: %s", i, json);
+        cJSON_Delete(ours);
+    }
+    cJSON_Delete(golden);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +239,7 @@ int main(void)
         cmocka_unit_test(body_has_the_members_that_gemini_knows),
         cmocka_unit_test(bad_texts_are_refused_by_name),
         cmocka_unit_test(a_varied_body_has_a_seed),
+        cmocka_unit_test(bodies_are_those_of_the_official_client),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

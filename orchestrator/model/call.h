@@ -4,11 +4,14 @@
 #include "orchestrator/model/http.h"
 #include "orchestrator/model/model.h"
 
-/* Inside of the Gemini client: the provider's settings, and one call. Only gemini.c and
- * gemini_call.c include this. */
+struct agt_dialect;
 
-struct agt_gemini {
+/* Inside of the model client: a provider's settings, and one call. Only provider.c and call.c
+ * include this. */
+
+struct agt_provider {
     struct agt_model model; /* first */
+    const struct agt_dialect *dialect;
     struct agt_http_client *http;
     char *base_url;
     char *host;
@@ -27,11 +30,11 @@ struct agt_gemini {
  * Checks and starts a call. Returns as agt_model_ops.start; on success the
  * reference is the caller's.
  */
-int agt_gemini_call_start(struct agt_gemini *gemini, const struct agt_model_request *request,
-                          const struct agt_model_handlers *handlers,
-                          struct agt_model_call **ret_call, struct cr_err *err);
+int agt_provider_call_start(struct agt_provider *provider, const struct agt_model_request *request,
+                            const struct agt_model_handlers *handlers,
+                            struct agt_model_call **ret_call, struct cr_err *err);
 
-void agt_gemini_call_cancel(struct agt_model_call *call);
+void agt_provider_call_cancel(struct agt_model_call *call);
 
 /* NULL is allowed. */
-void agt_gemini_call_unref(struct agt_model_call *call);
+void agt_provider_call_unref(struct agt_model_call *call);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "orchestrator/model/gemini_call.h"
+#include "orchestrator/model/call.h"
 
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
-#include "orchestrator/model/gemini_request.h"
-#include "orchestrator/model/gemini_verdict.h"
+#include "orchestrator/model/dialect.h"
 #include "orchestrator/model/sse.h"
 
 #include <pthread.h>
@@ -16,7 +15,6 @@
 
 #include <sys/random.h>
 
-static const char STREAM_ACTION[] = ":streamGenerateContent?alt=sse";
 static const uint32_t MAX_RETRY_DELAY_MS = 60000;
 static const uint32_t PROBE_MS = 5000;
 static const uint64_t MAX_BODY = 32U << 20;
@@ -27,7 +25,7 @@ static const size_t MIN_SECRET = 8;
 
 struct agt_model_call {
     atomic_uint refs;
-    struct agt_gemini *gemini; /* borrowed: outlives its calls; not touched after the end */
+    struct agt_provider *provider; /* borrowed: outlives its calls; not touched after the end */
     struct agt_model_handlers handlers;
     char *model;
     char *url;
@@ -44,21 +42,21 @@ struct agt_model_call {
     uint32_t attempts;     /* HTTP requests made */
     uint32_t model_faults; /* repeats that were not the server's being busy */
     struct agt_sse sse;
-    struct agt_gemini_reply reply;
+    struct agt_reply reply;
     struct cr_buf error_body;
     int stream_error;
-    struct agt_gemini_verdict verdict; /* kept while the model's entry is asked for */
+    struct agt_verdict verdict; /* kept while the model's entry is asked for */
 };
 
 /* A server may send the key back, in an error above all; it must go no further. */
-static void redact(const struct agt_gemini *gemini, char *data, size_t size)
+static void redact(const struct agt_provider *provider, char *data, size_t size)
 {
-    size_t length = gemini->key ? strlen(gemini->key) : 0;
+    size_t length = provider->key ? strlen(provider->key) : 0;
     char *found;
 
     if (length < MIN_SECRET || size < length)
         return;
-    while ((found = memmem(data, size, gemini->key, length))) {
+    while ((found = memmem(data, size, provider->key, length))) {
         memset(found, '*', length);
         size -= (size_t)(found - data);
         data = found;
@@ -69,8 +67,8 @@ static int on_event(void *user, char *data, size_t size, bool is_cut)
 {
     struct agt_model_call *call = user;
 
-    redact(call->gemini, data, size);
-    return agt_gemini_reply_add(&call->reply, data, size, is_cut);
+    redact(call->provider, data, size);
+    return agt_reply_add(&call->reply, data, size, is_cut);
 }
 
 static int on_unframed(void *user, char *data, size_t size)
@@ -84,7 +82,8 @@ static void attempt_init(struct agt_model_call *call)
         .on_event = on_event, .on_unframed = on_unframed, .user = call};
 
     agt_sse_init(&call->sse, MAX_EVENT, &handlers);
-    agt_gemini_reply_init(&call->reply, call->handlers.on_delta, call->handlers.user);
+    agt_reply_init(&call->reply, call->provider->dialect->read, call->handlers.on_delta,
+                   call->handlers.user);
     cr_buf_init(&call->error_body, MAX_ERROR_BODY);
     call->stream_error = 0;
 }
@@ -92,7 +91,7 @@ static void attempt_init(struct agt_model_call *call)
 static void attempt_done(struct agt_model_call *call)
 {
     agt_sse_done(&call->sse);
-    agt_gemini_reply_done(&call->reply);
+    agt_reply_done(&call->reply);
     cr_buf_done(&call->error_body);
 }
 
@@ -144,7 +143,7 @@ static int hand_over(struct agt_model_call *call, const struct agt_http_spec *sp
     if (call->is_cancelled)
         r = cr_err_set(err, ECANCELED, "the call was cancelled");
     else
-        r = agt_http_client_start(call->gemini->http, spec, &call->request, err);
+        r = agt_http_client_start(call->provider->http, spec, &call->request, err);
     (void)pthread_mutex_unlock(&call->lock);
     return r;
 }
@@ -152,14 +151,19 @@ static int hand_over(struct agt_model_call *call, const struct agt_http_spec *sp
 /* Hands the request to the loop, not before `start_ns`. */
 static int send_attempt(struct agt_model_call *call, int64_t start_ns, struct cr_err *err);
 
-static void finish(struct agt_model_call *call, struct agt_gemini_verdict *verdict)
+static void finish(struct agt_model_call *call, struct agt_verdict *verdict)
 {
-    struct agt_gemini_reply *reply = &call->reply;
-    bool has_text = verdict->end == AGT_MODEL_OK || verdict->end == AGT_MODEL_TRUNCATED;
+    struct agt_reply *reply = &call->reply;
+    bool is_ok = verdict->end == AGT_MODEL_OK;
+    bool has_text = is_ok || verdict->end == AGT_MODEL_TRUNCATED;
     struct agt_model_answer answer = {
         .end = verdict->end,
         .text = has_text ? cr_buf_str(&reply->text) : "",
         .text_size = has_text ? reply->text.size : 0,
+        .call_name = is_ok ? reply->call_name : "",
+        .call_arguments = is_ok ? cr_buf_str(&reply->call_arguments) : "",
+        .call_id = is_ok ? reply->call_id : "",
+        .call_signature = is_ok ? cr_buf_str(&reply->call_signature) : "",
         .message = verdict->message,
         .model_requested = call->model,
         .model_served = reply->model_served,
@@ -169,7 +173,7 @@ static void finish(struct agt_model_call *call, struct agt_gemini_verdict *verdi
         .elapsed_ms = (uint32_t)((cr_clock_mono_ns() - call->started_ns) / CR_NS_PER_MS),
     };
 
-    redact(call->gemini, verdict->message, strlen(verdict->message));
+    redact(call->provider, verdict->message, strlen(verdict->message));
     call->handlers.on_end(call->handlers.user, &answer);
     call_unref(call);
 }
@@ -185,7 +189,7 @@ static uint32_t random_below(uint32_t bound)
 /* Twice as long each time, a quarter of it random so that many calls do not come back at once. */
 static uint32_t backoff_ms(const struct agt_model_call *call, int64_t asked_ms)
 {
-    uint64_t delay_ms = call->gemini->first_retry_delay_ms;
+    uint64_t delay_ms = call->provider->first_retry_delay_ms;
 
     for (uint32_t i = 1; i < call->attempts && delay_ms < MAX_RETRY_DELAY_MS; i++)
         delay_ms *= 2;
@@ -201,20 +205,19 @@ static uint32_t backoff_ms(const struct agt_model_call *call, int64_t asked_ms)
     return (uint32_t)asked_ms + (uint32_t)delay_ms;
 }
 
-static bool may_repeat(const struct agt_model_call *call, const struct agt_gemini_verdict *verdict)
+static bool may_repeat(const struct agt_model_call *call, const struct agt_verdict *verdict)
 {
-    static const uint32_t max_faults[AGT_GEMINI_REPEAT_COUNT] = {
-        [AGT_GEMINI_REPEAT_ONCE] = 1, [AGT_GEMINI_REPEAT_TWICE] = 2};
+    static const uint32_t max_faults[AGT_REPEAT_COUNT] = {
+        [AGT_REPEAT_ONCE] = 1, [AGT_REPEAT_TWICE] = 2};
 
-    if (call->attempts >= call->gemini->max_attempts)
+    if (call->attempts >= call->provider->max_attempts)
         return false;
-    return verdict->repeat == AGT_GEMINI_REPEAT_BUSY ||
-           call->model_faults < max_faults[verdict->repeat];
+    return verdict->repeat == AGT_REPEAT_BUSY || call->model_faults < max_faults[verdict->repeat];
 }
 
 static void vary(struct agt_model_call *call)
 {
-    char *varied = agt_gemini_request_vary(call->body, random_below(INT32_MAX));
+    char *varied = call->provider->dialect->vary(call->body, random_below(INT32_MAX));
 
     if (!varied)
         return; /* the same request may do better too */
@@ -222,7 +225,7 @@ static void vary(struct agt_model_call *call)
     call->body = varied;
 }
 
-static void add_wait(struct agt_gemini_verdict *verdict, uint32_t delay_ms)
+static void add_wait(struct agt_verdict *verdict, uint32_t delay_ms)
 {
     size_t size = strlen(verdict->message);
 
@@ -231,7 +234,7 @@ static void add_wait(struct agt_gemini_verdict *verdict, uint32_t delay_ms)
 }
 
 /* Sends the request again after a wait. False: it is over, with *verdict saying how. */
-static bool repeat(struct agt_model_call *call, struct agt_gemini_verdict *verdict)
+static bool repeat(struct agt_model_call *call, struct agt_verdict *verdict)
 {
     uint32_t delay_ms = backoff_ms(call, verdict->wait_ms);
     int64_t start_ns = cr_clock_mono_ns() + delay_ms * CR_NS_PER_MS;
@@ -247,10 +250,10 @@ static bool repeat(struct agt_model_call *call, struct agt_gemini_verdict *verdi
         add_wait(verdict, delay_ms);
         return false;
     }
-    redact(call->gemini, verdict->message, strlen(verdict->message));
+    redact(call->provider, verdict->message, strlen(verdict->message));
     if (call->handlers.on_retry)
         call->handlers.on_retry(call->handlers.user, &retry);
-    if (verdict->repeat != AGT_GEMINI_REPEAT_BUSY)
+    if (verdict->repeat != AGT_REPEAT_BUSY)
         call->model_faults++;
     if (verdict->is_varied)
         vary(call);
@@ -267,17 +270,17 @@ static bool repeat(struct agt_model_call *call, struct agt_gemini_verdict *verdi
 
 /* What the stream held back, and the error that a failed request carries. */
 static void end_stream(struct agt_model_call *call, const struct agt_http_result *result,
-                       struct agt_gemini_error *error)
+                       struct agt_reply_error *error)
 {
     if (!is_success(&result->head)) {
-        redact(call->gemini, (char *)call->error_body.data, call->error_body.size);
-        (void)agt_gemini_error_parse(cr_buf_str(&call->error_body), call->error_body.size, error);
+        redact(call->provider, (char *)call->error_body.data, call->error_body.size);
+        (void)agt_reply_error_parse(cr_buf_str(&call->error_body), call->error_body.size, error);
         return;
     }
     if (call->stream_error == 0)
         call->stream_error = agt_sse_end(&call->sse);
     if (call->stream_error == 0)
-        call->stream_error = agt_gemini_reply_end(&call->reply);
+        call->stream_error = agt_reply_end(&call->reply);
 }
 
 static bool take_request(struct agt_model_call *call)
@@ -307,17 +310,18 @@ static enum agt_http_take on_probe_data(void *user, const struct agt_http_head *
 static void on_probe_end(void *user, const struct agt_http_result *result)
 {
     struct agt_model_call *call = user;
-    struct agt_gemini_error error = AGT_GEMINI_ERROR_INIT;
-    const struct agt_gemini_attempt attempt = {.reply = &call->reply,
-                                               .http = result,
-                                               .error = &error,
-                                               .model = call->model,
-                                               .host = call->gemini->host};
+    struct agt_reply_error error = AGT_REPLY_ERROR_INIT;
+    const struct agt_model_attempt attempt = {.names = call->provider->dialect->names,
+                                              .reply = &call->reply,
+                                              .http = result,
+                                              .error = &error,
+                                              .model = call->model,
+                                              .host = call->provider->host};
 
     (void)take_request(call);
     if (result->end == AGT_HTTP_DONE && result->head.status == 404 &&
-        agt_gemini_error_parse(cr_buf_str(&call->error_body), call->error_body.size, &error))
-        agt_gemini_judge(&attempt, &call->verdict);
+        agt_reply_error_parse(cr_buf_str(&call->error_body), call->error_body.size, &error))
+        agt_verdict_judge(&attempt, &call->verdict);
     finish(call, &call->verdict);
 }
 
@@ -325,10 +329,11 @@ static void on_probe_end(void *user, const struct agt_http_result *result)
  * A model that was taken away may answer as if its quota were used up. Asking
  * for its entry costs nothing and tells. False: it was not asked.
  */
-static bool probe_model(struct agt_model_call *call, const struct agt_gemini_verdict *verdict)
+static bool probe_model(struct agt_model_call *call, const struct agt_verdict *verdict)
 {
+    const struct agt_dialect *dialect = call->provider->dialect;
     struct agt_http_spec spec = {
-        .headers = call->gemini->headers,
+        .headers = call->provider->headers,
         .deadline_ns = cr_clock_mono_ns() + PROBE_MS * CR_NS_PER_MS,
         .connect_timeout_ms = PROBE_MS,
         .max_body = MAX_ERROR_BODY,
@@ -339,9 +344,11 @@ static bool probe_model(struct agt_model_call *call, const struct agt_gemini_ver
 
     if (spec.deadline_ns > call->deadline_ns)
         spec.deadline_ns = call->deadline_ns;
+    if (!dialect->has_entries)
+        return false;
     free(call->url);
     call->url = NULL;
-    if (agt_gemini_url(call->gemini->base_url, call->model, "", &call->url) < 0)
+    if (dialect->url(call->provider->base_url, call->model, AGT_TARGET_ENTRY, &call->url) < 0)
         return false;
     spec.url = call->url;
     call->verdict = *verdict;
@@ -352,29 +359,30 @@ static bool probe_model(struct agt_model_call *call, const struct agt_gemini_ver
 static void on_end(void *user, const struct agt_http_result *result)
 {
     struct agt_model_call *call = user;
-    struct agt_gemini_error error = AGT_GEMINI_ERROR_INIT;
-    struct agt_gemini_verdict verdict;
+    struct agt_reply_error error = AGT_REPLY_ERROR_INIT;
+    struct agt_verdict verdict;
     bool is_cancelled = take_request(call);
-    struct agt_gemini_attempt attempt = {
+    struct agt_model_attempt attempt = {
+        .names = call->provider->dialect->names,
         .reply = &call->reply,
         .http = result,
         .error = &error,
         .model = call->model,
-        .host = call->gemini->host,
+        .host = call->provider->host,
         .now_s = cr_clock_real_ms() / 1000,
     };
 
     call->attempts += result->is_started;
     end_stream(call, result, &error);
     attempt.stream_error = call->stream_error;
-    agt_gemini_judge(&attempt, &verdict);
+    agt_verdict_judge(&attempt, &verdict);
     cr_log_debug("model attempt ended purpose=%s attempt=%u http_end=%d status=%d end=%d "
                  "received=%llu reused=%d json_flags=%u",
                  call->purpose, call->attempts, (int)result->end, result->head.status,
                  (int)verdict.end, (unsigned long long)result->received, result->is_reused,
                  call->reply.json_flags);
-    if (is_cancelled && verdict.repeat != AGT_GEMINI_REPEAT_NO)
-        verdict = (struct agt_gemini_verdict){.end = AGT_MODEL_CANCELLED, .message = "cancelled"};
+    if (is_cancelled && verdict.repeat != AGT_REPEAT_NO)
+        verdict = (struct agt_verdict){.end = AGT_MODEL_CANCELLED, .message = "cancelled"};
     if (may_repeat(call, &verdict) && repeat(call, &verdict))
         return;
     if (verdict.end != AGT_MODEL_QUOTA || is_cancelled || !probe_model(call, &verdict))
@@ -383,17 +391,17 @@ static void on_end(void *user, const struct agt_http_result *result)
 
 static int send_attempt(struct agt_model_call *call, int64_t start_ns, struct cr_err *err)
 {
-    const struct agt_gemini *gemini = call->gemini;
+    const struct agt_provider *provider = call->provider;
     const struct agt_http_spec spec = {
         .url = call->url,
-        .headers = gemini->headers,
+        .headers = provider->headers,
         .body = call->body,
         .body_size = strlen(call->body),
         .start_ns = start_ns,
         .deadline_ns = call->deadline_ns,
-        .connect_timeout_ms = gemini->connect_timeout_ms,
-        .first_byte_timeout_ms = gemini->first_byte_timeout_ms,
-        .idle_timeout_ms = gemini->idle_timeout_ms,
+        .connect_timeout_ms = provider->connect_timeout_ms,
+        .first_byte_timeout_ms = provider->first_byte_timeout_ms,
+        .idle_timeout_ms = provider->idle_timeout_ms,
         .max_body = MAX_BODY,
         .on_data = on_data,
         .on_end = on_end,
@@ -403,19 +411,21 @@ static int send_attempt(struct agt_model_call *call, int64_t start_ns, struct cr
     return hand_over(call, &spec, err);
 }
 
-static int call_new(struct agt_gemini *gemini, const struct agt_model_request *request,
+static int call_new(struct agt_provider *provider, const struct agt_model_request *request,
                     const struct agt_model_handlers *handlers, struct agt_model_call **ret_call,
                     struct cr_err *err)
 {
-    const char *model = request->model && *request->model ? request->model : gemini->default_model;
+    const struct agt_dialect *dialect = provider->dialect;
+    const char *model =
+        request->model && *request->model ? request->model : provider->default_model;
     struct agt_model_call *call;
     char *body = NULL;
     int r;
 
-    if (!agt_gemini_model_is_valid(model))
+    if (!dialect->is_model_valid(model))
         return cr_err_set(err, EINVAL, "the model name '%.64s' has characters that none has",
                           model);
-    r = agt_gemini_request_json(request, &body, err);
+    r = dialect->request_json(request, model, &body, err);
     if (r < 0)
         return r;
     call = calloc(1, sizeof(*call));
@@ -425,7 +435,7 @@ static int call_new(struct agt_gemini *gemini, const struct agt_model_request *r
     }
     atomic_init(&call->refs, 2); /* one for the loop, one for the caller */
     (void)pthread_mutex_init(&call->lock, NULL);
-    call->gemini = gemini;
+    call->provider = provider;
     call->handlers = *handlers;
     call->body = body;
     call->started_ns = cr_clock_mono_ns();
@@ -434,7 +444,7 @@ static int call_new(struct agt_gemini *gemini, const struct agt_model_request *r
                    request->purpose ? request->purpose : "");
     call->model = strdup(model);
     attempt_init(call);
-    if (!call->model || agt_gemini_url(gemini->base_url, model, STREAM_ACTION, &call->url) < 0) {
+    if (!call->model || dialect->url(provider->base_url, model, AGT_TARGET_ASK, &call->url) < 0) {
         call_free(call);
         return cr_err_set(err, ENOMEM, "out of memory for a call of the model");
     }
@@ -442,12 +452,12 @@ static int call_new(struct agt_gemini *gemini, const struct agt_model_request *r
     return 0;
 }
 
-int agt_gemini_call_start(struct agt_gemini *gemini, const struct agt_model_request *request,
-                          const struct agt_model_handlers *handlers,
-                          struct agt_model_call **ret_call, struct cr_err *err)
+int agt_provider_call_start(struct agt_provider *provider, const struct agt_model_request *request,
+                            const struct agt_model_handlers *handlers,
+                            struct agt_model_call **ret_call, struct cr_err *err)
 {
     struct agt_model_call *call = NULL;
-    int r = call_new(gemini, request, handlers, &call, err);
+    int r = call_new(provider, request, handlers, &call, err);
 
     if (!call)
         return r;
@@ -460,7 +470,7 @@ int agt_gemini_call_start(struct agt_gemini *gemini, const struct agt_model_requ
     return 0;
 }
 
-void agt_gemini_call_cancel(struct agt_model_call *call)
+void agt_provider_call_cancel(struct agt_model_call *call)
 {
     (void)pthread_mutex_lock(&call->lock);
     call->is_cancelled = true;
@@ -469,7 +479,7 @@ void agt_gemini_call_cancel(struct agt_model_call *call)
     (void)pthread_mutex_unlock(&call->lock);
 }
 
-void agt_gemini_call_unref(struct agt_model_call *call)
+void agt_provider_call_unref(struct agt_model_call *call)
 {
     if (call)
         call_unref(call);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
-#include "orchestrator/model/gemini_reply.h"
+#include "orchestrator/model/reply.h"
 #include "tests/harness/test.h"
 
 #include <errno.h>
@@ -30,23 +30,23 @@ static void on_delta(void *user, uint32_t offset, const char *text, size_t size,
     assert_int_equal(cr_buf_add(target, text, size), 0);
 }
 
-static void start(struct agt_gemini_reply *reply, struct deltas *deltas)
+static void start(struct agt_reply *reply, struct deltas *deltas)
 {
     cr_buf_init(&deltas->text, 8u << 20);
     cr_buf_init(&deltas->thoughts, 8u << 20);
-    agt_gemini_reply_init(reply, on_delta, deltas);
+    agt_reply_init(reply, agt_gemini_read, on_delta, deltas);
 }
 
-static void stop(struct agt_gemini_reply *reply, struct deltas *deltas)
+static void stop(struct agt_reply *reply, struct deltas *deltas)
 {
-    agt_gemini_reply_done(reply);
+    agt_reply_done(reply);
     cr_buf_done(&deltas->text);
     cr_buf_done(&deltas->thoughts);
 }
 
-static int add(struct agt_gemini_reply *reply, const char *json)
+static int add(struct agt_reply *reply, const char *json)
 {
-    return agt_gemini_reply_add(reply, json, strlen(json), false);
+    return agt_reply_add(reply, json, strlen(json), false);
 }
 
 static void texts_are_put_together(void **state)
@@ -119,13 +119,13 @@ static void texts_are_put_together(void **state)
 
     (void)state;
     for (size_t i = 0; i < CR_ARRAY_SIZE(cases); i++) {
-        struct agt_gemini_reply reply;
+        struct agt_reply reply;
         struct deltas deltas;
 
         start(&reply, &deltas);
         for (size_t j = 0; j < CR_ARRAY_SIZE(cases[i].chunks) && cases[i].chunks[j]; j++)
             assert_int_equal(add(&reply, cases[i].chunks[j]), 0);
-        assert_int_equal(agt_gemini_reply_end(&reply), 0);
+        assert_int_equal(agt_reply_end(&reply), 0);
         assert_string_equal(cr_buf_str(&reply.text), cases[i].text);
         assert_string_equal(cr_buf_str(&deltas.text), cases[i].text);
         assert_string_equal(cr_buf_str(&deltas.thoughts), cases[i].thoughts);
@@ -136,10 +136,10 @@ static void texts_are_put_together(void **state)
 
 static void usage_is_the_last_one_and_never_a_sum(void **state)
 {
-    struct agt_gemini_reply reply;
+    struct agt_reply reply;
 
     (void)state;
-    agt_gemini_reply_init(&reply, NULL, NULL);
+    agt_reply_init(&reply, agt_gemini_read, NULL, NULL);
     assert_int_equal(add(&reply, PARTS("{\"text\":\"a\"}")), 0);
     assert_int_equal(reply.usage.total_tokens, 0);
     assert_int_equal(add(&reply, "{\"usageMetadata\":{\"promptTokenCount\":10,"
@@ -154,15 +154,15 @@ static void usage_is_the_last_one_and_never_a_sum(void **state)
     assert_int_equal(reply.usage.answer_tokens, 5);
     assert_int_equal(reply.usage.thought_tokens, 7);
     assert_int_equal(reply.usage.total_tokens, 22);
-    agt_gemini_reply_done(&reply);
+    agt_reply_done(&reply);
 }
 
 static void absurd_counts_are_clamped(void **state)
 {
-    struct agt_gemini_reply reply;
+    struct agt_reply reply;
 
     (void)state;
-    agt_gemini_reply_init(&reply, NULL, NULL);
+    agt_reply_init(&reply, agt_gemini_read, NULL, NULL);
     assert_int_equal(add(&reply, "{\"usageMetadata\":{\"promptTokenCount\":-1,"
                                  "\"candidatesTokenCount\":1e999,\"thoughtsTokenCount\":\"x\"}}"),
                      0);
@@ -170,16 +170,16 @@ static void absurd_counts_are_clamped(void **state)
     assert_int_equal(reply.usage.answer_tokens, UINT32_MAX);
     assert_int_equal(reply.usage.thought_tokens, 0);
     assert_int_equal(reply.usage.total_tokens, UINT32_MAX);
-    agt_gemini_reply_done(&reply);
+    agt_reply_done(&reply);
 }
 
 static void names_are_kept_clean_and_short(void **state)
 {
-    struct agt_gemini_reply reply;
+    struct agt_reply reply;
     char json[600];
 
     (void)state;
-    agt_gemini_reply_init(&reply, NULL, NULL);
+    agt_reply_init(&reply, agt_gemini_read, NULL, NULL);
     assert_int_equal(add(&reply, "{\"modelVersion\":\"gemini\\n2.5\",\"promptFeedback\":"
                                  "{\"blockReason\":\"SAFETY\"}}"),
                      0);
@@ -189,7 +189,7 @@ static void names_are_kept_clean_and_short(void **state)
     (void)snprintf(json, sizeof(json), "{\"modelVersion\":\"%0300d\xC3\xA9\"}", 0);
     assert_int_equal(add(&reply, json), 0);
     assert_int_equal(strlen(reply.model_served), sizeof(reply.model_served) - 1);
-    agt_gemini_reply_done(&reply);
+    agt_reply_done(&reply);
 }
 
 static void garbage_is_told_from_a_cut(void **state)
@@ -206,13 +206,13 @@ static void garbage_is_told_from_a_cut(void **state)
 
     (void)state;
     for (size_t i = 0; i < CR_ARRAY_SIZE(cases); i++) {
-        struct agt_gemini_reply reply;
+        struct agt_reply reply;
 
-        agt_gemini_reply_init(&reply, NULL, NULL);
+        agt_reply_init(&reply, agt_gemini_read, NULL, NULL);
         assert_int_equal(
-            agt_gemini_reply_add(&reply, cases[i].data, strlen(cases[i].data), cases[i].is_cut),
+            agt_reply_add(&reply, cases[i].data, strlen(cases[i].data), cases[i].is_cut),
             cases[i].code);
-        agt_gemini_reply_done(&reply);
+        agt_reply_done(&reply);
     }
 }
 
@@ -229,18 +229,18 @@ static void errors_are_read_wherever_they_stand(void **state)
 
     (void)state;
     for (size_t i = 0; i < CR_ARRAY_SIZE(documents); i++) {
-        struct agt_gemini_reply reply;
-        struct agt_gemini_error error = AGT_GEMINI_ERROR_INIT;
+        struct agt_reply reply;
+        struct agt_reply_error error = AGT_REPLY_ERROR_INIT;
 
-        agt_gemini_reply_init(&reply, NULL, NULL);
+        agt_reply_init(&reply, agt_gemini_read, NULL, NULL);
         assert_int_equal(add(&reply, documents[i]), -EREMOTEIO);
-        assert_true(agt_gemini_error_parse(documents[i], strlen(documents[i]), &error));
+        assert_true(agt_reply_error_parse(documents[i], strlen(documents[i]), &error));
         assert_int_equal(error.code, 503);
         assert_string_equal(error.status, "UNAVAILABLE");
         assert_string_equal(error.message, "The model is overloaded.");
         assert_memory_equal(error.message, reply.error.message, sizeof(error.message));
         assert_int_equal(error.retry_delay_ms, -1);
-        agt_gemini_reply_done(&reply);
+        agt_reply_done(&reply);
     }
 }
 
@@ -253,10 +253,10 @@ static void details_of_an_error_are_read(void **state)
         "{\"@type\":\"type.googleapis.com/google.rpc.Help\",\"links\":[]},"
         "{\"@type\":\"type.googleapis.com/google.rpc.ErrorInfo\",\"reason\":\"RATE\"},"
         "{\"@type\":\"type.googleapis.com/google.rpc.RetryInfo\",\"retryDelay\":\"58.9s\"}]}}";
-    struct agt_gemini_error error = AGT_GEMINI_ERROR_INIT;
+    struct agt_reply_error error = AGT_REPLY_ERROR_INIT;
 
     (void)state;
-    assert_true(agt_gemini_error_parse(json, strlen(json), &error));
+    assert_true(agt_reply_error_parse(json, strlen(json), &error));
     assert_int_equal(error.code, 429);
     assert_string_equal(error.reason, "RATE");
     assert_int_equal(error.retry_delay_ms, 58900);
@@ -265,14 +265,14 @@ static void details_of_an_error_are_read(void **state)
 
 static void what_is_no_error_is_not_taken_for_one(void **state)
 {
-    static const char *const bodies[] = {"",   "<html>502</html>",      "{}", "{\"error\":\"x\"}",
+    static const char *const bodies[] = {"",   "<html>502</html>",      "{}", "{\"error\":5}",
                                          "[]", "{\"error\":{\"code\":5"};
 
     (void)state;
     for (size_t i = 0; i < CR_ARRAY_SIZE(bodies); i++) {
-        struct agt_gemini_error error = AGT_GEMINI_ERROR_INIT;
+        struct agt_reply_error error = AGT_REPLY_ERROR_INIT;
 
-        assert_false(agt_gemini_error_parse(bodies[i], strlen(bodies[i]), &error));
+        assert_false(agt_reply_error_parse(bodies[i], strlen(bodies[i]), &error));
         assert_false(error.is_set);
     }
 }
@@ -291,12 +291,12 @@ static void durations_are_rounded_up(void **state)
 
     (void)state;
     for (size_t i = 0; i < CR_ARRAY_SIZE(cases); i++) {
-        assert_int_equal(agt_gemini_duration_parse(cases[i].text, &ms), 0);
+        assert_int_equal(agt_duration_parse(cases[i].text, &ms), 0);
         assert_int_equal(ms, cases[i].ms);
     }
     ms = -7;
     for (size_t i = 0; i < CR_ARRAY_SIZE(bad); i++)
-        assert_int_equal(agt_gemini_duration_parse(bad[i], &ms), -EINVAL);
+        assert_int_equal(agt_duration_parse(bad[i], &ms), -EINVAL);
     assert_int_equal(ms, -7);
 }
 
@@ -306,33 +306,33 @@ static void an_endless_answer_is_stopped(void **state)
 
     (void)state;
     for (size_t i = 0; i < CR_ARRAY_SIZE(pieces); i++) {
-        struct agt_gemini_reply reply;
+        struct agt_reply reply;
         char json[256];
         int r = 0;
 
         (void)snprintf(json, sizeof(json), PARTS("{\"text\":\"%s\"}"), pieces[i]);
-        agt_gemini_reply_init(&reply, NULL, NULL);
+        agt_reply_init(&reply, agt_gemini_read, NULL, NULL);
         for (int j = 0; j < 8192 && r == 0; j++)
             r = add(&reply, json);
         assert_int_equal(r, -ELOOP);
         assert_true(reply.text.size < 8192);
-        agt_gemini_reply_done(&reply);
+        agt_reply_done(&reply);
     }
 }
 
 static void long_honest_answers_are_not_stopped(void **state)
 {
-    struct agt_gemini_reply reply;
+    struct agt_reply reply;
     char json[256];
 
     (void)state;
-    agt_gemini_reply_init(&reply, NULL, NULL);
+    agt_reply_init(&reply, agt_gemini_read, NULL, NULL);
     for (int i = 0; i < 2000; i++) {
         (void)snprintf(json, sizeof(json), PARTS("{\"text\":\"    assert f(%d) == %d\\n\"}"), i,
                        2 * i);
         assert_int_equal(add(&reply, json), 0);
     }
-    agt_gemini_reply_done(&reply);
+    agt_reply_done(&reply);
 }
 
 static void too_much_text_is_refused(void **state)
@@ -342,7 +342,7 @@ static void too_much_text_is_refused(void **state)
     };
 
     CR_AUTO_FREE char *json = malloc(PIECE + 200);
-    struct agt_gemini_reply reply;
+    struct agt_reply reply;
     size_t size;
     int r = 0;
 
@@ -353,12 +353,12 @@ static void too_much_text_is_refused(void **state)
         json[size + i] = (char)('a' + (i * 2654435761u >> 16) % 26);
     size += PIECE;
     memcpy(json + size, "\"}]}}]}", 8);
-    agt_gemini_reply_init(&reply, NULL, NULL);
+    agt_reply_init(&reply, agt_gemini_read, NULL, NULL);
     for (int i = 0; i < 5 && r == 0; i++)
         r = add(&reply, json);
     assert_int_equal(r, -ENOSPC);
     assert_int_equal(reply.text.size, 4u << 20);
-    agt_gemini_reply_done(&reply);
+    agt_reply_done(&reply);
 }
 
 int main(void)

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/model/openai_request.h"
+
+#include "common/err.h"
+#include "orchestrator/model/dialect.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+static const size_t MAX_MODEL = 128;
+
+bool agt_openai_model_is_valid(const char *model)
+{
+    if (!*model || strlen(model) > MAX_MODEL || strstr(model, ".."))
+        return false;
+    for (const char *at = model; *at; at++) {
+        if (!isalnum((unsigned char)*at) && !strchr("._-@:/+", *at))
+            return false;
+    }
+    return true;
+}
+
+static bool add_json(cJSON *object, const char *name, const char *json)
+{
+    cJSON *value = cJSON_Parse(json);
+
+    if (value && cJSON_AddItemToObject(object, name, value))
+        return true;
+    cJSON_Delete(value);
+    return false;
+}
+
+/* {"role": role, "content": text}, added to the list. NULL: no memory. */
+static cJSON *add_message(cJSON *messages, const char *role, const char *text)
+{
+    cJSON *message = cJSON_CreateObject();
+
+    if (cJSON_AddStringToObject(message, "role", role) &&
+        cJSON_AddStringToObject(message, "content", text) &&
+        cJSON_AddItemToArray(messages, message))
+        return message;
+    cJSON_Delete(message);
+    return NULL;
+}
+
+/* Servers that give no id still want one. */
+static void write_id(const struct agt_model_turn *turn, size_t number, char *id, size_t room)
+{
+    if (turn->id[0])
+        (void)snprintf(id, room, "%s", turn->id);
+    else
+        (void)snprintf(id, room, "call_%zu", number);
+}
+
+static bool add_turn(cJSON *messages, const struct agt_model_turn *turn, size_t number)
+{
+    char id[128];
+    cJSON *message = add_message(messages, "assistant", "");
+    cJSON *calls = cJSON_AddArrayToObject(message, "tool_calls");
+    cJSON *call = cJSON_CreateObject();
+    cJSON *function;
+
+    write_id(turn, number, id, sizeof(id));
+    if (!calls || !cJSON_AddItemToArray(calls, call)) {
+        cJSON_Delete(call);
+        return false;
+    }
+    if (!cJSON_AddStringToObject(call, "id", id) ||
+        !cJSON_AddStringToObject(call, "type", "function"))
+        return false;
+    function = cJSON_AddObjectToObject(call, "function");
+    /* The arguments are a text that holds JSON. */
+    if (!cJSON_AddStringToObject(function, "name", turn->name) ||
+        !cJSON_AddStringToObject(function, "arguments", turn->arguments))
+        return false;
+    message = add_message(messages, "tool", turn->output);
+    return cJSON_AddStringToObject(message, "tool_call_id", id) != NULL;
+}
+
+static bool add_messages(cJSON *root, const struct agt_model_request *request)
+{
+    cJSON *messages = cJSON_AddArrayToObject(root, "messages");
+
+    if (request->system && *request->system && !add_message(messages, "system", request->system))
+        return false;
+    if (!add_message(messages, "user", request->prompt))
+        return false;
+    for (size_t i = 0; i < request->turn_count; i++) {
+        if (!add_turn(messages, &request->turns[i], i))
+            return false;
+    }
+    return true;
+}
+
+static bool add_function(cJSON *tools, const struct agt_model_function *function)
+{
+    cJSON *tool = cJSON_CreateObject();
+    cJSON *inner;
+
+    if (!cJSON_AddItemToArray(tools, tool)) {
+        cJSON_Delete(tool);
+        return false;
+    }
+    if (!cJSON_AddStringToObject(tool, "type", "function"))
+        return false;
+    inner = cJSON_AddObjectToObject(tool, "function");
+    return cJSON_AddStringToObject(inner, "name", function->name) &&
+           cJSON_AddStringToObject(inner, "description", function->description) &&
+           add_json(inner, "parameters", function->parameters);
+}
+
+static bool add_functions(cJSON *root, const struct agt_model_request *request)
+{
+    cJSON *tools;
+
+    if (request->function_count == 0)
+        return true;
+    tools = cJSON_AddArrayToObject(root, "tools");
+    for (size_t i = 0; i < request->function_count; i++) {
+        if (!add_function(tools, &request->functions[i]))
+            return false;
+    }
+    return cJSON_AddStringToObject(root, "tool_choice", request->must_call ? "required" : "auto");
+}
+
+static bool add_format(cJSON *root, const struct agt_model_request *request)
+{
+    cJSON *format;
+    cJSON *schema;
+
+    if (!request->schema)
+        return true;
+    format = cJSON_AddObjectToObject(root, "response_format");
+    if (!cJSON_AddStringToObject(format, "type", "json_schema"))
+        return false;
+    schema = cJSON_AddObjectToObject(format, "json_schema");
+    return cJSON_AddStringToObject(schema, "name", "answer") &&
+           add_json(schema, "schema", request->schema);
+}
+
+static bool fill_in(cJSON *root, const struct agt_model_request *request, const char *model)
+{
+    if (!cJSON_AddStringToObject(root, "model", model) || !add_messages(root, request) ||
+        !cJSON_AddTrueToObject(root, "stream") ||
+        !cJSON_AddTrueToObject(cJSON_AddObjectToObject(root, "stream_options"), "include_usage") ||
+        !add_functions(root, request) || !add_format(root, request))
+        return false;
+    return request->max_output_tokens == 0 ||
+           cJSON_AddNumberToObject(root, "max_tokens", request->max_output_tokens);
+}
+
+int agt_openai_request_json(const struct agt_model_request *request, const char *model,
+                            char **ret_json, struct cr_err *err)
+{
+    cJSON *root;
+    char *json = NULL;
+    int r = agt_model_request_check(request, err);
+
+    if (r < 0)
+        return r;
+    root = cJSON_CreateObject();
+    if (fill_in(root, request, model))
+        json = cJSON_PrintUnformatted(root);
+    cJSON_Delete(root);
+    if (!json)
+        return cr_err_set(err, ENOMEM, "out of memory for a request to the model");
+    *ret_json = json;
+    return 0;
+}
+
+char *agt_openai_request_vary(const char *json, uint32_t seed)
+{
+    cJSON *root = cJSON_Parse(json);
+    char *varied = NULL;
+
+    cJSON_DeleteItemFromObjectCaseSensitive(root, "seed");
+    if (cJSON_AddNumberToObject(root, "seed", seed & INT32_MAX))
+        varied = cJSON_PrintUnformatted(root);
+    cJSON_Delete(root);
+    return varied;
+}
