@@ -32,7 +32,8 @@ load_env_file() {
     while IFS= read -r line || [ -n "$line" ]; do
         name=${line%%=*}
         case $name in
-        GEMINI_API_KEY | GEMINI_MODEL | GEMINI_BASE_URL | CRISOL_STORE)
+        GEMINI_API_KEY | GEMINI_MODEL | GEMINI_BASE_URL | CRISOL_STORE | CRISOL_PROVIDER | CRISOL_MODEL_KEY_FILE | \
+            OPENAI_API_KEY | OPENAI_MODEL | OPENAI_BASE_URL | GOOGLE_CLOUD_PROJECT | GOOGLE_CLOUD_LOCATION)
             [ -n "${!name:-}" ] || export "$name=${line#*=}"
             ;;
         '' | '#'*) ;;
@@ -64,15 +65,19 @@ stop_build() {
 
 load_env_file
 key=${GEMINI_API_KEY:-}
-unset GEMINI_API_KEY # handed to the orchestrator alone
+openai_key=${OPENAI_API_KEY:-}
+unset GEMINI_API_KEY OPENAI_API_KEY # handed to the orchestrator alone
+provider=${CRISOL_PROVIDER:-gemini}
+has_model=""
+if [ -n "$key" ] || [ "$provider" = openai ] || [ -n "${CRISOL_MODEL_KEY_FILE:-}" ]; then has_model=1; fi
 task=${TASK:-}
 script=${SCRIPT:-lru_cache}
-no_key="set GEMINI_API_KEY in the environment or in .env (see .env.example)"
-if [ -z "$key" ] && [ -n "$task" ]; then
+no_key="set GEMINI_API_KEY in the environment or in .env, or CRISOL_PROVIDER=openai for a model of your own (see .env.example)"
+if [ -z "$has_model" ] && [ -n "$task" ]; then
     die "TASK needs a model: $no_key. Without TASK and key, 'make run' shows a scripted task."
 fi
-if [ -z "$key" ] && [ "$mode" = live-check ]; then
-    die "live-check calls the real Gemini: $no_key."
+if [ -z "$has_model" ] && [ "$mode" = live-check ]; then
+    die "live-check calls the real model: $no_key."
 fi
 
 if [ "$mode" = live-check ]; then
@@ -81,7 +86,7 @@ if [ "$mode" = live-check ]; then
     user=""
     [ "$(id -u)" -ne 0 ] || user="--user=64902" # a number that belongs to no account
     # shellcheck disable=SC2086 # one word or none
-    GEMINI_API_KEY=$key exec build/bin/orchestrator --check-model --log-level=warn $user
+    GEMINI_API_KEY=$key OPENAI_API_KEY=$openai_key exec build/bin/orchestrator --check-model --log-level=warn $user
 fi
 
 as_root=""
@@ -212,7 +217,7 @@ start_orchestrator() {
     choose_store
     [ -n "$as_root" ] || user="--user=$service_uid"
     # shellcheck disable=SC2086
-    GEMINI_API_KEY="$1" GEMINI_BASE_URL="$2" "$bin/orchestrator" --listen="$grpc" --http="$http" \
+    GEMINI_API_KEY="$1" GEMINI_BASE_URL="$2" OPENAI_API_KEY="$openai_key" CRISOL_PROVIDER="$provider" "$bin/orchestrator" --listen="$grpc" --http="$http" \
         --sandbox="unix:$socket" --store="$store" $user 2>"$run_dir/orchestrator.log" &
     started_as orchestrator $!
     wait_ready orchestrator $! "$run_dir/orchestrator.log"
@@ -228,7 +233,7 @@ script_task() {
 # ---- the modes ------------------------------------------------------------------------------------
 
 start_sandboxd
-if [ -n "$key" ]; then
+if [ -n "$has_model" ]; then
     start_orchestrator "$key" "${GEMINI_BASE_URL:-}"
 else
     scripts=clients/gemini-replay/scripts
@@ -240,6 +245,7 @@ else
     fi
     say "model     SCRIPTED: gemini-replay answers from $scripts; no model is called."
     say "          Everything else is real: HTTP, streaming, sandbox, tests, repair. With a key: $no_key"
+    provider=gemini
     start_orchestrator replay-takes-any-key "http://$replay_address"
 fi
 

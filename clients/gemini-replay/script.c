@@ -147,10 +147,30 @@ static int read_error(const cJSON *object, struct replay_answer *answer, struct 
     return 0;
 }
 
+static int read_call(const cJSON *object, struct replay_answer *answer, struct cr_err *err)
+{
+    static const char *const names[] = {"name", "arguments", NULL};
+    const cJSON *call = cJSON_GetObjectItemCaseSensitive(object, "call");
+    const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(call, "arguments");
+    int r;
+
+    if (!call)
+        return 0;
+    r = check_names(call, names, err);
+    if (r == 0)
+        r = read_text(call, "name", &answer->call_name, err);
+    if (r < 0)
+        return r;
+    if (!answer->call_name || !cJSON_IsObject(arguments))
+        return cr_err_set(err, EINVAL, "'call' needs a name and an object of arguments");
+    answer->call_arguments = cJSON_PrintUnformatted(arguments);
+    return answer->call_arguments ? 0 : cr_err_set(err, ENOMEM, "out of memory for a call");
+}
+
 static int read_answer(const cJSON *object, struct replay_answer *answer, struct cr_err *err)
 {
-    static const char *const names[] = {"match",         "any",   "text", "thoughts",
-                                        "finish_reason", "error", NULL};
+    static const char *const names[] = {"match", "any",           "text",  "thoughts",
+                                        "call",  "finish_reason", "error", NULL};
     int r = check_names(object, names, err);
 
     if (r == 0)
@@ -163,10 +183,12 @@ static int read_answer(const cJSON *object, struct replay_answer *answer, struct
         r = read_text(object, "finish_reason", &answer->finish_reason, err);
     if (r == 0)
         r = read_error(object, answer, err);
+    if (r == 0)
+        r = read_call(object, answer, err);
     if (r < 0)
         return r;
-    if (!answer->text == !answer->error_code)
-        return cr_err_set(err, EINVAL, "an answer has either 'text' or 'error'");
+    if ((answer->text != NULL) + (answer->error_code != 0) + (answer->call_name != NULL) != 1)
+        return cr_err_set(err, EINVAL, "an answer has one of 'text', 'call' and 'error'");
     if (!answer->finish_reason)
         answer->finish_reason = strdup("STOP");
     return answer->finish_reason ? 0 : cr_err_set(err, ENOMEM, "out of memory for an answer");
@@ -274,6 +296,8 @@ static void answer_done(struct replay_answer *answer)
         free(answer->any[i]);
     free(answer->any);
     free(answer->text);
+    free(answer->call_name);
+    free(answer->call_arguments);
     free(answer->thoughts);
     free(answer->finish_reason);
     free(answer->error_status);

@@ -13,10 +13,12 @@ struct replay_answer {
     size_t match_count;
     char **any; /* and at least one of these, when there are some */
     size_t any_count;
-    char *text;
-    char *thoughts;      /* NULL: none */
-    char *finish_reason; /* "STOP" unless the script says otherwise */
-    int error_code;      /* HTTP status of an error answer; 0: none, then text is there */
+    char *text;           /* NULL: a call or an error */
+    char *call_name;      /* function that the model calls; NULL: none … */
+    char *call_arguments; /* … as JSON */
+    char *thoughts;       /* NULL: none */
+    char *finish_reason;  /* "STOP" unless the script says otherwise */
+    int error_code;       /* HTTP status of an error answer; 0: none, then text is there */
     char *error_status;
     char *error_message;
     char *retry_delay; /* of the RetryInfo of an error; NULL: none */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "clients/gemini-replay/server.h"
 
+#include "clients/gemini-replay/chat.h"
 #include "clients/gemini-replay/script.h"
 #include "clients/gemini-replay/sleepers.h"
 #include "clients/gemini-replay/wire.h"
@@ -165,25 +166,71 @@ static enum MHD_Result send_stream(struct replay_server *server, struct MHD_Conn
     return result;
 }
 
-static enum MHD_Result send_answer(struct replay_server *server, struct MHD_Connection *connection,
-                                   enum action action, const struct replay_answer *answer,
-                                   uint32_t prompt_tokens)
+static enum replay_framing framing_of(struct MHD_Connection *connection, enum action action)
 {
     const char *alt = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "alt");
-    enum replay_framing framing = REPLAY_UNARY;
+
+    if (action != ACTION_STREAM)
+        return REPLAY_UNARY;
+    return alt && strcmp(alt, "sse") == 0 ? REPLAY_SSE : REPLAY_ARRAY;
+}
+
+static enum MHD_Result send_answer(struct replay_server *server, struct MHD_Connection *connection,
+                                   enum replay_framing framing, const struct replay_answer *answer,
+                                   uint32_t prompt_tokens)
+{
+    bool is_stream = framing == REPLAY_SSE || framing == REPLAY_CHAT_STREAM;
     struct replay_body body;
 
     if (answer->error_code)
         return send_json(connection, (unsigned)answer->error_code,
                          replay_error(answer->error_code, answer->error_status,
                                       answer->error_message, NULL, answer->retry_delay));
-    if (action == ACTION_STREAM)
-        framing = alt && strcmp(alt, "sse") == 0 ? REPLAY_SSE : REPLAY_ARRAY;
     if (replay_body_render(answer, framing, prompt_tokens, &body) < 0)
         return MHD_NO;
     return send_stream(server, connection, &body,
-                       framing == REPLAY_SSE ? "text/event-stream"
-                                             : "application/json; charset=UTF-8");
+                       is_stream ? "text/event-stream" : "application/json; charset=UTF-8");
+}
+
+/* Servers of local models take anybody; one with a key wants it as a bearer's. */
+static bool is_bearer_good(const struct replay_server *server, struct MHD_Connection *connection)
+{
+    static const char bearer[] = "Bearer ";
+    const char *value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
+
+    if (!server->options.key)
+        return true;
+    return value && strncmp(value, bearer, sizeof(bearer) - 1) == 0 &&
+           strcmp(value + sizeof(bearer) - 1, server->options.key) == 0;
+}
+
+/* POST /v1/chat/completions. */
+static enum MHD_Result answer_chat(struct replay_server *server, struct MHD_Connection *connection,
+                                   const struct request *request)
+{
+    CR_AUTO_BUF struct cr_buf text;
+    const struct replay_answer *answer;
+    bool is_stream = false;
+    int r;
+
+    cr_buf_init(&text, 2 * MAX_REQUEST);
+    if (!is_bearer_good(server, connection))
+        return send_json(connection, MHD_HTTP_UNAUTHORIZED,
+                         replay_chat_error("Incorrect API key provided.", "invalid_request_error",
+                                           "invalid_api_key"));
+    r = replay_chat_text(cr_buf_str(&request->body), request->body.size, &text, &is_stream);
+    if (r < 0 && r != -EBADMSG)
+        return MHD_NO;
+    answer = r == 0 ? replay_scripts_find(server->options.scripts, cr_buf_str(&text)) : NULL;
+    if (!answer)
+        return send_json(connection, MHD_HTTP_BAD_REQUEST,
+                         replay_chat_error(r == 0
+                                               ? "gemini-replay only plays its scripts, and none "
+                                                 "of them has an answer to this request."
+                                               : "messages are missing",
+                                           "invalid_request_error", NULL));
+    return send_answer(server, connection, is_stream ? REPLAY_CHAT_STREAM : REPLAY_CHAT, answer,
+                       replay_count_tokens(cr_buf_str(&text)));
 }
 
 static enum MHD_Result answer_post(struct replay_server *server, struct MHD_Connection *connection,
@@ -210,7 +257,7 @@ static enum MHD_Result answer_post(struct replay_server *server, struct MHD_Conn
                           "gemini-replay only plays its scripts, and none of them has an answer to "
                           "this request. Another task needs a model: set GEMINI_API_KEY.",
                           NULL);
-    return send_answer(server, connection, action, answer, tokens);
+    return send_answer(server, connection, framing_of(connection, action), answer, tokens);
 }
 
 /* FNV-1a: the same request always thinks as long. */
@@ -287,6 +334,13 @@ static enum MHD_Result answer_request(struct replay_server *server,
     char model[128];
     enum action action = parse_path(method, path, model, sizeof(model));
 
+    if (strcmp(path, "/v1/chat/completions") == 0 && strcmp(method, MHD_HTTP_METHOD_POST) == 0)
+        return answer_chat(server, connection, request);
+    /* Both interfaces have this path; Gemini's clients send their key in its header. */
+    if (action == ACTION_LIST && strncmp(path, "/v1/", 4) == 0 &&
+        is_bearer_good(server, connection) &&
+        !MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "x-goog-api-key"))
+        return send_json(connection, MHD_HTTP_OK, replay_chat_model_list());
     if (!is_key_good(server, connection))
         return send_error(connection, MHD_HTTP_BAD_REQUEST, "INVALID_ARGUMENT",
                           "API key not valid. Please pass a valid API key.", "API_KEY_INVALID");

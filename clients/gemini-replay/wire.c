@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "clients/gemini-replay/wire.h"
 
+#include "clients/gemini-replay/chat.h"
 #include "clients/gemini-replay/script.h"
 #include "common/auto.h"
 #include "common/buf.h"
@@ -62,6 +63,20 @@ static void add_usage(cJSON *response, const struct render *render)
         cJSON_AddNumberToObject(usage, "thoughtsTokenCount", render->thought_tokens);
 }
 
+static void add_call(cJSON *content, const struct replay_answer *answer)
+{
+    cJSON *part = cJSON_CreateObject();
+    cJSON *call = cJSON_AddObjectToObject(part, "functionCall");
+    cJSON *arguments = cJSON_Parse(answer->call_arguments);
+
+    cJSON_AddStringToObject(call, "name", answer->call_name);
+    if (!cJSON_AddItemToObject(call, "args", arguments))
+        cJSON_Delete(arguments);
+    cJSON_AddStringToObject(part, "thoughtSignature", "cmVwbGF5");
+    if (!cJSON_AddItemToArray(cJSON_AddArrayToObject(content, "parts"), part))
+        cJSON_Delete(part);
+}
+
 static void add_part(cJSON *content, const char *text, size_t size, bool is_thought)
 {
     char *copy = strndup(text, size);
@@ -76,6 +91,38 @@ static void add_part(cJSON *content, const char *text, size_t size, bool is_thou
         cJSON_Delete(part);
 }
 
+static bool is_chat(enum replay_framing framing)
+{
+    return framing == REPLAY_CHAT || framing == REPLAY_CHAT_STREAM;
+}
+
+static bool is_unary(enum replay_framing framing)
+{
+    return framing == REPLAY_CHAT || framing == REPLAY_UNARY;
+}
+
+static char *print_chat(const struct render *render, const char *text, size_t size, bool is_thought,
+                        bool is_last)
+{
+    const struct replay_answer *answer = render->answer;
+    const struct replay_chat_chunk chunk = {
+        .id = render->response_id,
+        .text = text,
+        .size = size,
+        .is_thought = is_thought,
+        .call_name = text ? NULL : answer->call_name,
+        .call_arguments = answer->call_arguments,
+        .finish_reason = is_last ? answer->finish_reason : NULL,
+        .prompt_tokens = render->prompt_tokens,
+        .answer_tokens = render->answer_tokens,
+        .thought_tokens = render->thought_tokens,
+        .is_whole = render->framing == REPLAY_CHAT,
+    };
+
+    return replay_chat_chunk_print(&chunk);
+}
+
+/* `text` NULL: the call of the answer. */
 static char *print_chunk(const struct render *render, const char *text, size_t size,
                          bool is_thought, bool is_last)
 {
@@ -85,7 +132,10 @@ static char *print_chunk(const struct render *render, const char *text, size_t s
     cJSON *content = cJSON_AddObjectToObject(candidate, "content");
     char *json;
 
-    add_part(content, text, size, is_thought);
+    if (text)
+        add_part(content, text, size, is_thought);
+    else
+        add_call(content, render->answer);
     cJSON_AddStringToObject(content, "role", "model");
     if (is_last)
         cJSON_AddStringToObject(candidate, "finishReason", render->answer->finish_reason);
@@ -119,6 +169,7 @@ static int add_framed(struct render *render, const char *json, bool is_last)
 
     switch (render->framing) {
     case REPLAY_SSE:
+    case REPLAY_CHAT_STREAM:
         r = cr_buf_add_str(&render->bytes, "data: ");
         break;
     case REPLAY_ARRAY:
@@ -132,6 +183,8 @@ static int add_framed(struct render *render, const char *json, bool is_last)
         r = cr_buf_add_str(&render->bytes, json);
     if (r == 0 && render->framing == REPLAY_SSE)
         r = cr_buf_add_str(&render->bytes, "\r\n\r\n");
+    if (r == 0 && render->framing == REPLAY_CHAT_STREAM)
+        r = cr_buf_add_str(&render->bytes, is_last ? "\n\ndata: [DONE]\n\n" : "\n\n");
     if (r == 0 && render->framing == REPLAY_ARRAY)
         r = cr_buf_add_str(&render->bytes, is_last ? "]\n" : "\n");
     return r < 0 ? r : end_chunk(render);
@@ -140,7 +193,9 @@ static int add_framed(struct render *render, const char *json, bool is_last)
 static int add_chunk(struct render *render, const char *text, size_t size, bool is_thought,
                      bool is_last)
 {
-    CR_AUTO_FREE char *json = print_chunk(render, text, size, is_thought, is_last);
+    CR_AUTO_FREE char *json = is_chat(render->framing)
+                                  ? print_chat(render, text, size, is_thought, is_last)
+                                  : print_chunk(render, text, size, is_thought, is_last);
 
     return json ? add_framed(render, json, is_last) : -ENOMEM;
 }
@@ -156,7 +211,7 @@ static int add_text(struct render *render, const char *text, bool is_thought)
         size_t take = size - at < CHUNK_BYTES ? size - at : CHUNK_BYTES;
         int r;
 
-        if (render->framing == REPLAY_UNARY)
+        if (is_unary(render->framing))
             take = size;
         take = at + take == size ? take : cr_utf8_complete_prefix(text + at, take);
         *tokens = (uint32_t)((at + take + 3) / 4);
@@ -185,10 +240,11 @@ int replay_body_render(const struct replay_answer *answer, enum replay_framing f
     make_id(render.response_id);
     cr_buf_init(&render.bytes, MAX_BODY);
     /* Unary answers here are whole answers without thoughts, as by default at Gemini's. */
-    if (answer->thoughts && framing != REPLAY_UNARY)
+    if (answer->thoughts && !is_unary(framing))
         r = add_text(&render, answer->thoughts, true);
     if (r == 0)
-        r = add_text(&render, answer->text, false);
+        r = answer->text ? add_text(&render, answer->text, false)
+                         : add_chunk(&render, NULL, 0, false, true);
     if (r < 0) {
         cr_buf_done(&render.bytes);
         free(render.body.ends);
@@ -302,6 +358,11 @@ char *replay_token_count(uint32_t tokens)
     return json;
 }
 
+char *replay_chat_model_list(void)
+{
+    return replay_chat_models(MODELS, CR_ARRAY_SIZE(MODELS));
+}
+
 bool replay_model_exists(const char *model)
 {
     return strncmp(model, "gemini-", 7) == 0;
@@ -313,7 +374,11 @@ static int add_parts(const cJSON *content, struct cr_buf *text)
 
     cJSON_ArrayForEach(part, cJSON_GetObjectItemCaseSensitive(content, "parts"))
     {
-        const char *piece = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "text"));
+        const cJSON *response = cJSON_GetObjectItemCaseSensitive(
+            cJSON_GetObjectItemCaseSensitive(part, "functionResponse"), "response");
+        const char *piece =
+            cJSON_GetStringValue(response ? cJSON_GetObjectItemCaseSensitive(response, "output")
+                                          : cJSON_GetObjectItemCaseSensitive(part, "text"));
         int r = cr_buf_add_str(text, piece ? piece : "");
 
         if (r == 0)

@@ -13,9 +13,11 @@ struct replay_answer;
 #define REPLAY_MODEL_VERSION "gemini-replay (scripted)"
 
 enum replay_framing {
-    REPLAY_SSE,   /* streamGenerateContent?alt=sse */
-    REPLAY_ARRAY, /* streamGenerateContent: one JSON array */
-    REPLAY_UNARY, /* generateContent: one object */
+    REPLAY_SSE,         /* streamGenerateContent?alt=sse */
+    REPLAY_ARRAY,       /* streamGenerateContent: one JSON array */
+    REPLAY_UNARY,       /* generateContent: one object */
+    REPLAY_CHAT_STREAM, /* OpenAI's chat completions as a stream … */
+    REPLAY_CHAT,        /* … and as one object */
 };
 
 /* The bytes of an answer, and where each of its chunks ends. */
@@ -35,6 +37,9 @@ void replay_body_done(struct replay_body *body);
 char *replay_error(int code, const char *status, const char *message, const char *reason,
                    const char *retry_delay);
 
+/* The same list as OpenAI's interface has it; on the heap; NULL: no memory. */
+char *replay_chat_model_list(void);
+
 /* {"models": […]}, or the entry of one model; on the heap; NULL: no memory. */
 char *replay_model_list(void);
 char *replay_model(const char *model);
@@ -50,7 +55,7 @@ uint32_t replay_count_tokens(const char *text);
 
 /*
  * Collects system instruction and contents of a GenerateContentRequest (or of
- * the one inside a countTokens request) as one text. Returns 0, -EBADMSG when
- * it is not such a request, -ENOSPC, -ENOMEM.
+ * the one inside a countTokens request) as one text, outputs of functions included. Returns 0,
+ * -EBADMSG when it is not such a request, -ENOSPC, -ENOMEM.
  */
 int replay_request_text(const char *json, size_t size, struct cr_buf *text);

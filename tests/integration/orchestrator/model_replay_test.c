@@ -74,6 +74,64 @@ static void replay_streams_a_whole_answer(void **state)
     assert_int_equal(test_count_fds(), fds);
 }
 
+static struct agt_model *openai_new(const struct replay_process *replay, const char *key)
+{
+    char base_url[64];
+    const struct agt_model_options options = {
+        .api_key = key, .base_url = base_url, .model = "qwen:7b", .first_retry_delay_ms = 10};
+    struct agt_model *client = NULL;
+    struct cr_err err = CR_ERR_INIT;
+
+    (void)snprintf(base_url, sizeof(base_url), "http://127.0.0.1:%u/v1", replay->port);
+    if (agt_openai_new(&options, &client, &err) < 0)
+        fail_msg("%s", err.text);
+    return client;
+}
+
+/* The other interface: the same answer, without a key where the server wants none. */
+static void chat_completions_give_the_same_answer(void **state)
+{
+    static const char *const keys[][2] = {{"", NULL}, {"the-right-key", "the-right-key"}};
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(keys); i++) {
+        struct replay_process replay = replay_start("0", keys[i][0]);
+        struct agt_model *client = openai_new(&replay, keys[i][1]);
+        struct model_caller caller;
+
+        assert_true(client->ops->is_configured(client));
+        model_caller_init(&caller);
+        model_caller_run(&caller, client, GENERATOR ".", "TASK: an LRU cache\n", 10000);
+        if (caller.end != AGT_MODEL_OK)
+            fail_msg("%s", caller.message);
+        assert_string_equal(caller.finish_reason, "stop");
+        assert_true(caller.delta_count > 10);
+        assert_string_equal(cr_buf_str(&caller.deltas), cr_buf_str(&caller.text));
+        assert_non_null(strstr(cr_buf_str(&caller.text), "```python path=test_solution.py\n"));
+        assert_true(caller.usage.answer_tokens > 100);
+        model_caller_done(&caller);
+        client->ops->free(client);
+        replay_process_stop(&replay);
+    }
+}
+
+static void chat_completions_name_their_own_settings(void **state)
+{
+    struct replay_process replay = replay_start("0", "the-right-key");
+    struct agt_model *client = openai_new(&replay, "the-wrong-key");
+    struct model_caller caller;
+
+    (void)state;
+    model_caller_init(&caller);
+    model_caller_run(&caller, client, PLANNER, "TASK: an LRU cache", 10000);
+    assert_int_equal(caller.end, AGT_MODEL_AUTH);
+    assert_non_null(strstr(caller.message, "OPENAI_API_KEY"));
+    assert_null(strstr(caller.message, "the-wrong-key"));
+    model_caller_done(&caller);
+    client->ops->free(client);
+    replay_process_stop(&replay);
+}
+
 static void replay_tells_attempts_apart_by_the_prompt(void **state)
 {
     static const char *const prompts[] = {"TASK: an LRU cache\n",
@@ -350,6 +408,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replay_streams_a_whole_answer),
+        cmocka_unit_test(chat_completions_give_the_same_answer),
+        cmocka_unit_test(chat_completions_name_their_own_settings),
         cmocka_unit_test(replay_tells_attempts_apart_by_the_prompt),
         cmocka_unit_test(cancel_ends_a_stream_once),
         cmocka_unit_test(free_cancels_what_is_running),
