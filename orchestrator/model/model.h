@@ -125,20 +125,13 @@ struct agt_model {
     const struct agt_model_ops *ops;
 };
 
-/* Gemini over HTTPS (orchestrator/model/gemini.c). */
-struct agt_gemini_options {
-    const char *api_key;            /* copied, wiped at the end; NULL or "": not configured */
-    const char *base_url;           /* NULL: the public endpoint. http:// only for loopback */
-    const char *model;              /* NULL: gemini-2.5-flash */
-    const char *ca_file;            /* NULL: the system's */
-    uint32_t max_requests;          /* at one time, less when fds are short; 0: 4,096 */
-    uint32_t connect_timeout_ms;    /* 0: 10,000 */
 /* Gemini over HTTPS (orchestrator/model/gemini.c), and what other providers take of the same. */
 struct agt_model_options {
     const char *api_key;         /* copied, wiped at the end; NULL or "": not configured */
     const char *base_url;        /* NULL: the public endpoint. http:// only for loopback */
     const char *model;           /* NULL: gemini-2.5-flash */
     const char *ca_file;         /* NULL: the system's */
+    uint32_t max_requests;       /* at one time, less when fds are short; 0: 4,096 */
     const char *vertex_project;  /* Vertex AI: the project; "": by key alone (express mode) … */
     const char *vertex_location; /* … and the region, "global"; NULL: AI Studio */
     bool is_bearer;              /* the key is an access token of OAuth */
