@@ -83,7 +83,8 @@ def check_verdicts(root):
 
 def check_settings(root):
     script = read(root, "scripts/run.sh")
-    read_by_script = set(re.search(r"case \$name in\n\s*(.*?)\)", script).group(1).replace(" ", "").split("|"))
+    names = re.search(r"case \$name in\n\s*(.*?)\)", script, re.S).group(1)
+    read_by_script = set(re.sub(r"[\s\\]", "", names).split("|"))
     shown = set(re.findall(r"^#? ?([A-Z][A-Z_]+)=", read(root, ".env.example"), re.M))
     return ([f".env.example: '{name}' is missing" for name in sorted(read_by_script - shown)] +
             [f".env.example: scripts/run.sh knows no '{name}'" for name in sorted(shown - read_by_script)])
