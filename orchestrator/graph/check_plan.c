@@ -5,6 +5,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "orchestrator/verify/lint.h"
+#include "orchestrator/verify/mutants.h"
 #include "orchestrator/verify/rewrite.h"
 
 #include <stdarg.h>
@@ -58,6 +59,7 @@ static int plan_canary(const struct agt_files *files, struct agt_check_plan *pla
     size_t index = add_check(plan, LEVEL(CANARY), OUTCOME(UNSPECIFIED), "canary");
     int r;
 
+    plan->files[index].kind = AGT_CHECK_CANARY;
     make_name(plan->name, sizeof(plan->name), "test_crisol_", plan->seed);
     make_name(plan->text, sizeof(plan->text), "must-fail-", plan->seed + 16);
     cr_buf_init(&text, WRITTEN_MAX);
@@ -118,6 +120,7 @@ static int plan_stub(const struct source *solution, enum agt_stub_kind kind,
     index = add_check(plan, LEVEL(STUBS),
                       r == 0 && count > 0 ? OUTCOME(UNSPECIFIED) : OUTCOME(NOT_APPLICABLE),
                       kind == AGT_STUB_RAISE ? "stubs that raise" : "stubs that return None");
+    plan->files[index].kind = AGT_CHECK_STUB;
     plan->files[index].what = kind == AGT_STUB_RAISE ? "every function of solution.py raises"
                                                      : "every function of solution.py returns None";
     if (r < 0)
@@ -137,7 +140,48 @@ static void plan_unreadable(const struct cr_err *err, struct agt_check_plan *pla
     say(plan, index, "solution.py could not be read (%.200s)", err->text);
 }
 
-static int plan_stubs(const struct agt_files *files, struct agt_check_plan *plan)
+static int plan_mutant(const struct source *solution, const struct agt_mutant *mutant,
+                       struct agt_check_plan *plan)
+{
+    CR_AUTO_BUF struct cr_buf text = {0};
+    size_t index;
+    int r;
+
+    cr_buf_init(&text, WRITTEN_MAX);
+    r = agt_mutant_add(&solution->tokens, mutant, &text);
+    if (r < 0)
+        return -ENOMEM;
+    index = add_check(plan, LEVEL(MUTANTS), OUTCOME(UNSPECIFIED), "mutant: line %u, '%s' %s%s%s",
+                      mutant->line, mutant->before, mutant->after[0] ? "becomes '" : "is left out",
+                      mutant->after, mutant->after[0] ? "'" : "");
+    plan->verification->checks[index].is_part = true;
+    plan->files[index].kind = AGT_CHECK_MUTANT;
+    plan->files[index].solution = cr_buf_take_str(&text);
+    return plan->files[index].solution ? 0 : -ENOMEM;
+}
+
+static int plan_mutants(const struct source *solution, struct agt_check_plan *plan)
+{
+    struct agt_mutant mutants[AGT_MUTANTS_MAX];
+    size_t count =
+        agt_mutants_choose(&solution->tokens, &solution->outline, mutants, AGT_MUTANTS_MAX);
+    size_t index;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = plan_mutant(solution, &mutants[i], plan);
+    index = add_check(plan, LEVEL(MUTANTS),
+                      count > 0 ? OUTCOME(UNSPECIFIED) : OUTCOME(NOT_APPLICABLE), "mutants");
+    plan->files[index].kind = AGT_CHECK_MUTANTS;
+    if (count == 0)
+        say(plan, index,
+            "no function of solution.py has anything that a small change could be "
+            "made to");
+    return r;
+}
+
+static int plan_stubs(const struct agt_files *files, Crisol__Agent__V1__VerificationLevel level,
+                      struct agt_check_plan *plan)
 {
     AUTO_SOURCE struct source solution = {.tokens = {.text = NULL}};
     AUTO_SOURCE struct source tests = {.tokens = {.text = NULL}};
@@ -158,7 +202,9 @@ static int plan_stubs(const struct agt_files *files, struct agt_check_plan *plan
         agt_stub_has_data_under_test(&solution.tokens, &solution.outline, &tests.tokens);
     plan_equality(&solution, plan);
     r = plan_stub(&solution, AGT_STUB_RAISE, plan);
-    return r == 0 ? plan_stub(&solution, AGT_STUB_NONE, plan) : r;
+    if (r == 0)
+        r = plan_stub(&solution, AGT_STUB_NONE, plan);
+    return r == 0 && level >= LEVEL(MUTANTS) ? plan_mutants(&solution, plan) : r;
 }
 
 int agt_check_plan_make(const struct agt_files *files, Crisol__Agent__V1__VerificationLevel level,
@@ -173,7 +219,7 @@ int agt_check_plan_make(const struct agt_files *files, Crisol__Agent__V1__Verifi
     if (level >= LEVEL(CANARY))
         r = plan_canary(files, plan);
     if (r == 0 && level >= LEVEL(STUBS))
-        r = plan_stubs(files, plan);
+        r = plan_stubs(files, level, plan);
     return r;
 }
 

@@ -7,12 +7,23 @@
 #include <stdbool.h>
 
 #define AGT_SEED_SIZE 49
+/* Each costs a run: as many as tell half from less. */
+#define AGT_MUTANTS_MAX 8
+
+enum agt_check_kind {
+    AGT_CHECK_HOST, /* comes out without a sandbox */
+    AGT_CHECK_CANARY,
+    AGT_CHECK_STUB,
+    AGT_CHECK_MUTANT,
+    AGT_CHECK_MUTANTS, /* counts those before it, without a sandbox */
+};
 
 /* What a check runs in place of a file of the attempt. Owned; NULL: the file of the attempt. */
 struct agt_check_files {
     char *solution;
     char *tests;
     const char *what; /* what is done to the solution, for a sentence: "all pass when …" */
+    enum agt_check_kind kind;
 };
 
 /* The checks of one attempt. Initialise with zeros but for the seed. */

@@ -10,6 +10,7 @@
 #include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
 #include "orchestrator/verify/compare.h"
+#include "orchestrator/verify/score.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,6 +31,8 @@
  */
 #define STUB_WALL_BASE_MS 2000U
 #define STUB_WALL_FACTOR 3U
+/* Of all mutants of an attempt together; those that are left then are not run. */
+#define MUTANTS_WALL_MAX_MS 60000U
 
 /* What a check goes through, beside its result. */
 struct item {
@@ -190,9 +193,20 @@ static size_t count_in_flight(const struct agt_checks *checks)
     return count;
 }
 
+static enum agt_check_kind kind_of(const struct agt_checks *checks, size_t index)
+{
+    return checks->plan.files[index].kind;
+}
+
 static bool is_open(const struct agt_checks *checks, size_t index)
 {
     return verification_of(checks)->checks[index].outcome == OUTCOME(UNSPECIFIED);
+}
+
+static bool needs_run(const struct agt_checks *checks, size_t index)
+{
+    return is_open(checks, index) && !checks->items[index].call &&
+           kind_of(checks, index) != AGT_CHECK_MUTANTS;
 }
 
 void agt_checks_advance(struct agt_run *run, struct agt_checks *checks)
@@ -205,7 +219,7 @@ void agt_checks_advance(struct agt_run *run, struct agt_checks *checks)
         if (i >= checks->refuted_by || run->outcome != AGT_OUTCOME_NONE ||
             run->stop != AGT_STOP_NONE || count_in_flight(checks) >= IN_FLIGHT_MAX)
             return;
-        if (is_open(checks, i) && !item->call && item->retry_at_ns <= now_ns)
+        if (needs_run(checks, i) && item->retry_at_ns <= now_ns)
             start(run, checks, i);
     }
 }
@@ -292,6 +306,78 @@ static void judge_stub(struct agt_checks *checks, size_t index,
     }
 }
 
+/* One that no test notices refutes nothing yet: it may do the same as the original. */
+static void judge_mutant(struct agt_checks *checks, size_t index,
+                         const Crisol__Sandbox__V1__ExecuteResult *execution)
+{
+    struct agt_check_result *result = &verification_of(checks)->checks[index];
+    struct agt_evidence evidence;
+
+    agt_evidence_judge(execution, &evidence);
+    if (!evidence.has_passed && evidence.cause == CAUSE(SYNTAX)) {
+        result->outcome = OUTCOME(NOT_APPLICABLE);
+        (void)snprintf(result->summary, sizeof(result->summary), "this is no Python any more");
+    } else if (has_noticed(execution)) {
+        result->outcome = OUTCOME(SHOWN);
+        (void)snprintf(result->summary, sizeof(result->summary), "%.200s", evidence.summary);
+        result->summary[cr_utf8_complete_prefix(result->summary, strlen(result->summary))] = '\0';
+    } else {
+        result->outcome = OUTCOME(UNNOTICED);
+        (void)snprintf(result->summary, sizeof(result->summary), "all tests pass");
+    }
+}
+
+static void come_out(struct agt_run *run, struct agt_check_result *result)
+{
+    book(run, result);
+    emit(run, result);
+}
+
+/* Those that would cost more time than mutants may. */
+static void leave_out_mutants(struct agt_run *run, struct agt_checks *checks)
+{
+    for (size_t i = 0; i < verification_of(checks)->check_count; i++) {
+        struct agt_check_result *result = &verification_of(checks)->checks[i];
+
+        if (kind_of(checks, i) != AGT_CHECK_MUTANT || !needs_run(checks, i))
+            continue;
+        checks->items[i].retry_at_ns = 0;
+        result->outcome = OUTCOME(NOT_APPLICABLE);
+        (void)snprintf(result->summary, sizeof(result->summary),
+                       "left out: the others took the %u s that mutants may take",
+                       MUTANTS_WALL_MAX_MS / 1000);
+        come_out(run, result);
+    }
+}
+
+/* The check that counts the mutants comes out with the last of them. */
+static void settle_mutants(struct agt_run *run, struct agt_checks *checks)
+{
+    struct agt_verification *verification = verification_of(checks);
+    struct agt_mutant_score score;
+    struct agt_check_result *result;
+    size_t index = 0;
+
+    while (index < verification->check_count && kind_of(checks, index) != AGT_CHECK_MUTANTS)
+        index++;
+    if (index == verification->check_count || index >= checks->refuted_by ||
+        !is_open(checks, index))
+        return;
+    agt_mutant_score(verification, &score);
+    if (score.wall_ms > MUTANTS_WALL_MAX_MS) {
+        leave_out_mutants(run, checks);
+        agt_mutant_score(verification, &score);
+    }
+    if (score.open > 0)
+        return;
+    result = &verification->checks[index];
+    agt_mutant_score_judge(&score, checks->plan.tests_only_data, result);
+    if (result->outcome == OUTCOME(REFUTED))
+        refute(checks, index, CAUSE(WEAK_TESTS), "the tests notice too little: %s",
+               result->summary);
+    come_out(run, result);
+}
+
 static size_t find_item(const struct agt_checks *checks, const struct agt_call *call)
 {
     size_t index = 0;
@@ -299,6 +385,23 @@ static size_t find_item(const struct agt_checks *checks, const struct agt_call *
     while (index < AGT_CHECKS_MAX - 1 && checks->items[index].call != call)
         index++;
     return index;
+}
+
+static void judge(struct agt_run *run, struct agt_checks *checks, size_t index,
+                  struct agt_call *call)
+{
+    switch (kind_of(checks, index)) {
+    case AGT_CHECK_CANARY:
+        judge_canary(run, checks, index, call);
+        break;
+    case AGT_CHECK_STUB:
+        if (!is_run_again(run, &checks->items[index], STUB_RERUNS_MAX, call->result))
+            judge_stub(checks, index, call->result);
+        break;
+    default:
+        judge_mutant(checks, index, call->result);
+        break;
+    }
 }
 
 void agt_checks_on_end(struct agt_run *run, struct agt_checks *checks, struct agt_call *call)
@@ -322,16 +425,11 @@ void agt_checks_on_end(struct agt_run *run, struct agt_checks *checks, struct ag
         return;
     }
     result->wall_ms = wall_ms(call->result);
-    if (checks->plan.files[index].solution) {
-        if (!is_run_again(run, item, STUB_RERUNS_MAX, call->result))
-            judge_stub(checks, index, call->result);
-    } else {
-        judge_canary(run, checks, index, call);
-    }
+    judge(run, checks, index, call);
     if (is_open(checks, index))
         return;
-    book(run, result);
-    emit(run, result);
+    come_out(run, result);
+    settle_mutants(run, checks);
 }
 
 bool agt_checks_are_over(const struct agt_checks *checks)

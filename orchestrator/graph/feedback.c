@@ -33,6 +33,10 @@ static const char *advice(Crisol__Agent__V1__AttemptCause cause)
                "with a value that was worked out by hand. No test may catch its own assertion, "
                "compare a result with itself, replace the function that it tests, or test a copy "
                "of it; no object may be equal to everything.";
+    case CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_WEAK_TESTS:
+        return "The tests pass, but they also pass with most of the small changes that were made "
+               "to solution.py to try them. Keep the tests and add others that compare exact "
+               "results: for each branch, for the values just at and beside each bound.";
     case CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_FLAKY:
         return "The same files passed once and failed when they were run again. Take out what "
                "differs from run to run: random numbers without a seed, time, order of sets, "

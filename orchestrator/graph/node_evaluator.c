@@ -182,7 +182,7 @@ static Crisol__Agent__V1__FailureCause exhausted_cause(const struct agt_attempt 
 {
     if (attempt->cause == ATTEMPT(TAMPER))
         return CAUSE(TAMPER);
-    if (attempt->cause == ATTEMPT(VACUOUS_TESTS))
+    if (attempt->cause == ATTEMPT(VACUOUS_TESTS) || attempt->cause == ATTEMPT(WEAK_TESTS))
         return CAUSE(VACUOUS_TESTS);
     return CAUSE(MAX_ITERATIONS);
 }

@@ -34,6 +34,13 @@ static const struct {
          "function of solution.py raises and when every one returns None.",
          "Tests that look at a part of the results only, an answer written for just these tests, "
          "and code that finds out which run is which from inside the test process."},
+    [LEVEL(MUTANTS)] =
+        {"MUTANTS",
+         "All tests passed, a test that must fail did fail, the same tests fail when the functions "
+         "of solution.py are emptied, and they noticed at least half of the small changes that "
+         "were made to it, one at a time.",
+         "Wrong behaviour that no test asks for, an answer written for just these tests, and code "
+         "that finds out which run is which from inside the test process."},
 };
 
 static bool is_known(Crisol__Agent__V1__VerificationLevel level)
@@ -64,7 +71,7 @@ static bool is_reached(const struct agt_verification *verification,
     for (size_t i = 0; i < verification->check_count; i++) {
         const struct agt_check_result *check = &verification->checks[i];
 
-        if (check->level != level)
+        if (check->level != level || check->is_part)
             continue;
         if (check->outcome != OUTCOME(SHOWN))
             return false;
@@ -77,7 +84,8 @@ static bool is_reached(const struct agt_verification *verification,
 static const struct agt_check_result *find_inapplicable(const struct agt_verification *verification)
 {
     for (size_t i = 0; i < verification->check_count; i++) {
-        if (verification->checks[i].outcome == OUTCOME(NOT_APPLICABLE))
+        if (verification->checks[i].outcome == OUTCOME(NOT_APPLICABLE) &&
+            !verification->checks[i].is_part)
             return &verification->checks[i];
     }
     return NULL;

@@ -14,7 +14,7 @@ const char *agt_level_does_not_stop(Crisol__Agent__V1__VerificationLevel level);
 const char *agt_level_name(Crisol__Agent__V1__VerificationLevel level);
 
 #define AGT_LEVEL_DEFAULT CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_STUBS
-#define AGT_LEVEL_MAX CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_STUBS
+#define AGT_LEVEL_MAX CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_MUTANTS
 
 #define AGT_CHECKS_MAX 16
 
@@ -22,6 +22,7 @@ const char *agt_level_name(Crisol__Agent__V1__VerificationLevel level);
 struct agt_check_result {
     Crisol__Agent__V1__VerificationLevel level;
     Crisol__Agent__V1__CheckOutcome outcome;
+    bool is_part; /* of another check of its level, which alone counts */
     char name[80];
     char summary[320];
     uint32_t wall_ms;

@@ -2,6 +2,7 @@
 #include "common/buf.h"
 #include "orchestrator/verify/audit.h"
 #include "orchestrator/verify/lint.h"
+#include "orchestrator/verify/mutants.h"
 #include "orchestrator/verify/rewrite.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -54,6 +55,23 @@ static void check_stub(const struct agt_py_tokens *tokens, const struct agt_py_o
     cr_buf_done(&buf);
 }
 
+static void check_mutants(const struct agt_py_tokens *tokens, const struct agt_py_outline *outline,
+                          size_t size)
+{
+    struct agt_mutant mutants[8];
+    size_t count = agt_mutants_choose(tokens, outline, mutants, 8);
+    struct cr_buf buf;
+
+    cr_buf_init(&buf, (size_t)1 << 24);
+    for (size_t i = 0; i < count; i++) {
+        FUZZ_CHECK(agt_mutant_add(tokens, &mutants[i], &buf) == 0);
+        FUZZ_CHECK(buf.size + strlen(mutants[i].before) == size + strlen(mutants[i].after));
+        FUZZ_CHECK(i == 0 || mutants[i].token > mutants[i - 1].token);
+        cr_buf_clear(&buf);
+    }
+    cr_buf_done(&buf);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);
@@ -72,6 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(agt_py_outline(&tokens, &outline) == 0);
         check_outline(&tokens, &outline);
         check_stub(&tokens, &outline, size);
+        check_mutants(&tokens, &outline, size);
         (void)agt_lint_always_equal(&tokens, &outline);
         (void)agt_stub_is_under_test(&tokens, &outline, &tokens);
         (void)agt_stub_has_data_under_test(&tokens, &outline, &tokens);

@@ -59,8 +59,10 @@ enum double_check double_check_of(const Crisol__Sandbox__V1__ExecuteRequest *req
     solution = request->files[0]->text;
     if (strstr(request->files[1]->text, CANARY_DEF))
         return DOUBLE_CHECK_CANARY;
-    if (!strstr(solution, "if \"crisol_"))
-        return DOUBLE_CHECK_NONE;
+    if (!strstr(solution, "if \"crisol_")) /* the id of a check has a part more: run.step.try */
+        return strchr(request->request_id, '.') == strrchr(request->request_id, '.')
+                   ? DOUBLE_CHECK_NONE
+                   : DOUBLE_CHECK_MUTANT;
     return strstr(solution, ": raise NotImplementedError") ? DOUBLE_CHECK_RAISE
                                                            : DOUBLE_CHECK_RETURN;
 }

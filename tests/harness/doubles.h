@@ -74,6 +74,7 @@ enum double_check {
     DOUBLE_CHECK_CANARY,
     DOUBLE_CHECK_RAISE,
     DOUBLE_CHECK_RETURN,
+    DOUBLE_CHECK_MUTANT,
 };
 
 enum double_check double_check_of(const Crisol__Sandbox__V1__ExecuteRequest *request);

@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 import services as crisol  # noqa: E402  (needs the path above)
 
 LEVELS = ["OFF", "EVIDENCE", "CANARY", "STUBS", "MUTANTS", "ORACLE"]
-HIGHEST = "STUBS"
+HIGHEST = "MUTANTS"
 RUNS_AT_ONCE = 6
 ANSWERS_PER_SCRIPT = 60
 

@@ -26,6 +26,7 @@ enum mode {
     MODE_SKIP,        /* the tests skip when functions raise */
     MODE_FAULT,       /* each check fails once for the sandbox's own reasons */
     MODE_GONE,        /* the sandbox fails for every check */
+    MODE_WEAK,        /* all pass with any small change */
     MODE_HELD,        /* no check ends until it is cancelled */
 };
 
@@ -68,6 +69,8 @@ static void play(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
     } else if (is_canary &&
                (mode == MODE_ALWAYS_SLOW || (mode == MODE_SLOW && fixture->answers++ < 2))) {
         ret_execution->verdict = VERDICT(WALL_TIME_LIMIT);
+    } else if (check == DOUBLE_CHECK_MUTANT && mode == MODE_WEAK) {
+        *ret_execution = (struct double_execution){.passed = 3};
     } else if (check == DOUBLE_CHECK_RAISE && mode == MODE_SKIP) {
         *ret_execution = (struct double_execution){.skipped = 3};
     } else if (mode == MODE_GONE || (mode == MODE_FAULT && fixture->executions <= 3)) {
@@ -76,14 +79,20 @@ static void play(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
     ret_execution->is_held = mode == MODE_HELD;
 }
 
-/* Runs one attempt at the default level. */
-static void run_one(struct engine_fixture *fixture, enum mode mode, struct run_reader *reader)
+/* Runs one attempt; level 0: the default. */
+static void run_at(struct engine_fixture *fixture, enum mode mode, int level,
+                   struct run_reader *reader)
 {
     engine_fixture_start(fixture, NULL, play, NULL);
     double_sandbox_set_checks(fixture->sandbox, true);
     fixture->mode = (int)mode;
-    fixture->verify = 0;
+    fixture->verify = level;
     run_reader_read(reader, engine_fixture_run(fixture, 1));
+}
+
+static void run_one(struct engine_fixture *fixture, enum mode mode, struct run_reader *reader)
+{
+    run_at(fixture, mode, 0, reader);
 }
 
 static void done(struct engine_fixture *fixture, struct run_reader *reader)
@@ -121,7 +130,11 @@ static void level_decides_which_checks_are_made(void **state)
     static const struct {
         int verify;
         uint32_t executions;
-    } cases[] = {{LEVEL(OFF), 0}, {LEVEL(EVIDENCE), 0}, {LEVEL(CANARY), 1}, {LEVEL(STUBS), 3}};
+    } cases[] = {{LEVEL(OFF), 0},
+                 {LEVEL(EVIDENCE), 0},
+                 {LEVEL(CANARY), 1},
+                 {LEVEL(STUBS), 3},
+                 {LEVEL(MUTANTS), 4}};
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -172,6 +185,31 @@ static void refuted_attempts_fail_with_their_cause(void **state)
         assert_int_equal(reader.result->verification->level, LEVEL(OFF));
         done(&fixture, &reader);
     }
+}
+
+static void tests_that_notice_no_small_change_are_refused(void **state)
+{
+    struct engine_fixture fixture;
+    struct run_reader reader;
+    const Crisol__Agent__V1__Verification *shown;
+
+    (void)state;
+    run_at(&fixture, MODE_WEAK, LEVEL(MUTANTS), &reader);
+
+    assert_int_equal(reader.result->status, STATUS(FAILED));
+    assert_int_equal(reader.result->cause, CAUSE(VACUOUS_TESTS));
+    assert_int_equal(reader.result->attempts[0]->cause, ATTEMPT(WEAK_TESTS));
+    assert_non_null(strstr(reader.result->attempts[0]->feedback, "line 2, '+' becomes '-'"));
+    shown = reader.result->attempts[0]->verification;
+    assert_int_equal(shown->n_checks, 6);
+    assert_string_equal(shown->checks[4]->name, "mutant: line 2, '+' becomes '-'");
+    assert_int_equal(shown->checks[4]->outcome, OUTCOME(UNNOTICED));
+    assert_int_equal(shown->checks[5]->outcome, OUTCOME(REFUTED));
+    done(&fixture, &reader);
+
+    run_at(&fixture, MODE_WEAK, LEVEL(STUBS), &reader);
+    assert_int_equal(reader.result->status, STATUS(SUCCESS));
+    done(&fixture, &reader);
 }
 
 static void canary_that_runs_out_of_time_is_run_again(void **state)
@@ -322,6 +360,7 @@ int main(void)
         cmocka_unit_test(honest_tests_reach_stubs_and_the_result_names_each_check),
         cmocka_unit_test(level_decides_which_checks_are_made),
         cmocka_unit_test(refuted_attempts_fail_with_their_cause),
+        cmocka_unit_test(tests_that_notice_no_small_change_are_refused),
         cmocka_unit_test(canary_that_runs_out_of_time_is_run_again),
         cmocka_unit_test(faults_of_the_sandbox_are_tried_again_and_not_counted),
         cmocka_unit_test(cancel_during_checks_ends_them_all),
