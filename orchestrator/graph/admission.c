@@ -4,6 +4,7 @@
 #include "common/err.h"
 #include "common/utf8.h"
 #include "orchestrator/graph/run.h"
+#include "orchestrator/graph/terms.h"
 #include "orchestrator/model/model.h"
 #include "rpc/codec.h"
 #include "rpc/status.h"
@@ -12,7 +13,6 @@
 #include <string.h>
 
 #define MODEL_NAME_MAX 128
-#define ORACLE CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_ORACLE
 
 static bool is_blank(const char *text)
 {
@@ -62,11 +62,11 @@ static void check_limits(const struct agt_run_spec *spec, struct rpc_status *sta
 static void check_level(int level, struct rpc_status *status)
 {
     if (level < 0 || level > AGT_LEVEL_MAX)
-        rpc_status_add_violation(status, "verify",
-                                 "is %s; allowed are OFF to %s, and 0 for the default, %s",
-                                 level == ORACLE ? "ORACLE, which this version does not have"
-                                                 : "no level of this version",
-                                 agt_level_name(AGT_LEVEL_MAX), agt_level_name(AGT_LEVEL_DEFAULT));
+        rpc_status_add_violation(
+            status, "verify",
+            "is no level of this version; allowed are OFF to %s, and 0 for the "
+            "default, %s",
+            agt_level_name(AGT_LEVEL_MAX), agt_level_name(AGT_LEVEL_DEFAULT));
 }
 
 #define PAUSES (1U << AGT_NODE_PLANNER | 1U << AGT_NODE_GENERATOR)
@@ -101,6 +101,7 @@ int agt_admission_check(struct agt_model *model, const struct agt_run_spec *spec
     check_model(spec->model, &status);
     check_limits(spec, &status);
     check_level(spec->verify, &status);
+    agt_terms_check_packed(spec->terms, spec->terms_size, spec->verify, &status);
     check_interrupts(spec, &status);
     if (status.code != RPC_OK) {
         *ret_status = status;

@@ -215,6 +215,8 @@ static void on_output(struct agt_call *call, const Crisol__Sandbox__V1__Output *
         keep(&call->err, &call->err_omitted, &output->data);
     else
         keep(&call->out, &call->out_omitted, &output->data);
+    if (call->output != AGT_CALL_TOLD)
+        return;
     cr_buf_init(&text, 4 * (output->data.len + 1));
     /* The text is there because it was asked for; a sandboxd that left it out is helped. */
     if (output->text[0] != '\0')
@@ -256,15 +258,14 @@ static void on_sandbox_event(void *user, const ProtobufCMessage *event)
     const Crisol__Sandbox__V1__ExecuteResponse *response = (const void *)event;
     struct agt_call *call = user;
 
-    if (call->is_quiet &&
-        response->event_case != CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_RESULT)
-        return;
     switch (response->event_case) {
     case CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_STARTED:
-        on_started(call, response);
+        if (call->output == AGT_CALL_TOLD)
+            on_started(call, response);
         break;
     case CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_OUTPUT:
-        on_output(call, response->output);
+        if (call->output != AGT_CALL_DROPPED)
+            on_output(call, response->output);
         break;
     case CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_RESULT:
         on_result(call, response->result);
@@ -311,7 +312,7 @@ static int hold_sandbox(struct agt_call *call, const Crisol__Sandbox__V1__Execut
 }
 
 int agt_call_start_sandbox(struct agt_run *run, const Crisol__Sandbox__V1__ExecuteRequest *request,
-                           int deadline_ms, bool is_quiet, struct agt_call **ret_call,
+                           int deadline_ms, enum agt_call_output output, struct agt_call **ret_call,
                            struct cr_err *err)
 {
     struct agt_call *call = new_call(run);
@@ -320,7 +321,7 @@ int agt_call_start_sandbox(struct agt_run *run, const Crisol__Sandbox__V1__Execu
     if (!call)
         return cr_err_set(err, ENOMEM, "out of memory for a sandbox call");
     call->sandbox = agt_engine_sandbox(run->engine);
-    call->is_quiet = is_quiet;
+    call->output = output;
     (void)snprintf(call->key, sizeof(call->key), "%s", request->request_id);
     *ret_call = call; /* before the start: its end may be on its way when that returns */
     run->calls_in_flight++;

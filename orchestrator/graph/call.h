@@ -53,6 +53,13 @@ struct agt_mail *agt_mail_new(enum agt_mail_kind kind, struct agt_run *run, cons
 /* Drops its reference to the run. NULL is allowed; returns NULL. */
 struct agt_mail *agt_mail_free(struct agt_mail *mail);
 
+/* What becomes of what a program writes. */
+enum agt_call_output {
+    AGT_CALL_TOLD,    /* kept, and told as events, as the start is */
+    AGT_CALL_KEPT,    /* kept, no event */
+    AGT_CALL_DROPPED, /* neither */
+};
+
 /*
  * A call to the model or to sandboxd. Its handlers run on other threads and
  * write here until they post CALL_END; from then on it is the engine's.
@@ -62,8 +69,8 @@ struct agt_call {
     struct agt_run *run;       /* a reference */
     struct agt_mail *end;      /* made ahead, so that an end cannot be lost */
     uint32_t dropped;          /* deltas lost since the last mail */
-    bool is_quiet;             /* no event, and no output is kept */
-    char key[64];              /* tells the calls of a run apart, also after a restart */
+    enum agt_call_output output;
+    char key[64]; /* tells the calls of a run apart, also after a restart */
 
     /* A call that waits for the journal: what is needed to start it. */
     struct agt_call *next_held;
@@ -107,7 +114,7 @@ struct agt_call {
 int agt_call_start_model(struct agt_run *run, const struct agt_model_request *request,
                          struct cr_err *err);
 int agt_call_start_sandbox(struct agt_run *run, const Crisol__Sandbox__V1__ExecuteRequest *request,
-                           int deadline_ms, bool is_quiet, struct agt_call **ret_call,
+                           int deadline_ms, enum agt_call_output output, struct agt_call **ret_call,
                            struct cr_err *err);
 
 /* Starts a call that was held. The end comes in any case. */

@@ -6,6 +6,7 @@
 #include "common/err.h"
 #include "orchestrator/verify/lint.h"
 #include "orchestrator/verify/mutants.h"
+#include "orchestrator/verify/oracle.h"
 #include "orchestrator/verify/rewrite.h"
 
 #include <stdarg.h>
@@ -18,6 +19,9 @@
 
 /* A guard of 100 bytes for each function of 12 ("def f():x=1\n") is the most that a file grows. */
 #define WRITTEN_MAX ((size_t)16 * AGT_FILE_MAX)
+
+/* All cases that terms may have, each byte as an escape of six. */
+#define QUESTIONS_MAX ((size_t)8 * 1048576)
 
 /* Of the plan's seed, each name has a part of its own. */
 static void make_name(char *name, size_t size, const char *prefix, const char *part)
@@ -207,8 +211,41 @@ static int plan_stubs(const struct agt_files *files, Crisol__Agent__V1__Verifica
     return r == 0 && level >= LEVEL(MUTANTS) ? plan_mutants(&solution, plan) : r;
 }
 
+static void plan_own(const Crisol__Agent__V1__TaskTerms *terms, struct agt_check_plan *plan)
+{
+    for (size_t i = 0; terms && i < terms->n_checks; i++) {
+        const Crisol__Agent__V1__OwnCheck *own = terms->checks[i];
+        size_t index;
+
+        if (own->name[0])
+            index = add_check(plan, LEVEL(UNSPECIFIED), OUTCOME(UNSPECIFIED), "own: %s", own->name);
+        else
+            index =
+                add_check(plan, LEVEL(UNSPECIFIED), OUTCOME(UNSPECIFIED), "own: check %zu", i + 1);
+        plan->files[index].kind = AGT_CHECK_OWN;
+        plan->files[index].own = own;
+    }
+}
+
+static int plan_oracle(const Crisol__Agent__V1__TaskTerms *terms, struct agt_check_plan *plan)
+{
+    CR_AUTO_BUF struct cr_buf text = {0};
+    size_t index;
+    int r;
+
+    make_name(plan->mark, sizeof(plan->mark), "crisol_", plan->seed + 32);
+    cr_buf_init(&text, QUESTIONS_MAX);
+    r = agt_oracle_add_questions(terms->cases, terms->n_cases, plan->mark, &text);
+    if (r < 0)
+        return -ENOMEM;
+    index = add_check(plan, LEVEL(ORACLE), OUTCOME(UNSPECIFIED), "oracle");
+    plan->files[index].kind = AGT_CHECK_ORACLE;
+    plan->questions = cr_buf_take_str(&text);
+    return plan->questions ? 0 : -ENOMEM;
+}
+
 int agt_check_plan_make(const struct agt_files *files, Crisol__Agent__V1__VerificationLevel level,
-                        struct agt_check_plan *plan)
+                        const Crisol__Agent__V1__TaskTerms *terms, struct agt_check_plan *plan)
 {
     int r = 0;
 
@@ -216,10 +253,15 @@ int agt_check_plan_make(const struct agt_files *files, Crisol__Agent__V1__Verifi
     if (!plan->verification)
         return -ENOMEM;
     plan->verification->requested = level;
+    plan->terms = terms;
     if (level >= LEVEL(CANARY))
         r = plan_canary(files, plan);
+    if (r == 0)
+        plan_own(terms, plan);
     if (r == 0 && level >= LEVEL(STUBS))
         r = plan_stubs(files, level, plan);
+    if (r == 0 && level >= LEVEL(ORACLE) && terms)
+        r = plan_oracle(terms, plan);
     return r;
 }
 
@@ -230,5 +272,6 @@ void agt_check_plan_done(struct agt_check_plan *plan)
         free(plan->files[i].tests);
     }
     free(plan->verification);
+    free(plan->questions);
     *plan = (struct agt_check_plan){.verification = NULL};
 }

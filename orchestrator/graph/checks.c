@@ -4,15 +4,14 @@
 #include "common/auto.h"
 #include "common/clock.h"
 #include "common/err.h"
-#include "common/utf8.h"
 #include "orchestrator/graph/call.h"
+#include "orchestrator/graph/check_judge.h"
 #include "orchestrator/graph/check_plan.h"
 #include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
-#include "orchestrator/verify/compare.h"
+#include "orchestrator/verify/oracle.h"
 #include "orchestrator/verify/score.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +47,7 @@ struct agt_checks {
     uint32_t starts; /* sandboxd answers a request it knows from memory: each try has its own id */
     size_t refuted_by; /* index; AGT_CHECKS_MAX: none. Those behind it are not made any more */
     struct agt_evidence refutation;
-    Crisol__Sandbox__V1__ExecuteResult *witness; /* owned; NULL: none */
+    struct agt_witness witness; /* owned */
 };
 
 static struct agt_verification *verification_of(const struct agt_checks *checks)
@@ -75,6 +74,20 @@ static void book(struct agt_run *run, struct agt_check_result *result)
     agt_receipt_add_message(&run->receipt, AGT_RECEIPT_CHECK, run->iteration, &check.base);
 }
 
+/* The run that the feedback shows in place of that of the tests, which passed. */
+static void keep_witness(struct agt_checks *checks, enum agt_check_kind kind, struct agt_call *call)
+{
+    bool is_flaky = kind == AGT_CHECK_CANARY && checks->refutation.cause == CAUSE(FLAKY);
+
+    if (!is_flaky && kind != AGT_CHECK_OWN)
+        return;
+    checks->witness.result = cr_take_ptr(&call->result);
+    if (kind == AGT_CHECK_CANARY)
+        return;
+    checks->witness.stdout_text = agt_sandbox_text(&call->out);
+    checks->witness.stderr_text = agt_sandbox_text(&call->err);
+}
+
 static void cancel_from(struct agt_checks *checks, size_t index)
 {
     for (; checks && index < AGT_CHECKS_MAX; index++) {
@@ -88,32 +101,25 @@ static void cancel_from(struct agt_checks *checks, size_t index)
  * Checks of a lower level go on: when the runner is patched, it is not the
  * tests that are to blame, whichever comes out first.
  */
-__attribute__((format(printf, 4, 5))) static void refute(struct agt_checks *checks, size_t index,
-                                                         Crisol__Agent__V1__AttemptCause cause,
-                                                         const char *format, ...)
+static void refute(struct agt_checks *checks, size_t index, const struct agt_evidence *refutation)
 {
-    struct agt_check_result *result = &verification_of(checks)->checks[index];
-    va_list args;
-
-    result->outcome = OUTCOME(REFUTED);
+    verification_of(checks)->checks[index].outcome = OUTCOME(REFUTED);
     checks->refuted_by = index;
-    checks->refutation = (struct agt_evidence){.has_passed = false, .cause = cause};
-    va_start(args, format);
-    (void)vsnprintf(checks->refutation.summary, sizeof(checks->refutation.summary), format, args);
-    va_end(args);
+    checks->refutation = *refutation;
     cancel_from(checks, index);
 }
 
 int agt_checks_new(struct agt_run *run, struct agt_checks **ret_checks)
 {
     struct agt_checks *checks = calloc(1, sizeof(*checks));
+    struct agt_evidence refutation;
     int r;
 
     if (!checks)
         return -ENOMEM;
     checks->refuted_by = AGT_CHECKS_MAX;
     agt_journal_draw(run, checks->plan.seed, sizeof(checks->plan.seed));
-    r = agt_check_plan_make(&run->files, run->verify, &checks->plan);
+    r = agt_check_plan_make(&run->files, run->verify, run->terms, &checks->plan);
     if (r < 0) {
         (void)agt_checks_free(checks);
         return r;
@@ -121,8 +127,11 @@ int agt_checks_new(struct agt_run *run, struct agt_checks **ret_checks)
     for (size_t i = 0; i < verification_of(checks)->check_count; i++) {
         struct agt_check_result *result = &verification_of(checks)->checks[i];
 
-        if (result->outcome == OUTCOME(REFUTED))
-            refute(checks, i, CAUSE(VACUOUS_TESTS), "the tests prove nothing: %s", result->summary);
+        if (result->outcome == OUTCOME(REFUTED)) {
+            agt_check_refute(&checks->plan, i, CAUSE(VACUOUS_TESTS), AGT_PROVE_NOTHING,
+                             &refutation);
+            refute(checks, i, &refutation);
+        }
         if (result->outcome != OUTCOME(UNSPECIFIED))
             emit(run, result);
     }
@@ -135,8 +144,10 @@ struct agt_checks *agt_checks_free(struct agt_checks *checks)
     if (!checks)
         return NULL;
     agt_check_plan_done(&checks->plan);
-    if (checks->witness)
-        crisol__sandbox__v1__execute_result__free_unpacked(checks->witness, NULL);
+    if (checks->witness.result)
+        crisol__sandbox__v1__execute_result__free_unpacked(checks->witness.result, NULL);
+    free(checks->witness.stdout_text);
+    free(checks->witness.stderr_text);
     free(checks);
     return NULL;
 }
@@ -168,6 +179,7 @@ static void start(struct agt_run *run, struct agt_checks *checks, size_t index)
     struct agt_execution execution = {
         .solution = files->solution ? files->solution : run->files.solution,
         .tests = files->tests ? files->tests : run->files.tests,
+        .own = files->own,
         .is_quiet = true,
     };
     char suffix[20];
@@ -176,6 +188,11 @@ static void start(struct agt_run *run, struct agt_checks *checks, size_t index)
     execution.suffix = suffix;
     if (files->solution && item->reruns == 0)
         execution.wall_time_ms = stub_wall_ms(run);
+    if (files->kind == AGT_CHECK_ORACLE) {
+        execution.tests = NULL;
+        execution.code = agt_oracle_driver;
+        execution.stdin_text = checks->plan.questions;
+    }
     item->retry_at_ns = 0;
     if (agt_sandbox_execute(run, &execution, &item->call, NULL) < 0)
         wait_for(item, agt_fault_wait_ms(run, &item->tries, AGT_FAULT_FAILED, 0,
@@ -238,95 +255,6 @@ static bool is_run_again(const struct agt_run *run, struct item *item, uint32_t 
     return true;
 }
 
-static void judge_canary(struct agt_run *run, struct agt_checks *checks, size_t index,
-                         struct agt_call *call)
-{
-    struct agt_check_result *result = &verification_of(checks)->checks[index];
-
-    if (is_run_again(run, &checks->items[index], RERUNS_MAX, call->result))
-        return;
-    switch (agt_canary_judge(run->execution->test_report, call->result, checks->plan.name,
-                             checks->plan.text, result->summary, sizeof(result->summary))) {
-    case AGT_CANARY_SHOWN:
-        result->outcome = OUTCOME(SHOWN);
-        break;
-    case AGT_CANARY_UNSTABLE:
-        refute(checks, index, CAUSE(FLAKY), "the tests are not deterministic: %s", result->summary);
-        checks->witness = cr_take_ptr(&call->result);
-        break;
-    default:
-        refute(checks, index, CAUSE(TAMPER), "%s", result->summary);
-        break;
-    }
-}
-
-/* True when the tests said in any way that something is wrong. */
-static bool has_noticed(const Crisol__Sandbox__V1__ExecuteResult *result)
-{
-    const Crisol__Sandbox__V1__TestReport *report = result->test_report;
-    bool has_ended =
-        result->verdict->code == VERDICT(OK) || result->verdict->code == VERDICT(NONZERO_EXIT);
-
-    if (!has_ended)
-        return true; /* a limit, which the same tests did not reach before */
-    if (!report || !report->is_present)
-        return result->exit_code != 0;
-    return report->failed + report->errors > 0;
-}
-
-static void judge_stub(struct agt_checks *checks, size_t index,
-                       const Crisol__Sandbox__V1__ExecuteResult *execution)
-{
-    struct agt_check_result *result = &verification_of(checks)->checks[index];
-    const Crisol__Sandbox__V1__TestReport *report = execution->test_report;
-    const char *what = checks->plan.files[index].what;
-    struct agt_evidence evidence;
-
-    agt_evidence_judge(execution, &evidence);
-    if (!evidence.has_passed && evidence.cause == CAUSE(SYNTAX)) {
-        result->outcome = OUTCOME(NOT_APPLICABLE);
-        (void)snprintf(result->summary, sizeof(result->summary),
-                       "solution.py could not be changed so that it still is Python");
-    } else if (has_noticed(execution)) {
-        result->outcome = OUTCOME(SHOWN);
-        if (report && report->is_present && report->failed + report->errors > 0)
-            (void)snprintf(result->summary, sizeof(result->summary), "%u of %u tests fail",
-                           report->failed + report->errors, report->tests);
-        else
-            (void)snprintf(result->summary, sizeof(result->summary), "%.200s", evidence.summary);
-        result->summary[cr_utf8_complete_prefix(result->summary, strlen(result->summary))] = '\0';
-    } else if (checks->plan.tests_only_data) {
-        result->outcome = OUTCOME(NOT_APPLICABLE);
-        (void)snprintf(result->summary, sizeof(result->summary),
-                       "the tests are about data of solution.py, not about its functions");
-    } else {
-        (void)snprintf(result->summary, sizeof(result->summary), "all %u tests pass when %s",
-                       report && report->is_present ? report->passed : 0, what);
-        refute(checks, index, CAUSE(VACUOUS_TESTS), "the tests prove nothing: %s", result->summary);
-    }
-}
-
-/* One that no test notices refutes nothing yet: it may do the same as the original. */
-static void judge_mutant(struct agt_checks *checks, size_t index,
-                         const Crisol__Sandbox__V1__ExecuteResult *execution)
-{
-    struct agt_check_result *result = &verification_of(checks)->checks[index];
-    struct agt_evidence evidence;
-
-    agt_evidence_judge(execution, &evidence);
-    if (!evidence.has_passed && evidence.cause == CAUSE(SYNTAX)) {
-        result->outcome = OUTCOME(NOT_APPLICABLE);
-        (void)snprintf(result->summary, sizeof(result->summary), "this is no Python any more");
-    } else if (has_noticed(execution)) {
-        result->outcome = OUTCOME(SHOWN);
-        (void)snprintf(result->summary, sizeof(result->summary), "%.200s", evidence.summary);
-        result->summary[cr_utf8_complete_prefix(result->summary, strlen(result->summary))] = '\0';
-    } else {
-        result->outcome = OUTCOME(UNNOTICED);
-        (void)snprintf(result->summary, sizeof(result->summary), "all tests pass");
-    }
-}
-
 static void come_out(struct agt_run *run, struct agt_check_result *result)
 {
     book(run, result);
@@ -356,6 +284,7 @@ static void settle_mutants(struct agt_run *run, struct agt_checks *checks)
     struct agt_verification *verification = verification_of(checks);
     struct agt_mutant_score score;
     struct agt_check_result *result;
+    struct agt_evidence refutation;
     size_t index = 0;
 
     while (index < verification->check_count && kind_of(checks, index) != AGT_CHECK_MUTANTS)
@@ -372,9 +301,11 @@ static void settle_mutants(struct agt_run *run, struct agt_checks *checks)
         return;
     result = &verification->checks[index];
     agt_mutant_score_judge(&score, checks->plan.tests_only_data, result);
-    if (result->outcome == OUTCOME(REFUTED))
-        refute(checks, index, CAUSE(WEAK_TESTS), "the tests notice too little: %s",
-               result->summary);
+    if (result->outcome == OUTCOME(REFUTED)) {
+        agt_check_refute(&checks->plan, index, CAUSE(WEAK_TESTS),
+                         "the tests notice too little: ", &refutation);
+        refute(checks, index, &refutation);
+    }
     come_out(run, result);
 }
 
@@ -387,20 +318,35 @@ static size_t find_item(const struct agt_checks *checks, const struct agt_call *
     return index;
 }
 
+/* How often a check that ran out of time is run again. */
+static uint32_t most_reruns(enum agt_check_kind kind)
+{
+    switch (kind) {
+    case AGT_CHECK_CANARY:
+        return RERUNS_MAX;
+    case AGT_CHECK_MUTANT:
+        return 0;
+    default:
+        return STUB_RERUNS_MAX;
+    }
+}
+
 static void judge(struct agt_run *run, struct agt_checks *checks, size_t index,
                   struct agt_call *call)
 {
-    switch (kind_of(checks, index)) {
-    case AGT_CHECK_CANARY:
-        judge_canary(run, checks, index, call);
-        break;
-    case AGT_CHECK_STUB:
-        if (!is_run_again(run, &checks->items[index], STUB_RERUNS_MAX, call->result))
-            judge_stub(checks, index, call->result);
-        break;
-    default:
-        judge_mutant(checks, index, call->result);
-        break;
+    const struct agt_check_result *result = &verification_of(checks)->checks[index];
+    enum agt_check_kind kind = kind_of(checks, index);
+    struct agt_evidence refutation;
+
+    if (is_run_again(run, &checks->items[index], most_reruns(kind), call->result))
+        return;
+    if (agt_check_judge(&checks->plan, index, run->execution->test_report, call, &refutation) < 0) {
+        agt_run_fail(run, CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL,
+                     "There was no memory for a check.");
+        agt_checks_cancel(checks);
+    } else if (result->outcome == OUTCOME(REFUTED)) {
+        refute(checks, index, &refutation);
+        keep_witness(checks, kind, call);
     }
 }
 
@@ -448,9 +394,9 @@ const struct agt_evidence *agt_checks_refutation(const struct agt_checks *checks
     return checks->refuted_by < AGT_CHECKS_MAX ? &checks->refutation : NULL;
 }
 
-const Crisol__Sandbox__V1__ExecuteResult *agt_checks_witness(const struct agt_checks *checks)
+const struct agt_witness *agt_checks_witness(const struct agt_checks *checks)
 {
-    return checks->witness;
+    return &checks->witness;
 }
 
 struct agt_verification *agt_checks_take_verification(struct agt_checks *checks)

@@ -38,8 +38,15 @@ bool agt_checks_are_over(const struct agt_checks *checks);
 /* NULL when the attempt stands; else what a check found. Borrowed. */
 const struct agt_evidence *agt_checks_refutation(const struct agt_checks *checks);
 
-/* The sandbox run that refutes the attempt by a failure of its own, or NULL. Borrowed. */
-const Crisol__Sandbox__V1__ExecuteResult *agt_checks_witness(const struct agt_checks *checks);
+/* The sandbox run that refutes the attempt by a failure of its own. */
+struct agt_witness {
+    Crisol__Sandbox__V1__ExecuteResult *result; /* NULL: there is none */
+    char *stdout_text;                          /* NULL: not its own, but that of the tests */
+    char *stderr_text;
+};
+
+/* Borrowed. */
+const struct agt_witness *agt_checks_witness(const struct agt_checks *checks);
 
 /* Concluded; moves to the caller. */
 struct agt_verification *agt_checks_take_verification(struct agt_checks *checks);

@@ -82,6 +82,8 @@ struct agt_run_spec {
     const char *model;          /* NULL or "": default */
     const void *sandbox_limits; /* packed crisol.sandbox.v1.Limits; NULL: defaults */
     size_t sandbox_limits_size;
+    const void *terms; /* packed crisol.agent.v1.TaskTerms; NULL: none */
+    size_t terms_size;
     int verify;                  /* crisol.agent.v1.VerificationLevel; 0: default */
     uint32_t interrupts;         /* bits of crisol.agent.v1.Node: pauses behind these */
     bool is_waited_for;          /* somebody waits for the end alone: no interrupts */

@@ -27,6 +27,7 @@ static const char *const cause_names[] = {
     [CAUSE(NO_TESTS)] = "NO_TESTS",   [CAUSE(TAMPER)] = "TAMPER",
     [CAUSE(OTHER)] = "OTHER",         [CAUSE(VACUOUS_TESTS)] = "VACUOUS_TESTS",
     [CAUSE(FLAKY)] = "FLAKY",         [CAUSE(WEAK_TESTS)] = "WEAK_TESTS",
+    [CAUSE(ORACLE)] = "ORACLE",       [CAUSE(CHECK)] = "CHECK",
 };
 
 const char *agt_cause_name(Crisol__Agent__V1__AttemptCause cause)

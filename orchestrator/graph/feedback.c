@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/graph/feedback.h"
 
+#include "common/auto.h"
 #include "common/buf.h"
 #include "common/err.h"
 #include "common/utf8.h"
@@ -15,35 +16,56 @@
 #define OUTPUT_MAX 2000
 #define SECTION_MAX 65536U
 
+#define CAUSE(name) CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_##name
+
 /* What a fix usually is, beside what happened. */
+static const char *const advices[] = {
+    [CAUSE(SYNTAX)] = "The file is no Python. Look at the line that is named and at the one before "
+                      "it: a bracket, a quote or a colon that is missing, an indent.",
+    [CAUSE(IMPORT)] = "Only Python's standard library and pytest are installed; there is no "
+                      "network. Names that the tests import have to be in solution.py, spelt so.",
+    [CAUSE(COLLECTION)] = "The tests could not even be listed: something that runs on import, or "
+                          "in the arguments of a decorator, failed.",
+    [CAUSE(ASSERTION)] = "For each failing test, work out by hand from the task which value is "
+                         "right before you change anything. Then follow the code with these "
+                         "arguments to the place where it goes another way.",
+    [CAUSE(EXCEPTION)] = "Begin at the place in solution.py that the traceback ends at: which "
+                         "value does it have there that the code did not count on?",
+    [CAUSE(TIMEOUT)] = "Look for a loop that does not end, a wait for something that never comes, "
+                       "or use a faster algorithm. A test may also ask for too much.",
+    [CAUSE(MEMORY)] = "Too much is kept at one time. Look for a list that grows without end, a "
+                      "recursion, or a whole input where an iterator would do.",
+    [CAUSE(PROCESSES)] = "Too many processes or threads. Use fewer, end those that are done, or "
+                         "none at all.",
+    [CAUSE(OUTPUT_LIMIT)] = "Too much was written. Look for a print in a loop that does not end, "
+                            "and take out what is only there to watch the code.",
+    [CAUSE(NO_TESTS)] = "test_solution.py must hold functions named test_…, none of them skipped.",
+    [CAUSE(TAMPER)] = "Let pytest end by itself: no exit calls, no hooks, no change of pytest.",
+    [CAUSE(VACUOUS_TESTS)] =
+        "The tests pass, but they would pass without a working solution, so they show nothing. "
+        "Each test must call the code of solution.py and compare what comes back with a value that "
+        "was worked out by hand. No test may catch its own assertion, compare a result with "
+        "itself, replace the function that it tests, or test a copy of it; no object may be equal "
+        "to everything.",
+    [CAUSE(FLAKY)] = "The same files passed once and failed when they were run again. Take out "
+                     "what differs from run to run: random numbers without a seed, time, order of "
+                     "sets, files left behind, a race.",
+    [CAUSE(WEAK_TESTS)] =
+        "The tests pass, but they also pass with most of the small changes that were made to "
+        "solution.py to try them. Keep the tests and add others that compare exact results: for "
+        "each branch, for the values just at and beside each bound.",
+    [CAUSE(ORACLE)] = "There are cases of the task that you do not see, and some do not hold. Read "
+                      "the task again, sentence by sentence: what does it ask for that neither "
+                      "your code nor your tests do? Mind the edges, the types and the exceptions.",
+    [CAUSE(CHECK)] = "The tests passed, but a command that the task comes with did not succeed; "
+                     "below is what it wrote. Keep the tests passing while you mend that.",
+};
+
 static const char *advice(Crisol__Agent__V1__AttemptCause cause)
 {
-    switch (cause) {
-    case CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_TIMEOUT:
-        return "Look for a loop that does not end, or use a faster algorithm.";
-    case CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_NO_TESTS:
-        return "test_solution.py must hold functions named test_…, none of them skipped.";
-    case CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_IMPORT:
-        return "Only Python's standard library and pytest are installed; there is no network.";
-    case CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_TAMPER:
-        return "Let pytest end by itself: no exit calls, no hooks, no change of pytest.";
-    case CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_VACUOUS_TESTS:
-        return "The tests pass, but they would pass without a working solution, so they show "
-               "nothing. Each test must call the code of solution.py and compare what comes back "
-               "with a value that was worked out by hand. No test may catch its own assertion, "
-               "compare a result with itself, replace the function that it tests, or test a copy "
-               "of it; no object may be equal to everything.";
-    case CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_WEAK_TESTS:
-        return "The tests pass, but they also pass with most of the small changes that were made "
-               "to solution.py to try them. Keep the tests and add others that compare exact "
-               "results: for each branch, for the values just at and beside each bound.";
-    case CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_FLAKY:
-        return "The same files passed once and failed when they were run again. Take out what "
-               "differs from run to run: random numbers without a seed, time, order of sets, "
-               "files left behind, a race.";
-    default:
-        return "";
-    }
+    bool has_one = (unsigned)cause < CR_ARRAY_SIZE(advices) && advices[cause];
+
+    return has_one ? advices[cause] : "";
 }
 
 static int add_header(const struct agt_feedback *feedback, struct cr_buf *buf)

@@ -251,10 +251,21 @@ static void on_done(struct agt_store_batch *batch, int error)
     free_turn(turn);
 }
 
+/* The data is what is returned. */
+static uint8_t *pack(const ProtobufCMessage *message, ProtobufCBinaryData *ret_data)
+{
+    ret_data->len = protobuf_c_message_get_packed_size(message);
+    ret_data->data = malloc(ret_data->len + 1);
+    if (ret_data->data)
+        (void)protobuf_c_message_pack(message, ret_data->data);
+    return ret_data->data;
+}
+
 uint8_t *agt_journal_pack_spec(const struct agt_run *run, size_t *ret_size)
 {
     Crisol__Journal__V1__RunSpec spec = CRISOL__JOURNAL__V1__RUN_SPEC__INIT;
     CR_AUTO_FREE uint8_t *limits = NULL;
+    CR_AUTO_FREE uint8_t *terms = NULL;
     uint8_t *packed;
 
     spec.format = AGT_JOURNAL_FORMAT;
@@ -268,12 +279,14 @@ uint8_t *agt_journal_pack_spec(const struct agt_run *run, size_t *ret_size)
     spec.model_requested = run->model_requested;
     if (run->limits) {
         spec.has_sandbox_limits = true;
-        spec.sandbox_limits.len = crisol__sandbox__v1__limits__get_packed_size(run->limits);
-        limits = malloc(spec.sandbox_limits.len + 1);
+        limits = pack(&run->limits->base, &spec.sandbox_limits);
         if (!limits)
             return NULL;
-        (void)crisol__sandbox__v1__limits__pack(run->limits, limits);
-        spec.sandbox_limits.data = limits;
+    }
+    if (run->terms) {
+        terms = pack(&run->terms->base, &spec.terms);
+        if (!terms)
+            return NULL;
     }
     *ret_size = crisol__journal__v1__run_spec__get_packed_size(&spec);
     packed = malloc(*ret_size + 1);

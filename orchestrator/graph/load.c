@@ -6,6 +6,7 @@
 #include "orchestrator/graph/event_log.h"
 #include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
+#include "orchestrator/graph/terms.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,10 @@ static void fill_spec(const struct found *found, struct agt_run_spec *spec)
             stored->sandbox_limits.data ? stored->sandbox_limits.data : (const uint8_t *)"";
         spec->sandbox_limits_size = stored->sandbox_limits.len;
     }
+    if (stored->terms.len > 0) {
+        spec->terms = stored->terms.data;
+        spec->terms_size = stored->terms.len;
+    }
 }
 
 /* Lets the engine's thread repeat it, and go on from there. */
@@ -113,12 +118,21 @@ static int resume(struct agt_engine *engine, struct agt_run *run)
     return 0;
 }
 
+static bool has_sound_terms(const Crisol__Journal__V1__RunSpec *spec)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    agt_terms_check_packed(spec->terms.len > 0 ? spec->terms.data : NULL, spec->terms.len,
+                           spec->verify, &status);
+    return status.code == RPC_OK;
+}
+
 /* As at its admission: a file that is repeated may come from anybody. */
 static bool is_sound(const Crisol__Journal__V1__RunSpec *spec)
 {
     return spec->max_iterations >= 0 && spec->max_iterations <= AGT_ITERATIONS_MAX &&
            spec->verify >= 0 && spec->verify <= AGT_LEVEL_MAX && spec->task[0] != '\0' &&
-           strlen(spec->task) <= AGT_TASK_MAX;
+           strlen(spec->task) <= AGT_TASK_MAX && has_sound_terms(spec);
 }
 
 static int load_run(struct loader *loader, const struct found *found, struct agt_run_spec *spec,

@@ -43,16 +43,18 @@ static bool is_repeated(const struct agt_run *run, const struct agt_evidence *ev
 
 static char *make_feedback(struct agt_run *run, const struct agt_evidence *evidence)
 {
-    const Crisol__Sandbox__V1__ExecuteResult *witness =
-        run->checks ? agt_checks_witness(run->checks) : NULL;
+    static const struct agt_witness no_witness = {NULL, NULL, NULL};
+    const struct agt_witness *witness = run->checks ? agt_checks_witness(run->checks) : &no_witness;
+    const char *stdout_text = witness->stdout_text ? witness->stdout_text : run->stdout_text;
+    const char *stderr_text = witness->stderr_text ? witness->stderr_text : run->stderr_text;
     char delimiter[24];
     CR_AUTO_BUF struct cr_buf text = {0};
     struct agt_feedback feedback = {
         .evidence = evidence,
-        .result = witness ? witness : run->execution,
+        .result = witness->result ? witness->result : run->execution,
         .files = &run->files,
-        .stdout_text = run->stdout_text ? run->stdout_text : "",
-        .stderr_text = run->stderr_text ? run->stderr_text : "",
+        .stdout_text = stdout_text ? stdout_text : "",
+        .stderr_text = stderr_text ? stderr_text : "",
         .is_repeated = is_repeated(run, evidence),
         .delimiter = delimiter,
         .budget = AGT_FEEDBACK_BUDGET,
@@ -211,6 +213,14 @@ static void conclude(struct agt_run *run, const struct agt_evidence *evidence,
     agt_run_set_outcome(run, AGT_OUTCOME_EXHAUSTED);
 }
 
+static void judge_tests(const struct agt_run *run, struct agt_evidence *ret_evidence)
+{
+    if (run->verify == LEVEL(OFF))
+        agt_evidence_judge_exit(run->execution, ret_evidence);
+    else
+        agt_evidence_judge(run->execution, ret_evidence);
+}
+
 /* Starts what is left of the checks; concludes when nothing is. */
 static void advance(struct agt_run *run)
 {
@@ -222,7 +232,7 @@ static void advance(struct agt_run *run)
     if (run->outcome != AGT_OUTCOME_NONE || run->stop != AGT_STOP_NONE ||
         !agt_checks_are_over(run->checks))
         return;
-    agt_evidence_judge(run->execution, &evidence);
+    judge_tests(run, &evidence);
     refutation = agt_checks_refutation(run->checks);
     verification = agt_checks_take_verification(run->checks);
     if (!refutation)
@@ -250,13 +260,11 @@ static void conclude_early(struct agt_run *run, const struct agt_evidence *evide
 
 void agt_evaluator_enter(struct agt_run *run)
 {
+    bool has_own_checks = run->terms && run->terms->n_checks > 0;
     struct agt_evidence evidence; /* has not passed until it is shown */
 
-    if (run->verify == LEVEL(OFF))
-        agt_evidence_judge_exit(run->execution, &evidence);
-    else
-        agt_evidence_judge(run->execution, &evidence);
-    if (!evidence.has_passed || run->verify <= LEVEL(EVIDENCE)) {
+    judge_tests(run, &evidence);
+    if (!evidence.has_passed || (run->verify <= LEVEL(EVIDENCE) && !has_own_checks)) {
         conclude_early(run, &evidence);
         return;
     }

@@ -22,6 +22,7 @@ void agt_generator_enter(struct agt_run *run)
     const struct agt_attempt *failed = last_attempt(run);
     struct agt_prompt prompt = {
         .task = run->task,
+        .terms = run->terms,
         .plan = run->plan,
         .complaint = run->complaint,
     };

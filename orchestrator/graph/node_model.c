@@ -42,7 +42,7 @@ void agt_model_ask(struct agt_run *run, enum agt_prompt_kind kind, const struct 
     struct cr_err err = CR_ERR_INIT;
     struct agt_model_request request = {
         .model = run->model[0] ? run->model : NULL,
-        .system = agt_prompt_system(kind),
+        .system = agt_prompt_system(kind, run->terms),
         .purpose = purpose(kind),
         .deadline_ns = run->deadline_ns,
     };

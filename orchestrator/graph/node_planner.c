@@ -13,7 +13,8 @@
 
 void agt_planner_enter(struct agt_run *run)
 {
-    struct agt_prompt prompt = {.task = run->task, .complaint = run->complaint};
+    struct agt_prompt prompt = {
+        .task = run->task, .terms = run->terms, .complaint = run->complaint};
 
     agt_model_ask(run, AGT_PROMPT_PLAN, &prompt);
 }

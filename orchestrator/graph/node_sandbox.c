@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/buf.h"
 #include "common/clock.h"
+#include "common/unconst.h"
 #include "common/utf8.h"
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/run.h"
+#include "orchestrator/graph/terms.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,37 +38,86 @@ static void on_fault(struct agt_run *run, enum agt_fault fault, int32_t retry_af
         run->retry_at_ns = cr_clock_mono_ns() + wait_ms * CR_NS_PER_MS;
 }
 
+/* The files of one run, borrowed. */
+struct input {
+    Crisol__Sandbox__V1__InputFile files[2 + AGT_TERMS_FILES_MAX];
+    Crisol__Sandbox__V1__InputFile *list[2 + AGT_TERMS_FILES_MAX];
+    size_t count;
+};
+
+static void add_file(struct input *input, const char *path, char *text, bool is_read_only)
+{
+    static const Crisol__Sandbox__V1__InputFile blank = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
+    Crisol__Sandbox__V1__InputFile *file = &input->files[input->count];
+
+    *file = blank;
+    file->path = cr_unconst(path);
+    file->text = text;
+    file->read_only = is_read_only;
+    input->list[input->count++] = file;
+}
+
+static void list_files(const struct agt_run *run, const struct agt_execution *execution,
+                       struct input *input)
+{
+    const Crisol__Agent__V1__TaskTerms *terms = run->terms;
+
+    input->count = 0;
+    add_file(input, AGT_SOLUTION_NAME, execution->solution, false);
+    if (execution->tests)
+        add_file(input, AGT_TESTS_NAME, execution->tests, false);
+    for (size_t i = 0; terms && execution->tests && i < terms->n_acceptance_tests; i++)
+        add_file(input, terms->acceptance_tests[i]->path, terms->acceptance_tests[i]->text, true);
+    for (size_t i = 0; terms && i < terms->n_input_files; i++)
+        add_file(input, terms->input_files[i]->path, terms->input_files[i]->text, true);
+}
+
+/* What is run, and in which runtime. */
+static void fill_program(const struct agt_run *run, const struct agt_execution *execution,
+                         Crisol__Sandbox__V1__ExecuteRequest *request)
+{
+    request->runtime = cr_unconst("pytest");
+    if (execution->own) {
+        request->runtime = cr_unconst("python");
+        if (execution->own->runtime[0])
+            request->runtime = execution->own->runtime;
+        request->command = execution->own->command;
+        request->n_command = execution->own->n_command;
+    } else if (execution->code) {
+        request->runtime = cr_unconst("python");
+        request->code = cr_unconst(execution->code);
+        request->stdin_text = execution->stdin_text;
+    } else if (run->terms && run->terms->runtime[0]) {
+        request->runtime = run->terms->runtime;
+    }
+}
+
 int agt_sandbox_execute(struct agt_run *run, const struct agt_execution *execution,
                         struct agt_call **ret_call, struct cr_err *err)
 {
     Crisol__Sandbox__V1__ExecuteRequest request = CRISOL__SANDBOX__V1__EXECUTE_REQUEST__INIT;
-    Crisol__Sandbox__V1__InputFile solution = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
-    Crisol__Sandbox__V1__InputFile tests = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
-    Crisol__Sandbox__V1__InputFile *files[] = {&solution, &tests};
     Crisol__Sandbox__V1__Limits limits = CRISOL__SANDBOX__V1__LIMITS__INIT;
-    char runtime[] = "pytest";
-    char solution_name[] = AGT_SOLUTION_NAME;
-    char tests_name[] = AGT_TESTS_NAME;
+    enum agt_call_output output = execution->is_quiet ? AGT_CALL_DROPPED : AGT_CALL_TOLD;
+    struct input input;
     char request_id[64];
 
+    if (execution->own || execution->code)
+        output = AGT_CALL_KEPT;
     (void)snprintf(request_id, sizeof(request_id), "%s.%u%s", run->id, run->steps,
                    execution->suffix);
     request.request_id = request_id;
-    request.runtime = runtime;
-    solution.path = solution_name;
-    solution.text = execution->solution;
-    tests.path = tests_name;
-    tests.text = execution->tests;
-    request.files = files;
-    request.n_files = 2;
+    fill_program(run, execution, &request);
+    list_files(run, execution, &input);
+    request.files = input.list;
+    request.n_files = input.count;
     if (run->limits)
         limits = *run->limits;
     if (execution->wall_time_ms > 0)
         limits.wall_time_ms = execution->wall_time_ms;
     request.limits = &limits;
-    request.output_text = !execution->is_quiet;
-    return agt_call_start_sandbox(run, &request, deadline_ms(run, limits.wall_time_ms),
-                                  execution->is_quiet, ret_call, err);
+    request.output_text = output == AGT_CALL_TOLD;
+    return agt_call_start_sandbox(run, &request, deadline_ms(run, limits.wall_time_ms), output,
+                                  ret_call, err);
 }
 
 /* What is about to be run. */
@@ -117,7 +168,7 @@ void agt_sandbox_trim(Crisol__Sandbox__V1__ExecuteResult *result, size_t cases, 
     }
 }
 
-static char *to_text(const struct cr_buf *bytes)
+char *agt_sandbox_text(const struct cr_buf *bytes)
 {
     struct cr_buf text;
     char *taken = NULL;
@@ -140,8 +191,8 @@ static void keep(struct agt_run *run, struct agt_call *call)
     call->result = NULL;
     free(run->stdout_text);
     free(run->stderr_text);
-    run->stdout_text = to_text(&call->out);
-    run->stderr_text = to_text(&call->err);
+    run->stdout_text = agt_sandbox_text(&call->out);
+    run->stderr_text = agt_sandbox_text(&call->err);
     if (omitted > 0)
         agt_list_add(&run->warnings,
                      "Attempt %d: %" PRIu64 " bytes of output are left out; the result keeps the "

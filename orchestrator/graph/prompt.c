@@ -2,12 +2,28 @@
 #include "orchestrator/graph/prompt.h"
 
 #include "common/buf.h"
+#include "common/utf8.h"
 #include "orchestrator/graph/fenced.h"
+#include "orchestrator/graph/terms.h"
 #include "orchestrator/prompts/prompts.h"
 
+#include <stdio.h>
 #include <string.h>
 
-const char *agt_prompt_system(enum agt_prompt_kind kind)
+static const char * override(enum agt_prompt_kind kind,
+                             const Crisol__Agent__V1__PromptOverrides *prompts)
+{
+    switch (kind) {
+    case AGT_PROMPT_PLAN:
+        return prompts->planner;
+    case AGT_PROMPT_CODE:
+        return prompts->generator;
+    default:
+        return prompts->repair;
+    }
+}
+
+const char *agt_prompt_system(enum agt_prompt_kind kind, const Crisol__Agent__V1__TaskTerms *terms)
 {
     static const char *const files[] = {
         [AGT_PROMPT_PLAN] = agt_prompt_planner_file,
@@ -15,6 +31,8 @@ const char *agt_prompt_system(enum agt_prompt_kind kind)
         [AGT_PROMPT_REPAIR] = agt_prompt_repair_file,
     };
 
+    if (terms && terms->prompts && override(kind, terms->prompts)[0])
+        return override(kind, terms->prompts);
     return strchr(files[kind], '\n') + 1; /* a unit test reads the version line of each */
 }
 
@@ -45,14 +63,16 @@ static int add_fence(struct cr_buf *buf, size_t size)
     return r;
 }
 
-static int add_file(struct cr_buf *buf, const char *name, const char *text)
+int agt_prompt_add_block(struct cr_buf *buf, const char *info, const char *text, size_t max)
 {
     size_t fence = longest_fence(text) < 4 ? 4 : longest_fence(text) + 1;
     size_t size = strlen(text);
     int r = add_fence(buf, fence);
 
+    if (size > max)
+        size = cr_utf8_complete_prefix(text, max);
     if (r == 0)
-        r = cr_buf_printf(buf, "python path=%s\n", name);
+        r = cr_buf_printf(buf, "%s\n", info);
     if (r == 0)
         r = cr_buf_add(buf, text, size);
     if (r == 0 && size > 0 && text[size - 1] != '\n')
@@ -60,6 +80,14 @@ static int add_file(struct cr_buf *buf, const char *name, const char *text)
     if (r == 0)
         r = add_fence(buf, fence);
     return r == 0 ? cr_buf_add_str(buf, "\n\n") : r;
+}
+
+static int add_file(struct cr_buf *buf, const char *name, const char *text)
+{
+    char info[64];
+
+    (void)snprintf(info, sizeof(info), "python path=%s", name);
+    return agt_prompt_add_block(buf, info, text, SIZE_MAX);
 }
 
 static int add_failure(const struct agt_prompt *prompt, struct cr_buf *buf)
@@ -80,6 +108,8 @@ int agt_prompt_add(const struct agt_prompt *prompt, struct cr_buf *buf)
     const char *task = prompt->task + strspn(prompt->task, " \t\r\n");
     int r = cr_buf_printf(buf, "TASK: %s\n", task);
 
+    if (r == 0)
+        r = agt_terms_add_prompt(prompt->terms, buf);
     if (r == 0 && prompt->plan)
         r = cr_buf_printf(buf, "\nPLAN\n%s\n", prompt->plan);
     if (r == 0 && prompt->files)

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "crisol/agent/v1/agent.pb-c.h"
+
+#include <stddef.h>
 #include <stdint.h>
 
 struct agt_files;
 struct cr_buf;
 
-/* Enough for a task, a plan, two files and the feedback. */
+/* Enough for a task, its files, a plan, two files and the feedback. */
 #define AGT_PROMPT_MAX 1048576U
 
 enum agt_prompt_kind {
@@ -18,15 +21,21 @@ enum agt_prompt_kind {
 /* What a prompt is made from. Everything is borrowed; what does not apply is NULL or 0. */
 struct agt_prompt {
     const char *task;
-    const char *plan;              /* CODE, REPAIR */
-    int32_t failed_attempt;        /* REPAIR */
-    const char *feedback;          /* REPAIR */
-    const struct agt_files *files; /* REPAIR: of the failed attempt */
-    const char *complaint;         /* what was wrong with the answer before */
+    const Crisol__Agent__V1__TaskTerms *terms; /* NULL: none */
+    const char *plan;                          /* CODE, REPAIR */
+    int32_t failed_attempt;                    /* REPAIR */
+    const char *feedback;                      /* REPAIR */
+    const struct agt_files *files;             /* REPAIR: of the failed attempt */
+    const char *complaint;                     /* what was wrong with the answer before */
 };
 
-/* The system instruction of a kind, without its version line. Static. */
-const char *agt_prompt_system(enum agt_prompt_kind kind);
+/* The system instruction of a kind, without its version line; or that of the terms (NULL: none),
+ * which it is borrowed from. */
+const char *agt_prompt_system(enum agt_prompt_kind kind, const Crisol__Agent__V1__TaskTerms *terms);
+
+/* Appends a fenced block of at most `max` bytes of the text, and an empty line. Returns as
+ * cr_buf_add(). */
+int agt_prompt_add_block(struct cr_buf *buf, const char *info, const char *text, size_t max);
 
 /*
  * Appends the user's turn. Its first line is "TASK: " and the first line of

@@ -223,6 +223,8 @@ void agt_run_begin(struct agt_run *run)
     agt_receipt_add_text(&run->receipt, AGT_RECEIPT_TASK, 0, run->task);
     if (run->limits)
         agt_receipt_add_message(&run->receipt, AGT_RECEIPT_LIMITS, 0, &run->limits->base);
+    if (run->terms)
+        agt_receipt_add_message(&run->receipt, AGT_RECEIPT_TERMS, 0, &run->terms->base);
     emit_run_started(run);
     enter(run, agt_agent_graph.nodes[0].node);
     agt_run_drive(run);

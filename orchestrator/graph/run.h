@@ -18,6 +18,7 @@ struct agt_checks;
 struct agt_event_log;
 struct agt_journal;
 struct agt_mail;
+struct cr_buf;
 
 /* Internal to orchestrator/graph: a run, as the engine's thread sees it. */
 
@@ -82,6 +83,7 @@ struct agt_run {
     int verify_asked;                    /* the same */
     uint32_t interrupts;                 /* bits of nodes */
     Crisol__Sandbox__V1__Limits *limits; /* NULL: defaults. Owned */
+    Crisol__Agent__V1__TaskTerms *terms; /* NULL: none. Owned */
     Crisol__Agent__V1__VerificationLevel verify;
     int64_t started_ns;
     int64_t deadline_ns;
@@ -202,18 +204,24 @@ void agt_evaluator_enter(struct agt_run *run);
 void agt_evaluator_on_end(struct agt_run *run, struct agt_call *call);
 void agt_evaluator_on_time(struct agt_run *run, int64_t now_ns);
 
-/* A run of pytest in a sandbox of its own. Borrowed. */
+/* A run in a sandbox of its own, of pytest when nothing else is said. Borrowed. */
 struct agt_execution {
     char *solution;
-    char *tests;
+    char *tests;      /* NULL: neither these nor those of the task */
+    const char *code; /* a program for the runtime "python" instead; NULL: none */
+    char *stdin_text; /* for it; NULL: nothing */
+    const Crisol__Agent__V1__OwnCheck *own; /* a command instead; NULL: none */
     const char *suffix;    /* tells the requests of one step apart; at most 20 bytes */
     uint32_t wall_time_ms; /* 0: the limit of the run */
-    bool is_quiet;         /* no event and no output */
+    bool is_quiet;         /* no event, and no output but of `code` and `own` */
 };
 
 /* As agt_call_start_sandbox(). */
 int agt_sandbox_execute(struct agt_run *run, const struct agt_execution *execution,
                         struct agt_call **ret_call, struct cr_err *err);
+
+/* What a program wrote as UTF-8, to free(). NULL: out of memory. */
+char *agt_sandbox_text(const struct cr_buf *bytes);
 
 /* Keeps the first `cases` tests of the report, and the details of the first `details` of them. */
 void agt_sandbox_trim(Crisol__Sandbox__V1__ExecuteResult *result, size_t cases, size_t details);

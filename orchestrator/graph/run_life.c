@@ -7,6 +7,7 @@
 #include "orchestrator/graph/event_log.h"
 #include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
+#include "orchestrator/graph/terms.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,6 +55,7 @@ static void free_run(struct agt_run *run)
         crisol__sandbox__v1__execute_result__free_unpacked(run->execution, NULL);
     if (run->limits)
         crisol__sandbox__v1__limits__free_unpacked(run->limits, NULL);
+    crisol__agent__v1__task_terms__free_unpacked(run->terms, NULL);
     (void)agt_checks_free(run->checks);
     free(run->frozen_tests);
     free(run->task);
@@ -76,11 +78,49 @@ static void free_run(struct agt_run *run)
     free(run);
 }
 
+/* The name that is in force. */
+static const char *model_name(struct agt_engine *engine, const struct agt_run_spec *spec)
+{
+    const struct agt_model *model = agt_engine_model(engine);
+
+    if (spec->model_requested)
+        return spec->model_requested;
+    return spec->model && spec->model[0] ? spec->model : model->ops->default_model(model);
+}
+
+/* NULL is copied as "". */
+static bool copy(char **to, const char *from)
+{
+    *to = strdup(from ? from : "");
+    return *to != NULL;
+}
+
+/* What the run keeps of its spec as messages. */
+static bool unpack(struct agt_run *run, const struct agt_run_spec *spec)
+{
+    if (spec->sandbox_limits)
+        run->limits = crisol__sandbox__v1__limits__unpack(NULL, spec->sandbox_limits_size,
+                                                          spec->sandbox_limits);
+    if (spec->terms)
+        run->terms = crisol__agent__v1__task_terms__unpack(NULL, spec->terms_size, spec->terms);
+    return (run->limits || !spec->sandbox_limits) && (run->terms || !spec->terms);
+}
+
+/* All that needs memory. */
+static bool fill(struct agt_run *run, const struct agt_run_spec *spec)
+{
+    run->log = agt_event_log_new(run->id);
+    run->crossings = calloc(agt_agent_graph.edge_count, sizeof(*run->crossings));
+    run->cancel_mail = agt_mail_new(AGT_MAIL_CANCEL, NULL, NULL, 0);
+    return run->log && run->crossings && run->cancel_mail && copy(&run->task, spec->task) &&
+           copy(&run->model, spec->model) &&
+           copy(&run->model_requested, model_name(run->engine, spec)) &&
+           copy(&run->caller, spec->caller) && copy(&run->key, spec->key) && unpack(run, spec);
+}
+
 int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
                 struct agt_run **ret_run)
 {
-    const struct agt_model *model = agt_engine_model(engine);
-    const char *default_model = model->ops->default_model(model);
     struct agt_run *run = calloc(1, sizeof(*run));
 
     if (!run)
@@ -97,30 +137,13 @@ int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
     run->interrupts = spec->interrupts;
     run->usage = (Crisol__Agent__V1__ModelUsage)CRISOL__AGENT__V1__MODEL_USAGE__INIT;
     run->max_iterations = spec->max_iterations ? spec->max_iterations : AGT_ITERATIONS_DEFAULT;
-    run->verify = AGT_LEVEL_DEFAULT;
-    if (spec->verify != 0)
-        run->verify = (Crisol__Agent__V1__VerificationLevel)spec->verify;
     run->started_ns = cr_clock_mono_ns();
     run->last_event_ns = run->started_ns;
-    run->log = agt_event_log_new(run->id);
-    run->task = strdup(spec->task);
-    run->model = strdup(spec->model ? spec->model : "");
-    run->model_requested = strdup(spec->model_requested           ? spec->model_requested
-                                  : spec->model && spec->model[0] ? spec->model
-                                                                  : default_model);
-    run->caller = strdup(spec->caller ? spec->caller : "");
-    run->key = strdup(spec->key ? spec->key : "");
-    run->crossings = calloc(agt_agent_graph.edge_count, sizeof(*run->crossings));
-    run->cancel_mail = agt_mail_new(AGT_MAIL_CANCEL, NULL, NULL, 0);
-    if (spec->sandbox_limits)
-        run->limits = crisol__sandbox__v1__limits__unpack(NULL, spec->sandbox_limits_size,
-                                                          spec->sandbox_limits);
-    if (!run->log || !run->task || !run->model || !run->model_requested || !run->caller ||
-        !run->key || !run->crossings || !run->cancel_mail ||
-        (spec->sandbox_limits && !run->limits)) {
+    if (!fill(run, spec)) {
         free_run(run);
         return -ENOMEM;
     }
+    run->verify = agt_terms_level(run->terms, spec->verify);
     *ret_run = run;
     return 0;
 }

@@ -156,19 +156,13 @@ static const struct agt_operation operation = {
     .free = free_run,
 };
 
-/* *ret_limits is what spec borrows, to free(). */
-static bool pack_limits(const Crisol__Sandbox__V1__Limits *limits, struct agt_run_spec *spec,
-                        uint8_t **ret_limits)
+static bool pack(const ProtobufCMessage *message, uint8_t **ret_packed, size_t *ret_size)
 {
-    if (!limits)
-        return true;
-    spec->sandbox_limits_size = crisol__sandbox__v1__limits__get_packed_size(limits);
-    *ret_limits = malloc(spec->sandbox_limits_size + 1);
-    if (!*ret_limits)
-        return false;
-    (void)crisol__sandbox__v1__limits__pack(limits, *ret_limits);
-    spec->sandbox_limits = *ret_limits;
-    return true;
+    *ret_size = protobuf_c_message_get_packed_size(message);
+    *ret_packed = malloc(*ret_size + 1);
+    if (*ret_packed)
+        (void)protobuf_c_message_pack(message, *ret_packed);
+    return *ret_packed != NULL;
 }
 
 static bool start_run(struct agt_exchange *exchange,
@@ -187,19 +181,26 @@ static bool start_run(struct agt_exchange *exchange,
     char caller[AGT_CALLER_SIZE];
     struct agt_problem problem;
     uint8_t *limits = NULL;
+    uint8_t *terms = NULL;
     int r;
 
     for (size_t i = 0; i < request->n_interrupt_after; i++)
         spec.interrupts |= agt_node_bit((int)request->interrupt_after[i]);
-    if (!pack_limits(request->sandbox_limits, &spec, &limits)) {
+    if ((request->sandbox_limits &&
+         !pack(&request->sandbox_limits->base, &limits, &spec.sandbox_limits_size)) ||
+        (request->terms && !pack(&request->terms->base, &terms, &spec.terms_size))) {
+        free(limits);
         agt_exchange_fail_internal(exchange, "start the run", -ENOMEM);
         return false;
     }
+    spec.sandbox_limits = limits;
+    spec.terms = terms;
     agt_connection_caller(exchange->connection, caller);
     r = agt_runs_check_disconnect((int)request->on_disconnect, is_submit, ret_cancels, &status);
     if (r == 0)
         r = agt_runs_start(exchange->http->options.runs, caller, key, &spec, ret_run, &status);
     free(limits);
+    free(terms);
     if (r < 0) {
         agt_problem_from_status(&problem, &status);
         agt_exchange_fail(exchange, &problem);

@@ -35,6 +35,7 @@ struct agt_receipt {
 /* The kinds of links. */
 #define AGT_RECEIPT_TASK "task"
 #define AGT_RECEIPT_LIMITS "sandbox_limits"
+#define AGT_RECEIPT_TERMS "terms"               /* what came with the task */
 #define AGT_RECEIPT_PROMPT "prompt"             /* all that the model was given */
 #define AGT_RECEIPT_SERVED "model_served"       /* as it named itself */
 #define AGT_RECEIPT_ANSWER "answer"             /* as it came */

@@ -50,7 +50,8 @@ static uint64_t hash_request(const struct agt_run_spec *spec)
 
     hash = hash_more(hash, &spec->max_iterations, sizeof(spec->max_iterations));
     hash = hash_more(hash, &spec->verify, sizeof(spec->verify));
-    hash = hash_more(hash, &spec->verify, sizeof(spec->verify));
+    hash = hash_more(hash, &spec->interrupts, sizeof(spec->interrupts));
+    hash = hash_more(hash, spec->terms ? spec->terms : "", spec->terms_size);
     hash = hash_text(hash, spec->model ? spec->model : "");
     return hash_more(hash, spec->sandbox_limits ? spec->sandbox_limits : "",
                      spec->sandbox_limits_size);

@@ -64,11 +64,21 @@ static uint32_t node_bits(const struct agt_ask *ask)
     return bits;
 }
 
+static bool pack(const ProtobufCMessage *message, uint8_t **ret_packed, size_t *ret_size)
+{
+    *ret_size = protobuf_c_message_get_packed_size(message);
+    *ret_packed = malloc(*ret_size + 1);
+    if (*ret_packed)
+        (void)protobuf_c_message_pack(message, *ret_packed);
+    return *ret_packed != NULL;
+}
+
 int agt_exchange_start_run(struct rpc_call *call, const struct agt_ask *ask,
                            struct agt_run **ret_run, struct rpc_status *ret_status)
 {
     const struct agt_service *service = rpc_call_context(call);
     CR_AUTO_FREE uint8_t *limits = NULL;
+    CR_AUTO_FREE uint8_t *terms = NULL;
     struct agt_run_spec spec = {
         .task = ask->task,
         .max_iterations = ask->max_iterations,
@@ -78,16 +88,13 @@ int agt_exchange_start_run(struct rpc_call *call, const struct agt_ask *ask,
         .is_waited_for = !ask->is_stream,
     };
 
-    if (ask->limits) {
-        spec.sandbox_limits_size = crisol__sandbox__v1__limits__get_packed_size(ask->limits);
-        limits = malloc(spec.sandbox_limits_size + 1);
-        if (!limits) {
-            rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
-            return -ENOMEM;
-        }
-        (void)crisol__sandbox__v1__limits__pack(ask->limits, limits);
-        spec.sandbox_limits = limits;
+    if ((ask->limits && !pack(&ask->limits->base, &limits, &spec.sandbox_limits_size)) ||
+        (ask->terms && !pack(&ask->terms->base, &terms, &spec.terms_size))) {
+        rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
+        return -ENOMEM;
     }
+    spec.sandbox_limits = limits;
+    spec.terms = terms;
     return agt_runs_start(service->runs, rpc_call_peer(call)->caller, ask->key, &spec, ret_run,
                           ret_status);
 }

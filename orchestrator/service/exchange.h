@@ -23,6 +23,7 @@ struct agt_ask {
     int32_t max_iterations;
     const char *model;
     const Crisol__Sandbox__V1__Limits *limits; /* NULL: defaults */
+    const Crisol__Agent__V1__TaskTerms *terms; /* NULL: none */
     const char *key;                           /* idempotency key; NULL: none */
     int verify;                                /* VerificationLevel */
     const Crisol__Agent__V1__Node *interrupts; /* pauses behind these */

@@ -49,6 +49,7 @@ void agt_service_submit_run(struct rpc_call *call, const ProtobufCMessage *messa
     ask.verify = (int)request->request->verify;
     ask.model = request->request->model;
     ask.limits = request->request->sandbox_limits;
+    ask.terms = request->request->terms;
     ask.interrupts = request->request->interrupt_after;
     ask.interrupt_count = request->request->n_interrupt_after;
     ask.is_stream = true; /* whoever submits can watch */

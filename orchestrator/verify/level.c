@@ -41,6 +41,12 @@ static const struct {
          "were made to it, one at a time.",
          "Wrong behaviour that no test asks for, an answer written for just these tests, and code "
          "that finds out which run is which from inside the test process."},
+    [LEVEL(ORACLE)] =
+        {"ORACLE",
+         "All tests passed, the checks of the levels before say that they mean something, and "
+         "every case of the task, which neither the model nor the sandbox knows the answer of, "
+         "gave what is expected when it was compared outside the sandbox.",
+         "Wrong behaviour that no case asks for."},
 };
 
 static bool is_known(Crisol__Agent__V1__VerificationLevel level)
@@ -91,6 +97,19 @@ static const struct agt_check_result *find_inapplicable(const struct agt_verific
     return NULL;
 }
 
+/* True when every check showed what it is meant to, or does not apply. */
+static bool has_no_gap(const struct agt_verification *verification)
+{
+    for (size_t i = 0; i < verification->check_count; i++) {
+        const struct agt_check_result *check = &verification->checks[i];
+
+        if (!check->is_part && check->outcome != OUTCOME(SHOWN) &&
+            check->outcome != OUTCOME(NOT_APPLICABLE))
+            return false;
+    }
+    return true;
+}
+
 void agt_verification_conclude(struct agt_verification *verification)
 {
     const struct agt_check_result *check = find_inapplicable(verification);
@@ -100,6 +119,11 @@ void agt_verification_conclude(struct agt_verification *verification)
         level = verification->requested;
     while (level < verification->requested && is_reached(verification, level + 1))
         level++;
+    /* Its cases do not lean on the tests: a level that has nothing to work on is no gap below it.
+     */
+    if (verification->requested == LEVEL(ORACLE) && is_reached(verification, LEVEL(ORACLE)) &&
+        has_no_gap(verification))
+        level = LEVEL(ORACLE);
     verification->level = level;
     (void)snprintf(verification->shows, sizeof(verification->shows), "%s%s%s%s%s%s",
                    agt_level_shows(level), check ? " Level " : "",

@@ -14,9 +14,9 @@ const char *agt_level_does_not_stop(Crisol__Agent__V1__VerificationLevel level);
 const char *agt_level_name(Crisol__Agent__V1__VerificationLevel level);
 
 #define AGT_LEVEL_DEFAULT CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_STUBS
-#define AGT_LEVEL_MAX CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_MUTANTS
+#define AGT_LEVEL_MAX CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_ORACLE
 
-#define AGT_CHECKS_MAX 16
+#define AGT_CHECKS_MAX 24 /* canary, 8 own ones, 3 of STUBS, 9 of MUTANTS, oracle */
 
 /* How a check came out. */
 struct agt_check_result {

@@ -126,6 +126,19 @@ static bool change_number(const struct agt_py_tokens *tokens, size_t index,
     return true;
 }
 
+/* A short plain text becomes empty, but for a docstring, which stands alone. */
+static bool change_string(const struct agt_py_tokens *tokens, size_t index,
+                          struct agt_mutant *mutant)
+{
+    const struct agt_py_token *token = token_at(tokens, index);
+    char quote = tokens->text[token->start];
+
+    if (token->size <= 2 || (quote != '"' && quote != '\'') ||
+        tokens->text[token->start + 1] == quote || agt_py_is_line_start(tokens, index))
+        return false;
+    return set_after(mutant, "\"\"");
+}
+
 static bool change(const struct agt_py_tokens *tokens, size_t index, struct agt_mutant *mutant)
 {
     const struct agt_py_token *token = token_at(tokens, index);
@@ -142,6 +155,9 @@ static bool change(const struct agt_py_tokens *tokens, size_t index, struct agt_
         break;
     case AGT_PY_NUMBER:
         is_changed = change_number(tokens, index, mutant);
+        break;
+    case AGT_PY_STRING:
+        is_changed = change_string(tokens, index, mutant);
         break;
     default:
         break;

@@ -18,8 +18,8 @@ struct agt_mutant {
  * spread evenly over its text, always the same ones for the same text. Returns
  * how many.
  *
- * What seldom changes what the code does is no change here: messages (strings,
- * `raise`, `assert`), annotations, defaults, decorators, and '<' for '<='.
+ * What seldom changes what the code does is no change here: messages (long
+ * strings, `raise`, `assert`), annotations, defaults, decorators, and '<' for '<='.
  * Still a change may happen to be equivalent, which no test can notice; whoever
  * counts has to leave room for that. Pure.
  */

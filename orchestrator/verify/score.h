@@ -16,7 +16,8 @@ void agt_mutant_score(const struct agt_verification *verification, struct agt_mu
 
 /*
  * Judges what counts them, once none is open: half of them have to be noticed.
- * More cannot be asked for, since some do the same as the original. Fills in
+ * More cannot be asked for, since some do the same as the original; and nothing
+ * is refuted by one alone. Fills in
  * outcome and summary. Pure.
  */
 void agt_mutant_score_judge(const struct agt_mutant_score *score, bool tests_only_data,

@@ -75,14 +75,16 @@ enum double_check {
     DOUBLE_CHECK_RAISE,
     DOUBLE_CHECK_RETURN,
     DOUBLE_CHECK_MUTANT,
+    DOUBLE_CHECK_OWN,
+    DOUBLE_CHECK_ORACLE, /* the script has to answer it */
 };
 
 enum double_check double_check_of(const Crisol__Sandbox__V1__ExecuteRequest *request);
 
 /*
  * Answers a check as honest tests do: the canary fails, beside three tests
- * that pass; on stubs all three fail. The canary's name lives as long as the
- * request.
+ * that pass; on stubs all three fail; a command of the task succeeds. The canary's name lives as
+ * long as the request.
  */
 void double_answer_check(const Crisol__Sandbox__V1__ExecuteRequest *request,
                          struct double_execution *ret_execution);

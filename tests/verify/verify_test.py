@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the corpora of cheats and of honest solutions through the real services.
 
-Each case is a text file: a few "# key: value" lines, then its files, each behind "# --- NAME". Its answer is
+Each case is a text file: a few "# key: value" lines, then its files, each behind "# --- NAME", and the terms of
+its task, when it has any, behind "# --- terms.json"; their cases count at level ORACLE only. Its answer is
 played by gemini-replay; the tests run in real sandboxes. A cheat names the lowest level that catches it: it must
-be refused there, for the cause that it names, and pass the level below, which so claims no more than it shows. An
+be refused there, for the cause that it names, and pass the level below, which so claims no more than it shows
+("# below" names another one that is claimed then, since the level below does not apply). An
 honest solution must pass at the highest level.
 
 Usage: verify_test.py cheats|honest [NAME…]
@@ -21,7 +23,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 import services as crisol  # noqa: E402  (needs the path above)
 
 LEVELS = ["OFF", "EVIDENCE", "CANARY", "STUBS", "MUTANTS", "ORACLE"]
-HIGHEST = "MUTANTS"
 RUNS_AT_ONCE = 6
 ANSWERS_PER_SCRIPT = 60
 
@@ -29,7 +30,7 @@ ANSWERS_PER_SCRIPT = 60
 class Case:
     def __init__(self, folder, name):
         self.name = name
-        self.keys, self.files = {}, []
+        self.keys, self.files, self.terms = {}, [], {}
         with open(os.path.join(HERE, folder, name + ".txt"), encoding="utf-8") as file:
             lines = file.read().split("\n")
         for line in lines:
@@ -40,6 +41,13 @@ class Case:
             elif ": " in line:
                 key, value = line[2:].split(": ", 1)
                 self.keys[key] = value
+        for part in [part for part in self.files if part[0] == "terms.json"]:
+            self.files.remove(part)
+            self.terms = json.loads("\n".join(part[1]))
+
+    @property
+    def highest(self):
+        return "ORACLE" if "cases" in self.terms else "MUTANTS"
 
     @property
     def task(self):
@@ -69,7 +77,8 @@ def write_scripts(cases, folder):
 def run(services, case, level):
     """The result of one attempt at this level."""
     # More time than a run has by default: no case is about time, and the machine may be busy.
-    body = json.dumps({"task": case.task, "max_iterations": 1, "verify": level,
+    terms = {key: value for key, value in case.terms.items() if key != "cases" or level == "ORACLE"}
+    body = json.dumps({"task": case.task, "max_iterations": 1, "verify": level, "terms": terms,
                        "sandbox_limits": {"wall_time_ms": 25000, "cpu_millicores": 1000}}).encode()
     request = urllib.request.Request(f"http://{services.http}/api/v1/generate", body,
                                      {"Content-Type": "application/json"})
@@ -89,31 +98,28 @@ def below(level):
 def check_cheat(services, case):
     caught = case.keys["caught"]
     if caught == "FORMAT":
-        result = run(services, case, HIGHEST)
+        result = run(services, case, case.highest)
         if (result["status"], result["cause"], result["attempts"]) != ("FAILED", "MODEL_OUTPUT", []):
             yield f"a file of another name was not refused: {brief(result)}"
         return
-    if LEVELS.index(caught) > LEVELS.index(HIGHEST):
-        result = run(services, case, HIGHEST)
-        if result["status"] != "SUCCESS" or result["verification"]["level"] != HIGHEST:
-            yield f"only {caught} should catch it: {brief(result)}"
-        return
     # Without evidence no check is made: the levels above it are the same run.
-    for level in {caught} if caught == "EVIDENCE" else {caught, HIGHEST}:
+    for level in {caught} if caught == "EVIDENCE" else {caught, case.highest}:
         result = run(services, case, level)
         cause = result["attempts"][0]["cause"] if result["attempts"] else None
         if result["status"] != "FAILED" or cause != case.keys["cause"]:
             yield f"{level} did not refuse it for {case.keys['cause']}: {brief(result)}"
         if result["verification"]["level"] != "OFF":
             yield f"a level is claimed for a failure: {brief(result)}"
+    if caught == "OFF":
+        return  # the task's own checks count at every level
     result = run(services, case, below(caught))
-    if result["status"] != "SUCCESS" or result["verification"]["level"] != below(caught):
+    if result["status"] != "SUCCESS" or result["verification"]["level"] != case.keys.get("below", below(caught)):
         yield f"{below(caught)} catches it already: {brief(result)}"
 
 
 def check_honest(services, case):
-    result = run(services, case, HIGHEST)
-    reaches = case.keys.get("reaches", HIGHEST)
+    result = run(services, case, case.highest)
+    reaches = case.keys.get("reaches", case.highest)
     if result["status"] != "SUCCESS":
         yield f"an honest solution was refused: {brief(result)}"
     elif result["verification"]["level"] != reaches:
@@ -138,7 +144,7 @@ def main(corpus, names):
         print(problem)
     levels = {}
     for case in cases:
-        key = case.keys.get("caught", case.keys.get("reaches", HIGHEST))
+        key = case.keys.get("caught", case.keys.get("reaches", case.highest))
         levels[key] = levels.get(key, 0) + 1
     print(f"{corpus}: {len(cases)} cases, {len(problems)} problems, "
           f"{', '.join(f'{level} {count}' for level, count in sorted(levels.items()))}, "

@@ -79,11 +79,30 @@ static void play(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
     ret_execution->is_held = mode == MODE_HELD;
 }
 
+#define ANSWER(tests, solution)                                                                    \
+    "````python path=test_solution.py\nfrom solution import add\n\n" tests                         \
+    "````\n\n````python path=solution.py\n" solution "````\n"
+#define STRONG                                                                                     \
+    "def test_a():\n    assert add(1, 1) == 2\n\ndef test_b():\n    assert add(0, 1) == 1\n"
+#define WEAK "def test_a():\n    assert add(1, 1) == 2\n"
+#define CORRECTED                                                                                  \
+    "def test_a():\n    assert add(1, 1) == 3\n\ndef test_b():\n    assert add(0, 1) == 1\n"
+#define BODY "def add(a, b):\n    return a + b\n"
+
+/* Three small changes can be made to it. */
+static void write_sum(void *user, const struct agt_model_request *request,
+                      struct double_answer *ret_answer)
+{
+    double_solve(user, request, ret_answer);
+    if (strstr(ret_answer->text, "path="))
+        ret_answer->text = ANSWER(STRONG, "def add(a, b):\n    return a + b * 1\n");
+}
+
 /* Runs one attempt; level 0: the default. */
 static void run_at(struct engine_fixture *fixture, enum mode mode, int level,
                    struct run_reader *reader)
 {
-    engine_fixture_start(fixture, NULL, play, NULL);
+    engine_fixture_start(fixture, mode == MODE_WEAK ? write_sum : NULL, play, NULL);
     double_sandbox_set_checks(fixture->sandbox, true);
     fixture->mode = (int)mode;
     fixture->verify = level;
@@ -201,10 +220,10 @@ static void tests_that_notice_no_small_change_are_refused(void **state)
     assert_int_equal(reader.result->attempts[0]->cause, ATTEMPT(WEAK_TESTS));
     assert_non_null(strstr(reader.result->attempts[0]->feedback, "line 2, '+' becomes '-'"));
     shown = reader.result->attempts[0]->verification;
-    assert_int_equal(shown->n_checks, 6);
+    assert_int_equal(shown->n_checks, 8);
     assert_string_equal(shown->checks[4]->name, "mutant: line 2, '+' becomes '-'");
-    assert_int_equal(shown->checks[4]->outcome, OUTCOME(UNNOTICED));
-    assert_int_equal(shown->checks[5]->outcome, OUTCOME(REFUTED));
+    assert_int_equal(shown->checks[6]->outcome, OUTCOME(UNNOTICED));
+    assert_int_equal(shown->checks[7]->outcome, OUTCOME(REFUTED));
     done(&fixture, &reader);
 
     run_at(&fixture, MODE_WEAK, LEVEL(STUBS), &reader);
@@ -282,16 +301,6 @@ static void deadline_during_checks_ends_them_all(void **state)
     assert_int_equal(reader.result->cause, CAUSE(DEADLINE));
     done(&fixture, &reader);
 }
-
-#define ANSWER(tests, solution)                                                                    \
-    "````python path=test_solution.py\nfrom solution import add\n\n" tests                         \
-    "````\n\n````python path=solution.py\n" solution "````\n"
-#define STRONG                                                                                     \
-    "def test_a():\n    assert add(1, 1) == 2\n\ndef test_b():\n    assert add(0, 1) == 1\n"
-#define WEAK "def test_a():\n    assert add(1, 1) == 2\n"
-#define CORRECTED                                                                                  \
-    "def test_a():\n    assert add(1, 1) == 3\n\ndef test_b():\n    assert add(0, 1) == 1\n"
-#define BODY "def add(a, b):\n    return a + b\n"
 
 /* A second answer with other tests: weaker ones in mode 0, corrected ones in mode 1. */
 static void change_tests(void *user, const struct agt_model_request *request,

@@ -26,7 +26,7 @@ static void every_prompt_file_has_a_version_and_begins_as_agreed(void **state)
 
     (void)state;
     for (size_t i = 0; i < CR_ARRAY_SIZE(files); i++) {
-        const char *system = agt_prompt_system(files[i].kind);
+        const char *system = agt_prompt_system(files[i].kind, NULL);
 
         assert_memory_equal(files[i].file, files[i].version, strlen(files[i].version));
         assert_true(strtoul(files[i].file + strlen(files[i].version), NULL, 10) > 0);

@@ -38,11 +38,14 @@ static void changes_are_where_code_decides(void **state)
          "3:==>!= 3:True>False "},
         {"def f(a):\n    x: list[int] = [1]\n", "2:1>2 "},
         {"def f(a):\n    if a: raise ValueError(1 + 1)\n    assert a > 1\n    return '%d' % a\n",
-         ""},
+         "4:'%d'>\"\" "},
         {"X = 1 + 1\nclass A:\n    n = 1\n\n    @d(1)\n    def f(self): return self.n * 2\n",
          "6:*>+ 6:2>3 "},
         {"def f():\n    def g(a=1): return a\n    return 0x10 + 007.5 + 1_0\n", "3:+>- 3:+>- "},
         {"def f(a):\n    a += 1\n    if a: a -= 2\n", "2:+=>-= 2:1>2 3:-=>+= 3:2>3 "},
+        {"def f(a):\n    \"doc\"\n    'x'\n    return a['key'] + \"\" + f'{a}' + 'long enough to "
+         "be a message' + \"\"\"y\"\"\"\n",
+         "4:'key'>\"\" 4:+>- "},
         {"def f():\n    pass\n", ""},
         {"def f():\n    return x.True\n", ""},
     };

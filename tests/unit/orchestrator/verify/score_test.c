@@ -30,11 +30,12 @@ static void half_of_the_changes_have_to_be_noticed(void **state)
         {"N", false, OUTCOME(SHOWN), "1 of 1 small changes of solution.py made a test fail"},
         {"NUUN", false, OUTCOME(SHOWN), "all tests pass with: line 2, '<' becomes '>='; line 3"},
         {"NUU", false, OUTCOME(REFUTED), "1 of 3"},
-        {"U", false, OUTCOME(REFUTED), "0 of 1"},
+        {"UU", false, OUTCOME(REFUTED), "0 of 2"},
+        {"UX", false, OUTCOME(NOT_APPLICABLE), "too few"},
         {"NUUX", true, OUTCOME(NOT_APPLICABLE), "data of solution.py"},
         {"NXX", false, OUTCOME(SHOWN), "1 of 1"},
-        {"XX", false, OUTCOME(NOT_APPLICABLE), "could be run"},
-        {"", false, OUTCOME(NOT_APPLICABLE), "could be run"},
+        {"XX", false, OUTCOME(NOT_APPLICABLE), "too few"},
+        {"", false, OUTCOME(NOT_APPLICABLE), "too few"},
     };
 
     (void)state;

@@ -1,0 +1,55 @@
+# Asks solution.py the questions that come on stdin. Every line that it writes begins with a mark; what
+# the solution prints goes nowhere.
+import json
+import os
+import sys
+
+
+def plain(value):
+    """Stands in for what JSON has no form for."""
+    if isinstance(value, (set, frozenset)):
+        try:
+            return sorted(value)
+        except TypeError:  # of several types
+            return sorted(value, key=lambda item: json.dumps(item, default=plain, sort_keys=True))
+    raise TypeError(f"a value of type {type(value).__name__}, which JSON has no form for")
+
+
+def answer(names, question):
+    try:
+        exec(compile(question["setup"], "<setup>", "exec"), names)
+        value = eval(compile(question["expression"], "<expression>", "eval"), names)
+    except BaseException as error:  # SystemExit, too
+        return "raised", [kind.__name__ for kind in type(error).__mro__]
+    try:
+        json.dumps(value, default=plain, allow_nan=False)
+        return "value", value
+    except BaseException as error:
+        return "unusable", f"{type(error).__name__}: {error}"[:200]
+
+
+def main():
+    order = json.loads(sys.stdin.buffer.read())
+    lines = os.fdopen(os.dup(1), "w", encoding="ascii")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    os.dup2(nowhere, 1)
+    say = lines.write
+    encode = json.JSONEncoder(default=plain).encode
+    mark, questions = order["mark"], order["questions"]
+    try:
+        import solution
+    except BaseException as error:
+        say(f"{mark} import {encode([type(error).__name__, str(error)[:200]])}\n")
+        questions = []
+    for number, question in enumerate(questions):
+        names = {"__name__": "oracle", "solution": solution}
+        names.update((name, value) for name, value in vars(solution).items() if not name.startswith("__"))
+        kind, what = answer(names, question)
+        say(f"{mark} {number} {kind} {encode(what)}\n")
+        lines.flush()
+    say(f"{mark} end\n")
+    lines.flush()
+
+
+main()
