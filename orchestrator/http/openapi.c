@@ -16,7 +16,7 @@
 
 #define JSON "application/json"
 #define EVENTS "text/event-stream"
-#define PLAIN "text/plain; charset=utf-8"
+#define PLAIN "text/plain"
 
 #define SHAPE(shape)                                                                               \
     {                                                                                              \
