@@ -22,6 +22,8 @@ if [ "$goal" != run ]; then
         protobuf-compiler-grpc ca-certificates curl jq iproute2 python3-pip golang-1.19-go"
     # What the boxes run to show that honest programs of every kind work under the system call policy.
     packages="$packages nodejs golang-go default-jdk-headless python3-numpy"
+    # The page at /docs is tried out in a browser.
+    packages="$packages chromium chromium-driver"
     # Fetches grpc-js. Other builds of Node have it without a package of its own.
     command -v npm >/dev/null || packages="$packages npm"
     # The server that tests of the journal start on paths of their own.

