@@ -37,7 +37,8 @@ struct sbx_backend_ops {
     /* Nobody wants it any more (the facts say so): may end it at once, or when a step is over. */
     void (*on_start_cancelled)(struct sbx_backend *backend, struct sbx_job *job);
 
-    /* A message that boxctl.h does not have: true when it was one of the backend's. NULL: none. */
+    /* A message that the machine of job.h does not know: true when it was one of the backend's, in
+     * whatever state. NULL: none. */
     bool (*on_own_message)(struct sbx_backend *backend, struct sbx_job *job,
                            const struct sbx_init_msg *msg);
 
@@ -53,6 +54,13 @@ struct sbx_backend_ops {
     void (*measure)(struct sbx_backend *backend, struct sbx_job *job);
     /* Returns /workspace for the collector, which is the caller's, or -errno. */
     int (*open_folder)(struct sbx_backend *backend, struct sbx_job *job, uid_t *ret_owner);
+    /*
+     * A child of the backend that collects already, as sbx_collector_start() does and says with
+     * its exit code: *ret_pid and *ret_pidfd are the job's then. False: it takes a collector of
+     * its own. NULL: always.
+     */
+    bool (*take_collector)(struct sbx_backend *backend, struct sbx_job *job, pid_t *ret_pid,
+                           int *ret_pidfd);
     /* The slot becomes free: gives back what is the backend's own. */
     void (*release)(struct sbx_backend *backend, struct sbx_job *job);
 
@@ -75,6 +83,7 @@ struct sbx_backend {
     uint8_t controls[SBX_CONTROL_COUNT];
     uint32_t weakened;     /* enum sbx_control, or SBX_WEAKEN_NOTHING: see weaken.h */
     uint64_t memory_bytes; /* that the memory limits of all runs together may reach; 0: any sum */
+    bool is_inferring;     /* counters are what somebody told of them: results say so */
     uint32_t pool_slots;   /* boxes that are to wait for runs; 0: no pool */
     uint32_t pool_ready;   /* of them, those that do */
     uint32_t slot_count;

@@ -59,8 +59,9 @@ struct sbx_cgroup_host {
 struct sbx_cgroup {
     const struct sbx_cgroup_host *host; /* borrowed: outlives the group */
     uint32_t number;
-    int fds[SBX_CONTROLLER_COUNT]; /* per hierarchy; -1 when closed */
-    int event_fd;                  /* readable (v1) or EPOLLPRI (v2) after an OOM event */
+    int fds[SBX_CONTROLLER_COUNT];       /* per hierarchy; -1 when closed */
+    int event_fd;                        /* readable (v1) or EPOLLPRI (v2) after an OOM event */
+    const struct sbx_cgroup_usage *told; /* borrowed; of sbx_cgroup_open_told() */
 };
 
 struct sbx_cgroup_usage {
@@ -87,6 +88,16 @@ void sbx_cgroup_host_observe(struct sbx_cgroup_host *host);
  */
 int sbx_cgroup_open_of(const struct sbx_cgroup_host *host, pid_t pid, const char *name,
                        struct sbx_cgroup *ret_group, struct cr_err *err);
+
+/*
+ * For a process whose groups are on another host: their counters are what
+ * somebody told of them. Instead of sbx_cgroup_host_find(); the version is 0.
+ */
+void sbx_cgroup_host_be_told(struct sbx_cgroup_host *host);
+
+/* Such a group; its counters are always those of `told`, which outlives it. */
+void sbx_cgroup_open_told(const struct sbx_cgroup_host *host, const struct sbx_cgroup_usage *told,
+                          struct sbx_cgroup *ret_group);
 
 /* Makes and locks our folder in every hierarchy found. */
 int sbx_cgroup_host_open(struct sbx_cgroup_host *host, struct cr_err *err);

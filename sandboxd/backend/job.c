@@ -251,6 +251,8 @@ static void on_init_message(struct sbx_backend *backend, struct sbx_job *job,
 {
     bool is_alive = job->state == SBX_JOB_PREPARING || job->state == SBX_JOB_RUNNING;
 
+    if (backend->ops->on_own_message && backend->ops->on_own_message(backend, job, msg))
+        return;
     if (msg->event == SBX_INIT_READY && job->state == SBX_JOB_PREPARING) {
         on_ready(backend, job);
     } else if (msg->event == SBX_INIT_FAILED && is_alive) {
@@ -265,8 +267,7 @@ static void on_init_message(struct sbx_backend *backend, struct sbx_job *job,
         job->leftovers = msg->leftovers;
         job->end_ns = cr_clock_mono_ns();
         sbx_job_kill(backend, job, job->end_ns);
-    } else if (is_alive &&
-               !(backend->ops->on_own_message && backend->ops->on_own_message(backend, job, msg))) {
+    } else if (is_alive) {
         sbx_job_fail(backend, job, SBX_STAGE_INIT, EPROTO);
     }
 }

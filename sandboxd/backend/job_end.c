@@ -9,6 +9,7 @@
 #include "sandboxd/backend/job_parts.h"
 #include "sandboxd/backend/weaken.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -85,7 +86,7 @@ static uint64_t size_to_look_for(const struct sbx_job *job)
     return sbx_facts_leader_failed(&job->facts) && job->facts.workspace_bytes >= limit ? limit : 0;
 }
 
-static void start_collector(struct sbx_backend *backend, struct sbx_job *job)
+static int fork_collector(struct sbx_backend *backend, struct sbx_job *job)
 {
     uid_t owner = 0;
     CR_AUTO_CLOSE int folder = backend->ops->open_folder(backend, job, &owner);
@@ -95,9 +96,26 @@ static void start_collector(struct sbx_backend *backend, struct sbx_job *job)
                                           size_to_look_for(job), &job->collector_pid, &err) < 0) {
         cr_log_error("cannot start the collector run=%" PRIu64 " error=\"%s\"", job->id,
                      folder < 0 ? strerrordesc_np(-folder) : err.text);
-        return; /* the front sees an empty pipe and says what is missing */
+        return -ECHILD;
     }
     job->collector_pidfd = pidfd_open(job->collector_pid, 0);
+    return 0;
+}
+
+/* False: there is none, and the front sees an empty pipe and says what is missing. */
+static bool has_collector(struct sbx_backend *backend, struct sbx_job *job)
+{
+    if (!backend->ops->take_collector ||
+        !backend->ops->take_collector(backend, job, &job->collector_pid, &job->collector_pidfd))
+        return fork_collector(backend, job) == 0;
+    return job->collector_pid > 0;
+}
+
+static void start_collector(struct sbx_backend *backend, struct sbx_job *job)
+{
+    if (!has_collector(backend, job))
+        return;
+    assert(job->collector_pid > 0); /* kill(2) knows other numbers, too */
     if (job->collector_pidfd < 0 ||
         sbx_backend_watch(backend, job->collector_pidfd, EPOLLIN, SBX_WATCH_COLLECTOR, job) < 0) {
         (void)kill(job->collector_pid, SIGKILL);
@@ -242,6 +260,7 @@ static void fill_result(const struct sbx_backend *backend, const struct sbx_job 
     result->process_limit_hits = narrow(facts->usage.process_limit_hits);
     result->killed_leftovers = job->leftovers;
     result->is_pool_hit = job->is_pool_hit;
+    result->is_inferred = backend->is_inferring;
     result->start_mode = job->start_mode;
     result->pool_ready = (uint8_t)backend->pool_ready;
 }

@@ -3,53 +3,54 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "sandboxd/docker/address.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #define HEAD_MAX 4096
 #define HEAD_END "\r\n\r\n"
 
-static int connect_to(const char *path, struct cr_err *err)
+int sbx_attach_begin(const struct sbx_engine_address *address, struct cr_err *err)
 {
-    CR_AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    CR_AUTO_CLOSE int fd =
+        socket(address->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int on = 1;
 
     if (fd < 0)
         return cr_err_sys(err, errno, "open a socket to the docker engine");
-    if (strlen(path) >= sizeof(address.sun_path))
-        return cr_err_set(err, ENAMETOOLONG, "the path of the docker socket is too long");
-    memcpy(address.sun_path, path, strlen(path) + 1);
+    /* A tunnel whose other end is gone says nothing by itself. */
+    if (address->is_tcp && setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) < 0)
+        return cr_err_sys(err, errno, "set up a socket to the docker engine");
     /* A unix socket connects at once, or its backlog is full, which is as good as no answer. */
-    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-        return cr_err_sys(err, errno, "connect to the docker engine at '%s'", path);
+    if (connect(fd, (const struct sockaddr *)&address->address, address->size) < 0 &&
+        errno != EINPROGRESS)
+        return cr_err_sys(err, errno, "connect to the docker engine at '%s'", address->name);
     return cr_take_fd(&fd);
 }
 
-int sbx_attach_begin(const char *socket_path, const char *version, const char *id,
-                     struct cr_err *err)
+int sbx_attach_ask(int socket_fd, const char *version, const char *id, struct cr_err *err)
 {
-    CR_AUTO_CLOSE int fd = connect_to(socket_path, err);
     char request[512];
-    int size;
+    int error = 0;
+    socklen_t error_size = sizeof(error);
+    int size =
+        snprintf(request, sizeof(request),
+                 "POST %s/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1 HTTP/1.1\r\n"
+                 "Host: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n",
+                 version, id);
 
-    if (fd < 0)
-        return fd;
-    size = snprintf(request, sizeof(request),
-                    "POST %s/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1 HTTP/1.1\r\n"
-                    "Host: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0"
-                    "\r\n\r\n",
-                    version, id);
     if (size < 0 || (size_t)size >= sizeof(request))
         return cr_err_set(err, ENAMETOOLONG, "attach to a container");
-    if (send(fd, request, (size_t)size, MSG_NOSIGNAL) != size)
+    if (getsockopt(socket_fd, SOL_SOCKET, SO_ERROR, &error, &error_size) < 0 || error != 0)
+        return cr_err_sys(err, error ? error : errno, "connect to the docker engine");
+    errno = 0;
+    if (send(socket_fd, request, (size_t)size, MSG_NOSIGNAL) != size)
         return cr_err_sys(err, errno ? errno : EIO, "attach to a container");
-    return cr_take_fd(&fd);
+    return 0;
 }
 
 int sbx_attach_end(int socket_fd, struct cr_err *err)

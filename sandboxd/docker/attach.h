@@ -2,6 +2,7 @@
 #pragma once
 
 struct cr_err;
+struct sbx_engine_address;
 
 /*
  * A hijacked connection: the call that attaches to a container before it is
@@ -9,9 +10,12 @@ struct cr_err;
  * be given away, so it is a socket of its own and none of libcurl's.
  */
 
-/* Connects and sends the request. Returns the socket (non-blocking, CLOEXEC) or -errno. */
-int sbx_attach_begin(const char *socket_path, const char *version, const char *id,
-                     struct cr_err *err);
+/* Begins to connect. Returns the socket (non-blocking, CLOEXEC), which is writable when that is
+ * over, or -errno. */
+int sbx_attach_begin(const struct sbx_engine_address *address, struct cr_err *err);
+
+/* Sends the request of such a socket. Returns 0 or -errno. */
+int sbx_attach_ask(int socket_fd, const char *version, const char *id, struct cr_err *err);
 
 /*
  * Takes the answer's head off the socket, and not one byte more. Returns 0

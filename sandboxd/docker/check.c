@@ -42,6 +42,10 @@ static int check_needs(struct sbx_docker *docker)
     if (print_line("docker engine (--docker-socket)", r, err.text))
         return 1;
     r = sbx_docker_ask_info(docker, &err);
+    if (r == 0)
+        (void)print_line("evidence (--docker-evidence)", 0,
+                         docker->base.is_inferring ? "inside; every verdict says INFERRED"
+                                                   : "outside");
     return print_line("controls of the engine's host", r, r < 0 ? err.text : "") +
            check_image(docker);
 }

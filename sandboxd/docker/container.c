@@ -6,6 +6,7 @@
 #include "common/err.h"
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/docker/json.h"
+#include "sandboxd/init/stream.h"
 #include "sandboxd/wire/msg.h"
 
 #include <errno.h>
@@ -270,7 +271,8 @@ static cJSON *make_host_config(const struct sbx_container_plan *plan,
     log = object(&builder, host, "LogConfig");
     text(&builder, log, "Type", "none");
     flag(&builder, host, "Init", false);
-    flag(&builder, host, "AutoRemove", true); /* a second net below our own removal */
+    /* A second net below our own removal; but what is gone cannot be asked how it ended. */
+    flag(&builder, host, "AutoRemove", !plan->is_inside);
     if (plan->runtime)
         text(&builder, host, "Runtime", plan->runtime);
     if (builder.has_failed) {
@@ -283,7 +285,9 @@ static cJSON *make_host_config(const struct sbx_container_plan *plan,
 /* What the engine reports back under "Config" with the same names. */
 static cJSON *make_config(const struct sbx_container_plan *plan)
 {
-    static const char *const entry[] = {"/sbin/sandbox-init", "--stream", NULL};
+    const char *const entry[] = {"/sbin/sandbox-init",
+                                 plan->is_inside ? SBX_STREAM_INSIDE_ARGUMENT : SBX_STREAM_ARGUMENT,
+                                 NULL};
     struct builder builder = {false};
     cJSON *config = cJSON_CreateObject();
 
@@ -397,6 +401,18 @@ int sbx_container_check(const struct sbx_container_plan *plan, const struct sbx_
     if (r == 0)
         *ret_pid = get_pid(answer);
     return r;
+}
+
+int sbx_container_read_end(const char *inspected, bool *ret_is_oom)
+{
+    CR_AUTO_JSON cJSON *answer = cJSON_Parse(inspected);
+    const cJSON *state = cJSON_GetObjectItemCaseSensitive(answer, "State");
+    const cJSON *is_oom = cJSON_GetObjectItemCaseSensitive(state, "OOMKilled");
+
+    if (!cJSON_IsBool(is_oom))
+        return -EPROTO;
+    *ret_is_oom = cJSON_IsTrue(is_oom);
+    return 0;
 }
 
 int sbx_container_id(const char *answer, char ret_id[SBX_CONTAINER_ID_SIZE])

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <sys/types.h>
@@ -15,6 +16,7 @@ struct sbx_container_plan {
     const char *instance; /* value of the label that makes a container ours */
     const char *runtime;  /* of the engine: "runc", "runsc"; NULL: its default */
     const char *seccomp;  /* profile as JSON */
+    bool is_inside;       /* sandbox-init reads the box itself; outlives its end, to be asked why */
     uint32_t left_out;    /* a bit for each enum sbx_control: see backend/weaken.h; 0: none */
 };
 
@@ -42,6 +44,12 @@ int sbx_container_body(const struct sbx_container_plan *plan, const struct sbx_l
  */
 int sbx_container_check(const struct sbx_container_plan *plan, const struct sbx_limits *limits,
                         const char *inspected, pid_t *ret_pid, struct cr_err *err);
+
+/*
+ * Of a container that has ended: whether the engine says that the kernel
+ * killed in it for memory. Returns 0 or -EPROTO. Pure.
+ */
+int sbx_container_read_end(const char *inspected, bool *ret_is_oom);
 
 /* The "Id" of an answer, checked to be 64 hexadecimal digits. Returns 0 or -EPROTO. Pure. */
 int sbx_container_id(const char *answer, char ret_id[SBX_CONTAINER_ID_SIZE]);

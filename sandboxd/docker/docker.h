@@ -23,6 +23,7 @@ struct sbx_docker_settings {
     char *base;
     char *pull;
     char *runtime;
+    char *evidence; /* auto, outside or inside */
     char *instance;
     char *init_path;
     char *accept_gaps;

@@ -5,6 +5,7 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "sandboxd/docker/address.h"
 #include "sandboxd/docker/json.h"
 
 #include <errno.h>
@@ -40,7 +41,7 @@ struct call {
 };
 
 struct sbx_engine {
-    char *socket;
+    struct sbx_engine_address address;
     char version[16];
     CURLM *multi;
     int epoll_fd;
@@ -87,13 +88,14 @@ static int set_options(const struct sbx_engine *engine, struct call *call,
     char url[URL_MAX];
     CURL *easy = call->easy;
     CURLcode code;
-    int n = snprintf(url, sizeof(url), "http://docker%s%s", engine->version, request->path);
+    int n = snprintf(url, sizeof(url), "http://%s%s%s", sbx_engine_address_host(&engine->address),
+                     engine->version, request->path);
 
     if (n < 0 || (size_t)n >= sizeof(url))
         return -ENAMETOOLONG;
     code = curl_easy_setopt(easy, CURLOPT_URL, url);
-    if (code == CURLE_OK)
-        code = curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, engine->socket);
+    if (code == CURLE_OK && !engine->address.is_tcp)
+        code = curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, engine->address.name);
     if (code == CURLE_OK && request->body) {
         (void)curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_size);
         code = curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, request->body);
@@ -158,23 +160,24 @@ static int explain_connect(const struct sbx_engine *engine, long os_error, char 
         (void)snprintf(text, TEXT_MAX,
                        "the docker engine is absent: there is no socket '%s'; install and start "
                        "it, or name its socket with --docker-socket",
-                       engine->socket);
+                       engine->address.name);
         return ENOENT;
     case ECONNREFUSED:
         (void)snprintf(text, TEXT_MAX,
                        "the docker engine is dead: nobody listens on '%s'; start it again",
-                       engine->socket);
+                       engine->address.name);
         return ECONNREFUSED;
     case EACCES:
     case EPERM:
         (void)snprintf(text, TEXT_MAX,
                        "the docker engine's socket '%s' is forbidden to this user: sandboxd must "
                        "be root or in the group of the socket",
-                       engine->socket);
+                       engine->address.name);
         return EACCES;
     default:
         (void)snprintf(text, TEXT_MAX, "cannot connect to the docker engine at '%s': %s",
-                       engine->socket, os_error > 0 ? strerrordesc_np((int)os_error) : "unknown");
+                       engine->address.name,
+                       os_error > 0 ? strerrordesc_np((int)os_error) : "unknown");
         return os_error > 0 ? (int)os_error : ECONNREFUSED;
     }
 }
@@ -280,7 +283,7 @@ int sbx_engine_negotiate(struct sbx_engine *engine, struct cr_err *err)
     oldest = minor_of(json, "MinAPIVersion");
     if (status != 200 || newest < 0 || oldest < 0)
         return cr_err_set(err, EPROTO, "what listens on '%s' is not a docker engine",
-                          engine->socket);
+                          engine->address.name);
     if (newest < OLDEST_MINOR || oldest > NEWEST_MINOR)
         return cr_err_set(err, EPROTONOSUPPORT,
                           "the docker engine speaks API 1.%d to 1.%d, this program 1.%d to 1.%d",
@@ -417,9 +420,9 @@ int64_t sbx_engine_next_ns(const struct sbx_engine *engine)
     return engine->timer_ns;
 }
 
-const char *sbx_engine_socket(const struct sbx_engine *engine)
+const struct sbx_engine_address *sbx_engine_address(const struct sbx_engine *engine)
 {
-    return engine->socket;
+    return &engine->address;
 }
 
 const char *sbx_engine_version(const struct sbx_engine *engine)
@@ -431,15 +434,20 @@ const char *sbx_engine_version(const struct sbx_engine *engine)
 
 int sbx_engine_new(const char *socket, struct sbx_engine **ret_engine, struct cr_err *err)
 {
-    struct sbx_engine *engine = calloc(1, sizeof(*engine));
+    struct sbx_engine_address address;
+    struct sbx_engine *engine;
+    int r = sbx_engine_address_parse(socket, &address, err);
 
+    if (r < 0)
+        return r;
+    engine = calloc(1, sizeof(*engine));
     if (!engine)
         return cr_err_set(err, ENOMEM, "out of memory for the docker engine's client");
+    engine->address = address;
     engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    engine->socket = strdup(socket);
     engine->timer_ns = INT64_MAX;
     engine->multi = curl_global_init(CURL_GLOBAL_NOTHING) == CURLE_OK ? curl_multi_init() : NULL;
-    if (engine->epoll_fd < 0 || !engine->socket || !engine->multi) {
+    if (engine->epoll_fd < 0 || !engine->multi) {
         (void)sbx_engine_free(engine);
         return cr_err_set(err, ENOMEM, "cannot set up the docker engine's client");
     }
@@ -465,7 +473,6 @@ struct sbx_engine *sbx_engine_free(struct sbx_engine *engine)
     }
     (void)curl_multi_cleanup(engine->multi);
     cr_close_fd(&engine->epoll_fd);
-    free(engine->socket);
     free(engine);
     curl_global_cleanup();
     return NULL;

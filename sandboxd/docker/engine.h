@@ -7,9 +7,10 @@
 
 struct cr_buf;
 struct cr_err;
+struct sbx_engine_address;
 
 /*
- * The Engine API over its unix socket, by libcurl. Calls of the runs go
+ * The Engine API over its unix socket or its port, by libcurl. Calls of the runs go
  * through the multi socket interface and end in a callback; those of start and
  * stop wait. Every call has a deadline, every answer a cap. One thread.
  */
@@ -35,13 +36,13 @@ struct sbx_engine_answer {
 typedef void (*sbx_engine_on_answer)(void *user, uint64_t tag,
                                      const struct sbx_engine_answer *answer);
 
-/* `socket` is the path. Connects to nothing yet. */
+/* `socket` as for sbx_engine_address_parse(). Connects to nothing yet. */
 int sbx_engine_new(const char *socket, struct sbx_engine **ret_engine, struct cr_err *err);
 
 /* Calls in flight end without their callback. NULL is allowed; always returns NULL. */
 struct sbx_engine *sbx_engine_free(struct sbx_engine *engine);
 
-const char *sbx_engine_socket(const struct sbx_engine *engine);
+const struct sbx_engine_address *sbx_engine_address(const struct sbx_engine *engine);
 
 /* "/v1.41" once sbx_engine_negotiate() succeeded. */
 const char *sbx_engine_version(const struct sbx_engine *engine);

@@ -45,9 +45,13 @@ static int64_t next_ns(struct sbx_backend *backend)
 {
     const struct sbx_docker *docker = sbx_docker_of(backend);
     int64_t engine_ns = sbx_engine_next_ns(docker->engine);
-    int64_t wreckage_ns = sbx_wreckage_next_ns(&docker->wreckage);
+    int64_t next = sbx_wreckage_next_ns(&docker->wreckage);
 
-    return engine_ns < wreckage_ns ? engine_ns : wreckage_ns;
+    for (uint32_t i = 0; i < backend->slot_count; i++) {
+        if (docker->runs[i].answer_ns < next)
+            next = docker->runs[i].answer_ns;
+    }
+    return engine_ns < next ? engine_ns : next;
 }
 
 static void on_time(struct sbx_backend *backend, int64_t now_ns)
@@ -56,6 +60,10 @@ static void on_time(struct sbx_backend *backend, int64_t now_ns)
 
     if (sbx_engine_next_ns(docker->engine) <= now_ns)
         sbx_engine_run(docker->engine);
+    for (uint32_t i = 0; i < backend->slot_count; i++) {
+        if (docker->runs[i].answer_ns <= now_ns)
+            sbx_docker_inside_on_time(docker, &docker->runs[i]);
+    }
     sbx_wreckage_on_time(docker, now_ns);
 }
 
@@ -77,6 +85,7 @@ const struct sbx_backend_ops sbx_docker_ops = {
     .on_kill_time = sbx_docker_run_on_kill_time,
     .measure = sbx_docker_run_measure,
     .open_folder = sbx_docker_run_open_folder,
+    .take_collector = sbx_docker_inside_take_collector,
     .release = sbx_docker_run_release,
     .on_event = on_event,
     .next_ns = next_ns,

@@ -33,13 +33,16 @@
 
 static const struct cr_setting settings_table[] = {
     NUMBER("slots", slots, 0, SBX_SLOTS_MAX, "Runs at one time; 0: by cores and memory."),
-    TEXT("docker-socket", socket, "/var/run/docker.sock", false, "Unix socket of the engine."),
+    TEXT("docker-socket", socket, "/var/run/docker.sock", false,
+         "Path of the engine's unix socket, or tcp://ADDRESS:PORT of the loopback."),
     TEXT("docker-image", image, NULL, false,
          "A finished image of Dockerfile.sandbox; empty: built on first use."),
     TEXT("docker-base", base, "python:3.12-slim", false, "What Dockerfile.sandbox is built from."),
     TEXT("docker-pull", pull, "missing", false, "never or missing."),
     TEXT("docker-runtime", runtime, NULL, false,
          "The engine's runtime: runc, crun, runsc; empty: its default."),
+    TEXT("docker-evidence", evidence, "auto", false,
+         "outside, inside or auto: where counters and files of a container are read."),
     TEXT("instance", instance, "default", false, "Label of this service's containers."),
     NUMBER("relay-user", relay_user, 1, UINT32_MAX - 1, "User id of the relays."),
     BOOL("wait-for-engine", must_wait, "Wait for an engine that does not answer."),
@@ -64,6 +67,10 @@ static int check_settings(struct sbx_docker_settings *settings, struct cr_err *e
     if (strcmp(settings->pull, "never") != 0 && strcmp(settings->pull, "missing") != 0)
         return cr_err_set(err, EINVAL, "--docker-pull: '%s' is neither never nor missing",
                           settings->pull);
+    if (strcmp(settings->evidence, "auto") != 0 && strcmp(settings->evidence, "outside") != 0 &&
+        strcmp(settings->evidence, "inside") != 0)
+        return cr_err_set(err, EINVAL, "--docker-evidence: '%s' is none of auto, outside, inside",
+                          settings->evidence);
     if (strspn(settings->instance, legal) != strlen(settings->instance) ||
         strlen(settings->instance) > 64)
         return cr_err_set(err, EINVAL, "--instance: '%s' is no label", settings->instance);

@@ -58,7 +58,7 @@ int sbx_place_open(const struct sbx_cgroup_host *cgroups, pid_t pid, struct sbx_
     if (run->box_pidfd < 0)
         return cr_err_set(err, EOPNOTSUPP,
                           "the docker engine's processes are not on this host (or in another pid "
-                          "namespace): counters cannot be read from outside");
+                          "namespace): its containers are read with --docker-evidence=inside only");
     /* Its control group bears its id: that is what makes the number the container's. */
     r = sbx_cgroup_open_of(cgroups, pid, run->container, &run->job.group, err);
     if (r < 0)

@@ -73,14 +73,21 @@ static int place_fds(const struct sbx_relay_plan *plan, int control_fd)
         [SBX_RELAY_FD_FILTER] = plan->filter_fd,
         [SBX_RELAY_FD_CONTROL] = control_fd,
         [SBX_RELAY_FD_FOLDER] = plan->folder_fd,
+        [SBX_RELAY_FD_COLLECT] = plan->collect_fd,
     };
 
     for (int i = 0; i < SBX_RELAY_FD_COUNT; i++) {
+        if (fds[i] < 0)
+            continue;
         fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, SPARE_FD);
         if (fds[i] < 0)
             return -errno;
     }
     for (int i = 0; i < SBX_RELAY_FD_COUNT; i++) {
+        if (fds[i] < 0) {
+            (void)close(i); /* whatever the backend had there */
+            continue;
+        }
         if (dup3(fds[i], i, O_CLOEXEC) < 0 || fcntl(i, F_SETFL, O_NONBLOCK | O_RDWR) < 0)
             return -errno;
     }
@@ -122,7 +129,7 @@ static int run(const struct sbx_relay_plan *plan, int control_fd, pid_t parent)
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
         getppid() != parent)
         return -ESRCH;
-    r = sbx_relay_unpack();
+    r = plan->folder_fd < 0 ? 0 : sbx_relay_unpack();
     if (r == 0)
         r = limit_self(0, SBX_RELAY_FD_COUNT); /* pipes and sockets have no size */
     if (r == 0)
@@ -141,6 +148,7 @@ int sbx_relay_start(const struct sbx_relay_plan *plan, struct sbx_relay *ret_rel
     int pair[2];
     int pidfd;
     pid_t pid;
+    int r;
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return cr_err_sys(err, errno, "make a socket pair for the relay");
@@ -149,8 +157,10 @@ int sbx_relay_start(const struct sbx_relay_plan *plan, struct sbx_relay *ret_rel
     pid = fork();
     if (pid < 0)
         return cr_err_sys(err, errno, "fork the relay");
-    if (pid == 0)
-        _exit(run(plan, theirs, parent) < 0 ? 1 : 0);
+    if (pid == 0) {
+        r = run(plan, theirs, parent);
+        _exit(r < 0 ? 1 : r);
+    }
     pidfd = pidfd_open(pid, 0);
     if (pidfd < 0) {
         int error = errno;

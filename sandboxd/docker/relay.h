@@ -13,13 +13,16 @@ struct cr_err;
  * output apart and writes it to the front's pipes, and tells events of
  * sandbox-init over a SOCK_SEQPACKET pair in the messages of boxctl.h, so that
  * the backend, which holds the engine's socket, reads no byte of the program.
+ * Where sandbox-init collects the files (init/inside.h), it passes them on as
+ * well, and ends behind them: its exit code is then that of a collector.
  */
 struct sbx_relay_plan {
     int stdio_fds[3]; /* the front's: input to read, output to write */
     int socket_fd;    /* to the container */
     int payload_fd;
     int filter_fd;
-    int folder_fd;            /* /workspace of the container, for read-only files */
+    int folder_fd;            /* /workspace of the container, for read-only files; -1: none */
+    int collect_fd;           /* the front's, for files; -1: they do not come this way */
     uint64_t file_size_bytes; /* the most that one of them may have */
     uid_t uid;
     gid_t gid; /* of the program */

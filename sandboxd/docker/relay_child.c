@@ -2,6 +2,7 @@
 #include "sandboxd/docker/relay_child.h"
 
 #include "common/auto.h"
+#include "sandboxd/backend/collector.h"
 #include "sandboxd/docker/frames.h"
 #include "sandboxd/docker/relay.h"
 #include "sandboxd/init/payload_map.h"
@@ -38,6 +39,8 @@ struct relay {
     bool is_prepare_sent;
     bool must_go;
     bool is_started;
+    bool must_kill;
+    bool is_kill_sent;
     bool is_stdin_over;
 
     uint8_t out[sizeof(struct sbx_stream_header) + SBX_STREAM_DATA_MAX];
@@ -51,7 +54,22 @@ struct relay {
     size_t in_size;
     struct sbx_docker_piece piece; /* what of it was not parsed yet */
     struct sbx_stream_item item;   /* output that was not written yet */
-    bool is_output_closed[2];      /* the front does not read it any more */
+    bool is_output_closed[3];      /* of enum output: the front does not read it any more */
+    bool is_collected;             /* nothing comes any more */
+    uint32_t collected;            /* `detail` of COLLECTED */
+};
+
+/* Where what comes from the container goes. */
+enum output {
+    OUTPUT_STDOUT,
+    OUTPUT_STDERR,
+    OUTPUT_COLLECT,
+};
+
+static const int output_fds[] = {
+    [OUTPUT_STDOUT] = STDOUT_FILENO,
+    [OUTPUT_STDERR] = STDERR_FILENO,
+    [OUTPUT_COLLECT] = SBX_RELAY_FD_COLLECT,
 };
 
 static struct relay relay = {
@@ -191,7 +209,12 @@ static bool put_next(void)
         put_frame(SBX_STREAM_GO, NULL, 0);
         return true;
     }
-    return relay.is_started && !relay.is_stdin_over && put_input();
+    if (relay.must_kill && relay.is_started && !relay.is_kill_sent) {
+        relay.is_kill_sent = true;
+        put_frame(SBX_STREAM_KILL, NULL, 0);
+        return true;
+    }
+    return relay.is_started && !relay.is_kill_sent && !relay.is_stdin_over && put_input();
 }
 
 /* A container that is gone shows on the reading side. */
@@ -211,19 +234,25 @@ static void send_pending(void)
 
 /* ---- from the container ---- */
 
+static enum output output_of(enum sbx_stream_kind kind)
+{
+    if (kind == SBX_STREAM_COLLECT)
+        return OUTPUT_COLLECT;
+    return kind == SBX_STREAM_STDERR ? OUTPUT_STDERR : OUTPUT_STDOUT;
+}
+
 /* Returns 0, -EAGAIN, or -EPROTO. */
 static int write_output(void)
 {
-    bool is_stderr = relay.item.kind == SBX_STREAM_STDERR;
+    enum output output = output_of(relay.item.kind);
 
-    while (relay.item.size > 0 && !relay.is_output_closed[is_stderr]) {
-        ssize_t n =
-            write(is_stderr ? STDERR_FILENO : STDOUT_FILENO, relay.item.data, relay.item.size);
+    while (relay.item.size > 0 && !relay.is_output_closed[output]) {
+        ssize_t n = write(output_fds[output], relay.item.data, relay.item.size);
 
         if (n < 0 && errno == EAGAIN)
             return -EAGAIN;
         if (n < 0 && errno != EINTR)
-            relay.is_output_closed[is_stderr] = true; /* what follows is dropped */
+            relay.is_output_closed[output] = true; /* what follows is dropped */
         if (n > 0) {
             relay.item.data += n;
             relay.item.size -= (size_t)n;
@@ -233,17 +262,38 @@ static int write_output(void)
     return 0;
 }
 
+static void close_output(enum output output)
+{
+    if (!relay.is_output_closed[output])
+        (void)close(output_fds[output]);
+    relay.is_output_closed[output] = true;
+}
+
+/* What the events mean for this process itself. */
+static void hear(const struct sbx_init_msg *msg)
+{
+    if (msg->event == SBX_INIT_EMPTY) { /* the front waits for the end of both */
+        close_output(OUTPUT_STDOUT);
+        close_output(OUTPUT_STDERR);
+    } else if (msg->event == SBX_INIT_COLLECTED) {
+        relay.is_collected = true;
+        relay.collected = msg->detail;
+    }
+}
+
 static int on_item(const struct sbx_stream_item *item)
 {
     struct sbx_init_msg msg;
 
     relay.item = *item;
-    if (item->kind == SBX_STREAM_STDOUT || item->kind == SBX_STREAM_STDERR)
+    if (item->kind == SBX_STREAM_STDOUT || item->kind == SBX_STREAM_STDERR ||
+        item->kind == SBX_STREAM_COLLECT)
         return write_output();
     relay.item.size = 0;
     if (item->kind != SBX_STREAM_EVENT)
         return 0;
     memcpy(&msg, item->data, sizeof(msg));
+    hear(&msg);
     return send(SBX_RELAY_FD_CONTROL, &msg, sizeof(msg), MSG_NOSIGNAL) < 0 ? -EPROTO : 0;
 }
 
@@ -302,6 +352,8 @@ static bool read_control(void)
         return errno == EAGAIN || errno == EINTR;
     if (n == sizeof(msg) && msg.event == SBX_INIT_GO)
         relay.must_go = true;
+    if (n == sizeof(msg) && msg.event == SBX_INIT_KILL)
+        relay.must_kill = true;
     return n > 0;
 }
 
@@ -314,9 +366,10 @@ static bool is_blocked(void)
 static void fill_polls(struct pollfd fds[RELAY_POLLS])
 {
     bool has_output = relay.out_at < relay.out_size;
-    bool wants_input = relay.is_started && !relay.is_stdin_over && !has_output;
+    bool wants_input =
+        relay.is_started && !relay.is_kill_sent && !relay.is_stdin_over && !has_output;
     short socket_events = (short)((is_blocked() ? 0 : POLLIN) | (has_output ? POLLOUT : 0));
-    int output = relay.item.kind == SBX_STREAM_STDERR ? STDERR_FILENO : STDOUT_FILENO;
+    int output = output_fds[output_of(relay.item.kind)];
 
     fds[0] = (struct pollfd){.fd = SBX_RELAY_FD_CONTROL, .events = POLLIN};
     fds[1] =
@@ -332,6 +385,9 @@ int sbx_relay_loop(void)
         struct pollfd fds[RELAY_POLLS];
         int r = 0;
 
+        if (relay.is_collected)
+            return relay.collected == SBX_INIT_SIZE_SEEN ? SBX_COLLECTOR_SIZE_SEEN
+                                                         : SBX_COLLECTOR_DONE;
         send_pending();
         fill_polls(fds);
         if (poll(fds, RELAY_POLLS, -1) < 0)

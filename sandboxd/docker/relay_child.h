@@ -8,16 +8,17 @@ enum {
     SBX_RELAY_FD_FILTER,
     SBX_RELAY_FD_CONTROL,
     SBX_RELAY_FD_FOLDER,
+    SBX_RELAY_FD_COLLECT,
     SBX_RELAY_FD_COUNT,
 };
 
 /* Writes the read-only files of the payload, if there are any. Returns 0 or -errno, which the
- * backend was told. */
+ * backend was told. Only where there is a folder. */
 int sbx_relay_unpack(void);
 
 /* Maps payload and filter, before system calls are filtered. Returns 0 or -errno. */
 int sbx_relay_map(void);
 
-/* Until the container or the backend is gone. Returns 0, or -EPROTO for a stream that is not our
- * sandbox-init's. */
+/* Until the container or the backend is gone, or files were collected. Returns the exit code, or
+ * -EPROTO for a stream that is not our sandbox-init's. */
 int sbx_relay_loop(void);

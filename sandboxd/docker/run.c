@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "sandboxd/backend/folders.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/init/program.h"
 
@@ -16,7 +17,6 @@
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 
 /* What of the output is still on its way when the box is dead: the engine passes it on at once, so
  * that only a reader who does not read is waited for in vain. */
@@ -31,30 +31,22 @@ struct sbx_docker_run *sbx_docker_run_of(struct sbx_job *job)
 
 /* ---- counters ---- */
 
-/* The root of a file system is an inode too; one without a limit of inodes counts none. */
-static void add_folder(struct sbx_facts *facts, int fd)
-{
-    struct statfs stat;
-
-    if (fd < 0 || fstatfs(fd, &stat) < 0)
-        return;
-    facts->workspace_bytes += (stat.f_blocks - stat.f_bfree) * (uint64_t)stat.f_bsize;
-    if (stat.f_files > stat.f_ffree)
-        facts->workspace_inodes += stat.f_files - stat.f_ffree - 1;
-    facts->is_out_of_inodes = facts->is_out_of_inodes || (stat.f_files > 0 && stat.f_ffree == 0);
-    facts->is_workspace_full =
-        facts->is_workspace_full || facts->is_out_of_inodes || stat.f_bfree == 0;
-}
-
 void sbx_docker_run_measure(struct sbx_backend *backend, struct sbx_job *job)
 {
+    struct sbx_docker_run *run = sbx_docker_run_of(job);
+    struct sbx_folders folders = {0};
+
     (void)backend;
-    job->facts.workspace_bytes = 0;
-    job->facts.workspace_inodes = 0;
-    job->facts.is_workspace_full = false;
-    job->facts.is_out_of_inodes = false;
+    if (run->is_inside) {
+        sbx_docker_inside_measure(run);
+        return;
+    }
     for (int i = 0; i < SBX_DOCKER_FOLDERS; i++)
-        add_folder(&job->facts, sbx_docker_run_of(job)->folder_fds[i]);
+        sbx_folders_add(&folders, run->folder_fds[i]);
+    job->facts.workspace_bytes = folders.bytes;
+    job->facts.workspace_inodes = folders.inodes;
+    job->facts.is_workspace_full = folders.is_full;
+    job->facts.is_out_of_inodes = folders.is_out_of_inodes;
 }
 
 /* While the control group is still there: the engine takes it away with the container. */
@@ -83,6 +75,10 @@ void sbx_docker_run_kill(struct sbx_backend *backend, struct sbx_job *job)
 {
     struct sbx_docker_run *run = sbx_docker_run_of(job);
 
+    if (run->is_inside) {
+        sbx_docker_inside_kill(run);
+        return;
+    }
     sbx_docker_run_measure(backend, job);
     read_counters(job);
     if (run->box_pidfd >= 0)
@@ -106,8 +102,8 @@ void sbx_docker_run_on_kill_time(struct sbx_backend *backend, struct sbx_job *jo
     (void)pidfd_send_signal(run->box_pidfd, SIGKILL, NULL, 0);
 }
 
-/* Neither we nor the program ended it: then memory did, or somebody from outside. */
-static void note_loss(struct sbx_docker *docker, struct sbx_docker_run *run)
+/* Then memory did, or somebody from outside. */
+void sbx_docker_run_note_loss(struct sbx_docker *docker, struct sbx_docker_run *run)
 {
     struct sbx_job *job = &run->job;
 
@@ -133,7 +129,7 @@ void sbx_docker_run_on_box(struct sbx_docker *docker, struct sbx_docker_run *run
     if (run->box_pidfd < 0)
         return;
     sbx_job_read_last_words(&docker->base, &run->job);
-    note_loss(docker, run);
+    sbx_docker_run_note_loss(docker, run);
     cr_close_fd(&run->box_pidfd);
     run->job.dead_ns = cr_clock_mono_ns();
     run->job.deadline_ns = run->job.dead_ns + FLUSH_DEADLINE_NS;
@@ -144,8 +140,12 @@ void sbx_docker_run_on_relay(struct sbx_docker *docker, struct sbx_docker_run *r
 {
     if (run->relay.pid < 0)
         return;
+    if (run->is_inside) {
+        sbx_docker_inside_on_relay(docker, run);
+        return;
+    }
     sbx_job_read_last_words(&docker->base, &run->job);
-    note_loss(docker, run);
+    sbx_docker_run_note_loss(docker, run);
     sbx_relay_reap(&run->relay);
     cr_close_fd(&run->job.control_fd);
     finish_when_dead(docker, run);
@@ -168,6 +168,8 @@ static void share_folder(struct sbx_docker *docker, struct sbx_docker_run *run)
 bool sbx_docker_run_on_own_message(struct sbx_backend *backend, struct sbx_job *job,
                                    const struct sbx_init_msg *msg)
 {
+    if (sbx_docker_run_of(job)->is_inside)
+        return sbx_docker_inside_on_message(sbx_docker_of(backend), sbx_docker_run_of(job), msg);
     if (msg->event != SBX_RELAY_SHARE || job->state != SBX_JOB_PREPARING)
         return false;
     share_folder(sbx_docker_of(backend), sbx_docker_run_of(job));

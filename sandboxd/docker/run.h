@@ -25,15 +25,27 @@ enum sbx_docker_step {
 #define SBX_DOCKER_FOLDERS 3
 #define SBX_DOCKER_WORKSPACE 0
 
+/* What sandbox-init told of a box that is read from inside (init/inside.h). */
+struct sbx_docker_told {
+    struct sbx_cgroup_usage usage;
+    uint64_t workspace_bytes;
+    uint64_t workspace_inodes;
+    uint64_t workspace_state; /* SBX_WORKSPACE_… */
+};
+
 /* A slot, and the container of the run in it, which goes to the wreckage at the end. */
 struct sbx_docker_run {
     struct sbx_job job; /* first, so that one is found from the other */
     enum sbx_docker_step step;
     char container[SBX_CONTAINER_ID_SIZE]; /* "": none yet */
     int attach_fd;
+    bool is_attach_asked;               /* else it still connects */
     int box_pidfd;                      /* of the container's pid 1 */
     int folder_fds[SBX_DOCKER_FOLDERS]; /* which the fds keep when the container is gone */
     struct sbx_relay relay;             /* its control socket is the job's */
+    bool is_inside;                     /* read from inside: no pidfd, no folders */
+    struct sbx_docker_told told;
+    int64_t answer_ns; /* sandbox-init has to end the box by then; INT64_MAX: it need not */
 };
 
 /* The run whose job that is. */
@@ -59,10 +71,24 @@ void sbx_docker_run_measure(struct sbx_backend *backend, struct sbx_job *job);
 int sbx_docker_run_open_folder(struct sbx_backend *backend, struct sbx_job *job, uid_t *ret_owner);
 void sbx_docker_run_release(struct sbx_backend *backend, struct sbx_job *job);
 
+/* run_inside.c: what of that is another for a box that is read from inside */
+bool sbx_docker_inside_take_collector(struct sbx_backend *backend, struct sbx_job *job,
+                                      pid_t *ret_pid, int *ret_pidfd);
+bool sbx_docker_inside_on_message(struct sbx_docker *docker, struct sbx_docker_run *run,
+                                  const struct sbx_init_msg *msg);
+void sbx_docker_inside_kill(struct sbx_docker_run *run);
+void sbx_docker_inside_measure(struct sbx_docker_run *run);
+void sbx_docker_inside_on_relay(struct sbx_docker *docker, struct sbx_docker_run *run);
+/* answer_ns has passed. */
+void sbx_docker_inside_on_time(struct sbx_docker *docker, struct sbx_docker_run *run);
+
 /* ---- its own events ---- */
 
 /* run_start.c: an answer to the request to attach, or a part of one. */
 void sbx_docker_run_on_attach(struct sbx_docker *docker, struct sbx_docker_run *run);
+
+/* Neither we nor the program ended it: notes what did, as far as it is known, and kills. */
+void sbx_docker_run_note_loss(struct sbx_docker *docker, struct sbx_docker_run *run);
 
 /* run.c: the relay, or the container's pid 1, ended. */
 void sbx_docker_run_on_relay(struct sbx_docker *docker, struct sbx_docker_run *run);

@@ -22,6 +22,7 @@
 #define CREATE_MS 20000
 #define START_MS 30000
 #define INSPECT_MS 10000
+#define COLLECT_FD 4 /* of the fds of RUN */
 #define ATTACH_DEADLINE_NS (10 * CR_NS_PER_S)
 #define BODY_MAX (256U << 10)
 
@@ -104,6 +105,12 @@ static int open_box(struct sbx_docker *docker, struct sbx_docker_run *run, const
     pid_t pid = 0;
     int r = sbx_container_check(&docker->plan, &run->job.limits, inspected, &pid, err);
 
+    if (r == 0 && run->is_inside) {
+        sbx_cgroup_open_told(&docker->base.cgroups, &run->told.usage, &run->job.group);
+        run->job.has_group = true;
+        return pid > 0 ? 0
+                       : cr_err_set(err, ESRCH, "the container ended as soon as it was started");
+    }
     if (r == 0)
         r = sbx_place_open(&docker->base.cgroups, pid, run, err);
     return r < 0 ? r : sbx_cgroup_arm(&run->job.group, err);
@@ -117,6 +124,7 @@ static int start_relay(struct sbx_docker *docker, struct sbx_docker_run *run, st
         .payload_fd = run->job.fds[0],
         .filter_fd = docker->filter_fd,
         .folder_fd = run->folder_fds[SBX_DOCKER_WORKSPACE],
+        .collect_fd = run->is_inside ? run->job.fds[COLLECT_FD] : -1,
         .file_size_bytes = run->job.limits.value[SBX_LIMIT_FILE_SIZE],
         .uid = (uid_t)docker->settings->relay_user,
         .gid = SBX_PROGRAM_GID,
@@ -140,7 +148,7 @@ static int watch_box(struct sbx_docker *docker, struct sbx_docker_run *run, stru
 
     if (r == 0)
         r = sbx_backend_watch(base, run->relay.pidfd, EPOLLIN, SBX_DOCKER_WATCH_RELAY, &run->job);
-    if (r == 0)
+    if (r == 0 && !run->is_inside)
         r = sbx_backend_watch(base, run->box_pidfd, EPOLLIN, SBX_DOCKER_WATCH_BOX, &run->job);
     return r < 0 ? cr_err_sys(err, -r, "watch a box") : 0;
 }
@@ -197,6 +205,21 @@ static void fail_attach(struct sbx_docker *docker, struct sbx_docker_run *run, i
         give_up(docker, run, SBX_STAGE_CLONE, error, text);
 }
 
+/* The socket is connected, or has failed to. */
+static void ask_to_attach(struct sbx_docker *docker, struct sbx_docker_run *run)
+{
+    struct cr_err err = CR_ERR_INIT;
+    int r =
+        sbx_attach_ask(run->attach_fd, sbx_engine_version(docker->engine), run->container, &err);
+
+    run->is_attach_asked = true;
+    if (r == 0)
+        r = sbx_backend_watch(&docker->base, run->attach_fd, EPOLLIN, SBX_DOCKER_WATCH_ATTACH,
+                              &run->job);
+    if (r < 0)
+        fail_attach(docker, run, -r, err.text);
+}
+
 void sbx_docker_run_on_attach(struct sbx_docker *docker, struct sbx_docker_run *run)
 {
     struct cr_err err = CR_ERR_INIT;
@@ -207,6 +230,10 @@ void sbx_docker_run_on_attach(struct sbx_docker *docker, struct sbx_docker_run *
 
     if (!is_at(run, SBX_DOCKER_ATTACHING))
         return;
+    if (!run->is_attach_asked) {
+        ask_to_attach(docker, run);
+        return;
+    }
     r = sbx_attach_end(run->attach_fd, &err);
     if (r == -EAGAIN)
         return;
@@ -226,10 +253,9 @@ static void attach(struct sbx_docker *docker, struct sbx_docker_run *run)
     struct cr_err err = CR_ERR_INIT;
     int r;
 
-    run->attach_fd = sbx_attach_begin(sbx_engine_socket(docker->engine),
-                                      sbx_engine_version(docker->engine), run->container, &err);
+    run->attach_fd = sbx_attach_begin(sbx_engine_address(docker->engine), &err);
     r = run->attach_fd < 0 ? run->attach_fd
-                           : sbx_backend_watch(&docker->base, run->attach_fd, EPOLLIN,
+                           : sbx_backend_watch(&docker->base, run->attach_fd, EPOLLOUT,
                                                SBX_DOCKER_WATCH_ATTACH, &run->job);
     if (r < 0) {
         fail_attach(docker, run, -r, err.text);
@@ -300,6 +326,10 @@ static void reset(struct sbx_docker_run *run)
     for (int i = 0; i < SBX_DOCKER_FOLDERS; i++)
         run->folder_fds[i] = -1;
     run->relay = (struct sbx_relay)SBX_RELAY_INIT;
+    run->is_attach_asked = false;
+    run->is_inside = false;
+    run->told = (struct sbx_docker_told){.workspace_bytes = 0};
+    run->answer_ns = INT64_MAX;
 }
 
 void sbx_docker_run_init(struct sbx_docker_run *run, uint32_t slot)
@@ -312,6 +342,7 @@ void sbx_docker_run_init(struct sbx_docker_run *run, uint32_t slot)
 void sbx_docker_run_start(struct sbx_backend *backend, struct sbx_job *job)
 {
     reset(sbx_docker_run_of(job));
+    sbx_docker_run_of(job)->is_inside = sbx_docker_of(backend)->plan.is_inside;
     create(sbx_docker_of(backend), sbx_docker_run_of(job));
 }
 

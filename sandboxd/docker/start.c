@@ -6,6 +6,7 @@
 #include "sandboxd/backend/capacity.h"
 #include "sandboxd/backend/gaps.h"
 #include "sandboxd/backend/seccomp.h"
+#include "sandboxd/docker/address.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/engine.h"
 #include "sandboxd/docker/json.h"
@@ -65,13 +66,15 @@ static bool has_seccomp(const cJSON *info)
 }
 
 /* What the engine says that its host can do. Partial: docs/threat-model.md says in what. */
-static void judge(const cJSON *info, uint8_t controls[SBX_CONTROL_COUNT])
+static void judge(const cJSON *info, bool is_inside, uint8_t controls[SBX_CONTROL_COUNT])
 {
     memset(controls, SBX_ENFORCED, SBX_CONTROL_COUNT);
     controls[SBX_CONTROL_USER] = SBX_PARTIAL;  /* the ids are those of the host */
     controls[SBX_CONTROL_PROC] = SBX_PARTIAL;  /* masked, but there; and so is /sys, read-only */
     controls[SBX_CONTROL_TMPFS] = SBX_PARTIAL; /* /dev/shm has no limit of inodes */
     controls[SBX_CONTROL_DEV] = SBX_PARTIAL;   /* terminals and mqueue besides */
+    if (is_inside)
+        controls[SBX_CONTROL_ROOTFS] = SBX_PARTIAL; /* read-only files are the program's own */
     if (!is_true(info, "MemoryLimit"))
         controls[SBX_CONTROL_MEMORY] = SBX_GAP;
     if (!is_true(info, "SwapLimit"))
@@ -107,6 +110,21 @@ static int check_runtime(const cJSON *info, const char *runtime, struct cr_err *
         runtime, names[0] ? names : "none");
 }
 
+/*
+ * The processes of an engine that is reached by TCP are on another host, and
+ * a runtime with a kernel of its own shows none of its files: there
+ * sandbox-init reads counters and files, and every result says so.
+ */
+static bool must_look_inside(const struct sbx_docker *docker)
+{
+    const struct sbx_docker_settings *settings = docker->settings;
+    bool is_own_kernel = settings->runtime && strncmp(settings->runtime, "runsc", 5) == 0;
+
+    if (strcmp(settings->evidence, "auto") != 0)
+        return strcmp(settings->evidence, "inside") == 0;
+    return is_own_kernel || sbx_engine_address(docker->engine)->is_tcp;
+}
+
 int sbx_docker_ask_info(struct sbx_docker *docker, struct cr_err *err)
 {
     const struct sbx_engine_request request = {
@@ -126,7 +144,8 @@ int sbx_docker_ask_info(struct sbx_docker *docker, struct cr_err *err)
     r = check_runtime(info, docker->settings->runtime, err);
     if (r < 0)
         return r;
-    judge(info, docker->base.controls);
+    docker->base.is_inferring = must_look_inside(docker);
+    judge(info, docker->base.is_inferring, docker->base.controls);
     sbx_weaken_controls(&docker->base);
     return sbx_gaps_check_all(docker->base.controls, docker->settings->accept_gaps, err);
 }
@@ -162,6 +181,7 @@ static int make_plan(struct sbx_docker *docker, struct cr_err *err)
         .instance = settings->instance,
         .runtime = settings->runtime && *settings->runtime ? settings->runtime : NULL,
         .seccomp = docker->profile,
+        .is_inside = docker->base.is_inferring,
     };
     if (docker->base.weakened != SBX_WEAKEN_NOTHING)
         docker->plan.left_out = UINT32_C(1) << docker->base.weakened;
@@ -171,18 +191,30 @@ static int make_plan(struct sbx_docker *docker, struct cr_err *err)
     return r == 0 ? sbx_weaken_filter(&docker->base, &docker->filter_fd, err) : r;
 }
 
+static int find_groups(struct sbx_docker *docker, struct cr_err *err)
+{
+    int r;
+
+    if (docker->base.is_inferring) {
+        sbx_cgroup_host_be_told(&docker->base.cgroups);
+        return 0;
+    }
+    r = sbx_cgroup_host_find(&docker->base.cgroups, err);
+    if (r == 0)
+        sbx_cgroup_host_observe(&docker->base.cgroups);
+    return r;
+}
+
 static int prepare(struct sbx_docker *docker, struct cr_err *err)
 {
-    int r = sbx_cgroup_host_find(&docker->base.cgroups, err);
+    int r = sbx_engine_new(docker->settings->socket, &docker->engine, err);
 
-    if (r < 0)
-        return r;
-    sbx_cgroup_host_observe(&docker->base.cgroups);
-    r = sbx_engine_new(docker->settings->socket, &docker->engine, err);
     if (r == 0)
         r = wait_for_engine(docker, err);
     if (r == 0)
         r = sbx_docker_ask_info(docker, err);
+    if (r == 0)
+        r = find_groups(docker, err);
     if (r == 0)
         r = sbx_docker_sweep(docker->engine, docker->settings->instance, err);
     if (r > 0)
@@ -242,9 +274,10 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
     if (r != 0)
         return r;
     sbx_backend_say_hello(&docker->base, BACKEND_DOCKER);
-    cr_log_info("ready slots=%" PRIu32 " image=%s api=%s runtime=%s", docker->base.slot_count,
-                docker->image, sbx_engine_version(docker->engine) + 1,
-                docker->plan.runtime ? docker->plan.runtime : "default");
+    cr_log_info("ready slots=%" PRIu32 " image=%s api=%s runtime=%s evidence=%s",
+                docker->base.slot_count, docker->image, sbx_engine_version(docker->engine) + 1,
+                docker->plan.runtime ? docker->plan.runtime : "default",
+                docker->base.is_inferring ? "inside" : "outside");
     return 0;
 }
 

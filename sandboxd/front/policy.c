@@ -36,18 +36,21 @@ static const char *const container_details[SBX_CONTROL_COUNT] = {
     [SBX_CONTROL_DEV] = "the engine's standard devices",
 };
 
-static const char *fixed_detail(uint32_t control, bool is_container)
+static const char *fixed_detail(uint32_t control, bool is_container, bool is_partial)
 {
     const char *text = fixed_details[control];
 
+    if (is_container && control == SBX_CONTROL_ROOTFS && is_partial)
+        return "read-only, the image; read-only input files are the program's own";
     if (is_container && container_details[control])
         text = container_details[control];
     return text ? text : "";
 }
 
-static void describe(uint32_t control, const struct sbx_limits *limits, bool is_container,
-                     char *text)
+static void describe(uint32_t control, const struct sbx_limits *limits,
+                     const struct sbx_msg_hello *hello, char *text)
 {
+    bool is_container = hello->backend == CRISOL__SANDBOX__V1__BACKEND__BACKEND_DOCKER;
     const uint64_t *value = limits->value;
     const size_t size = SBX_CONTROL_DETAIL_MAX;
 
@@ -87,7 +90,9 @@ static void describe(uint32_t control, const struct sbx_limits *limits, bool is_
             value[SBX_LIMIT_OPEN_FILES], value[SBX_LIMIT_FILE_SIZE], value[SBX_LIMIT_STACK]);
         break;
     default:
-        (void)snprintf(text, size, "%s", fixed_detail(control, is_container));
+        (void)snprintf(
+            text, size, "%s",
+            fixed_detail(control, is_container, hello->controls[control] == SBX_PARTIAL));
         break;
     }
 }
@@ -95,8 +100,6 @@ static void describe(uint32_t control, const struct sbx_limits *limits, bool is_
 void sbx_controls_fill(struct sbx_controls *controls, const struct sbx_msg_hello *hello,
                        const struct sbx_limits *limits)
 {
-    bool is_container = hello->backend == CRISOL__SANDBOX__V1__BACKEND__BACKEND_DOCKER;
-
     for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++) {
         Crisol__Sandbox__V1__Control *control = &controls->items[i];
 
@@ -108,7 +111,7 @@ void sbx_controls_fill(struct sbx_controls *controls, const struct sbx_msg_hello
             (void)snprintf(controls->details[i], SBX_CONTROL_DETAIL_MAX,
                            "missing on this host; accepted by the operator");
         else
-            describe(i, limits, is_container, controls->details[i]);
+            describe(i, limits, hello, controls->details[i]);
         controls->list[i] = control;
     }
 }

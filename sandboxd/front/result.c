@@ -53,6 +53,8 @@ static const char *memory_source(const struct sbx_msg_result *wire)
 {
     if (wire->memory_peak_bytes == 0)
         return "";
+    if (wire->is_inferred)
+        return "read inside the sandbox";
     return wire->cgroup_version == 2 ? "memory.peak" : "memory.memsw.max_usage_in_bytes";
 }
 
@@ -218,11 +220,12 @@ static void fill_forbidden_call(struct sbx_result *result, const struct sbx_msg_
     result->message.forbidden_call = result->forbidden_call;
 }
 
-/* Where all that is known is a signal that the kernel does not count: the program may have sent it
- * to itself. */
+/* Where the counters were read inside the box, or all that is known is a signal that the kernel
+ * does not count: the program may have sent it to itself. */
 static bool is_inferred(const struct sbx_msg_result *wire)
 {
-    return (wire->verdict == SBX_VERDICT_SECURITY_VIOLATION && !wire->has_forbidden_call) ||
+    return wire->is_inferred ||
+           (wire->verdict == SBX_VERDICT_SECURITY_VIOLATION && !wire->has_forbidden_call) ||
            wire->verdict == SBX_VERDICT_FILE_SIZE_LIMIT;
 }
 

@@ -338,7 +338,9 @@ int main(int argc, char **argv)
     int r;
 
     if (argc == 2 && strcmp(argv[1], SBX_STREAM_ARGUMENT) == 0)
-        return sbx_stream_main();
+        return sbx_stream_main(false);
+    if (argc == 2 && strcmp(argv[1], SBX_STREAM_INSIDE_ARGUMENT) == 0)
+        return sbx_stream_main(true);
     r = secure_self(mode);
     if (r < 0)
         fail(SBX_STAGE_INIT, r);

@@ -2,7 +2,9 @@
 #include "sandboxd/init/stream.h"
 
 #include "common/auto.h"
+#include "common/clock.h"
 #include "common/privilege.h"
+#include "sandboxd/init/inside.h"
 #include "sandboxd/init/leader.h"
 #include "sandboxd/init/payload_map.h"
 #include "sandboxd/init/program.h"
@@ -28,6 +30,8 @@
 
 #define WORKSPACE "/workspace"
 #define FILTER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter))
+#define LOOK_MS 20               /* for kills for memory, where the box is read from inside */
+#define LOOKS_PER_TELL 5U        /* and for all else */
 #define OOM_SCORE_PROGRAM "1000" /* before pid 1, whose last words tell how it ended */
 
 enum source {
@@ -50,8 +54,11 @@ struct stream {
     bool is_started;
     bool is_over;
     pid_t leader;
-    int fds[SOURCE_COUNT]; /* -1: closed */
-    bool is_stdin_ending;  /* closed when the bytes below are gone */
+    int fds[SOURCE_COUNT];    /* -1: closed */
+    struct sbx_inside inside; /* off: the box is read from outside */
+    int64_t look_ns;
+    uint32_t looks;
+    bool is_stdin_ending; /* closed when the bytes below are gone */
     uint8_t input[SBX_STREAM_DATA_MAX];
     size_t input_at;
     size_t input_size;
@@ -114,8 +121,8 @@ static int add(int fd, size_t *size, size_t most, const struct sbx_stream_item *
 }
 
 /* Reads the payload; never returns to the loop. The relay has written the read-only files: they
- * belong to another user. */
-static int unpack(int payload_fd)
+ * belong to another user. Where it cannot, they are the program's own, and only their mode is. */
+static int unpack(int payload_fd, bool has_read_only)
 {
     CR_AUTO_CLOSE int folder = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -127,10 +134,12 @@ static int unpack(int payload_fd)
     if (r < 0)
         return r;
     r = sbx_payload_map(payload_fd, &reader);
+    if (r == 0 && has_read_only)
+        r = sbx_unpack_files(reader, folder, SBX_UNPACK_READ_ONLY);
     return r < 0 ? r : sbx_unpack_files(reader, folder, SBX_UNPACK_WRITABLE);
 }
 
-static int unpack_in_child(int payload_fd)
+static int unpack_in_child(int payload_fd, bool has_read_only)
 {
     const pid_t pid = fork();
     int status;
@@ -140,7 +149,7 @@ static int unpack_in_child(int payload_fd)
     if (pid == 0) {
         (void)close(STDIN_FILENO);
         (void)close(STDOUT_FILENO);
-        _exit(-unpack(payload_fd));
+        _exit(-unpack(payload_fd, has_read_only));
     }
     while (waitpid(pid, &status, 0) < 0) {
         if (errno != EINTR)
@@ -159,12 +168,14 @@ static void prepare(struct stream *stream, const struct sbx_stream_item *item)
         fail(stream, SBX_STAGE_INIT, -EPROTONOSUPPORT); /* an image of another build */
         return;
     }
-    r = unpack_in_child(stream->payload_fd);
+    r = unpack_in_child(stream->payload_fd, stream->inside.is_on);
     if (r < 0) {
         fail(stream, SBX_STAGE_PAYLOAD, r);
         return;
     }
     stream->is_prepared = true;
+    if (stream->inside.is_on)
+        sbx_inside_tell(&stream->inside, send_event);
     send_event((struct sbx_init_msg){.event = SBX_INIT_READY});
 }
 
@@ -222,7 +233,8 @@ static void go(struct stream *stream)
     }
     for (int i = 0; i < 3; i++)
         cr_close_fd(&theirs[i]);
-    cr_close_fd(&stream->payload_fd);
+    if (!stream->inside.is_on) /* else it says what to collect */
+        cr_close_fd(&stream->payload_fd);
     cr_close_fd(&stream->filter_fd);
     stream->is_started = true;
 }
@@ -269,6 +281,74 @@ static void write_input(struct stream *stream)
         close_input(stream);
 }
 
+/* One piece of output. Returns false at its end. */
+static bool pass_on(struct stream *stream, enum source source)
+{
+    ssize_t n;
+
+    do {
+        n = read(stream->fds[source], buffer, sizeof(buffer));
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0) {
+        cr_close_fd(&stream->fds[source]);
+        return false;
+    }
+    send_frame(source == SOURCE_STDOUT ? SBX_STREAM_STDOUT : SBX_STREAM_STDERR, buffer, (size_t)n);
+    return true;
+}
+
+/* Everything in the box is dead, so that both pipes have an end. */
+static void pass_on_rest(struct stream *stream)
+{
+    for (enum source source = SOURCE_STDOUT; source <= SOURCE_STDERR; source++) {
+        while (stream->fds[source] >= 0 && pass_on(stream, source)) {
+        }
+    }
+    close_input(stream);
+    stream->is_over = true;
+}
+
+static void send_collected(void *data, size_t size)
+{
+    send_frame(SBX_STREAM_COLLECT, data, size);
+}
+
+/* What nobody outside can see. */
+static void tell_end(struct stream *stream, bool has_failed)
+{
+    struct sbx_init_msg collected = {.event = SBX_INIT_COLLECTED};
+
+    send_event((struct sbx_init_msg){.event = SBX_INIT_EMPTY});
+    collected.detail =
+        sbx_inside_collect(&stream->inside, stream->payload_fd, has_failed, send_collected);
+    send_event(collected);
+}
+
+static void finish(struct stream *stream, int status)
+{
+    struct sbx_init_msg exited = {.event = SBX_INIT_EXITED, .wait_status = status};
+
+    exited.leftovers = sbx_leader_kill_rest();
+    pass_on_rest(stream);
+    if (stream->inside.is_on)
+        sbx_inside_tell(&stream->inside, send_event);
+    send_event(exited);
+    if (stream->inside.is_on)
+        tell_end(stream, status != 0);
+}
+
+/* The backend wants the end, and does not ask how the program would have ended. */
+static int kill_box(struct stream *stream)
+{
+    if (!stream->inside.is_on || !stream->is_started)
+        return -EPROTO;
+    (void)sbx_leader_kill_rest();
+    pass_on_rest(stream);
+    sbx_inside_tell(&stream->inside, send_event);
+    tell_end(stream, false);
+    return 0;
+}
+
 /* What the relay may say in which state; anything else is not our relay. */
 static int on_item(struct stream *stream, const struct sbx_stream_item *item)
 {
@@ -295,6 +375,8 @@ static int on_item(struct stream *stream, const struct sbx_stream_item *item)
             return -EPROTO;
         keep_input(stream, item);
         return 0;
+    case SBX_STREAM_KILL:
+        return kill_box(stream);
     default:
         return -EPROTO;
     }
@@ -323,37 +405,6 @@ static void read_host(struct stream *stream)
         write_input(stream);
 }
 
-/* One piece of output. Returns false at its end. */
-static bool pass_on(struct stream *stream, enum source source)
-{
-    ssize_t n;
-
-    do {
-        n = read(stream->fds[source], buffer, sizeof(buffer));
-    } while (n < 0 && errno == EINTR);
-    if (n <= 0) {
-        cr_close_fd(&stream->fds[source]);
-        return false;
-    }
-    send_frame(source == SOURCE_STDOUT ? SBX_STREAM_STDOUT : SBX_STREAM_STDERR, buffer, (size_t)n);
-    return true;
-}
-
-/* Everything in the box is dead, so that both pipes have an end. */
-static void finish(struct stream *stream, int status)
-{
-    struct sbx_init_msg exited = {.event = SBX_INIT_EXITED, .wait_status = status};
-
-    exited.leftovers = sbx_leader_kill_rest();
-    for (enum source source = SOURCE_STDOUT; source <= SOURCE_STDERR; source++) {
-        while (stream->fds[source] >= 0 && pass_on(stream, source)) {
-        }
-    }
-    close_input(stream);
-    send_event(exited);
-    stream->is_over = true;
-}
-
 /* Adopted processes are reaped as they come. */
 static void reap(struct stream *stream)
 {
@@ -368,9 +419,22 @@ static void reap(struct stream *stream)
     }
 }
 
+/* The kernel tells nobody in here that it killed for memory; the backend asks for the rest. */
+static void look(struct stream *stream)
+{
+    int64_t now_ns = cr_clock_mono_ns();
+
+    if (now_ns < stream->look_ns)
+        return;
+    stream->look_ns = now_ns + LOOK_MS * CR_NS_PER_MS;
+    if (stream->looks++ % LOOKS_PER_TELL == 0 || sbx_inside_has_oom(&stream->inside))
+        sbx_inside_tell(&stream->inside, send_event);
+}
+
 static void wait_for_events(struct stream *stream)
 {
     bool wants_host = stream->is_over || stream->input_size == 0;
+    bool must_look = stream->inside.is_on && stream->is_started && !stream->is_over;
     struct pollfd fds[SOURCE_COUNT] = {
         [SOURCE_HOST] = {.fd = STDIN_FILENO, .events = wants_host ? POLLIN : 0},
         [SOURCE_SIGNAL] = {.fd = stream->fds[SOURCE_SIGNAL], .events = POLLIN},
@@ -380,8 +444,10 @@ static void wait_for_events(struct stream *stream)
                           .events = POLLOUT},
     };
 
-    if (poll(fds, CR_ARRAY_SIZE(fds), -1) < 0)
+    if (poll(fds, CR_ARRAY_SIZE(fds), must_look ? LOOK_MS : -1) < 0)
         return;
+    if (must_look)
+        look(stream);
     /* POLLHUP alone comes too while we do not read: it is the end. */
     if ((fds[SOURCE_HOST].revents & POLLIN) && wants_host)
         read_host(stream);
@@ -419,13 +485,15 @@ static int start(struct stream *stream)
     return 0;
 }
 
-int sbx_stream_main(void)
+int sbx_stream_main(bool is_inside)
 {
     static struct stream stream = {.filter_fd = -1, .payload_fd = -1, .fds = {-1, -1, -1, -1, -1}};
     int r = start(&stream);
 
     if (r < 0)
         fail(&stream, SBX_STAGE_INIT, r);
+    if (is_inside)
+        sbx_inside_open(&stream.inside);
     for (;;)
         wait_for_events(&stream);
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The one argument that makes sandbox-init speak sandboxd/wire/boxstream.h. */
+#include <stdbool.h>
+
+/* The one argument that makes sandbox-init speak sandboxd/wire/boxstream.h; the second one for a
+ * box that nobody can look into from outside, see inside.h. */
 #define SBX_STREAM_ARGUMENT "--stream"
+#define SBX_STREAM_INSIDE_ARGUMENT "--stream-inside"
 
 /*
  * Pid 1 of a container: takes filter and payload from standard input, puts the
@@ -10,4 +14,4 @@
  * output on in frames. The end of standard input means that nobody is left
  * who could want the program: everything is killed. Returns the exit code.
  */
-int sbx_stream_main(void);
+int sbx_stream_main(bool is_inside);

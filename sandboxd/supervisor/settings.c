@@ -68,7 +68,7 @@ static const struct cr_setting table[] = {
          "native, docker, or auto: docker where an engine answers and an image or a base is named, "
          "else native."),
     TEXT("docker-socket", NULL, docker_socket, "/var/run/docker.sock", false,
-         "Unix socket of the docker engine."),
+         "Path of the docker engine's unix socket, or tcp://ADDRESS:PORT of the loopback."),
     TEXT("docker-image", NULL, docker_image, NULL, false,
          "Finished image of the sandboxes; default: built from Dockerfile.sandbox on first use."),
     TEXT("docker-base", NULL, docker_base, NULL, false,
@@ -77,6 +77,9 @@ static const struct cr_setting table[] = {
          "never or missing: whether the engine may fetch an image that it does not have."),
     TEXT("docker-runtime", NULL, docker_runtime, NULL, false,
          "Runtime of the engine, such as runsc or crun; default: the engine's own."),
+    TEXT("docker-evidence", NULL, docker_evidence, "auto", false,
+         "outside, inside or auto: where counters and files of a container are read; inside for an "
+         "engine on another host (then every verdict says INFERRED)."),
     TEXT("preload", NULL, preload, "on", false,
          "on, caller or off: whether interpreters are started once and forked for runs; caller: "
          "for each caller its own."),
@@ -115,6 +118,9 @@ int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, stru
                           "--listen: TCP callers need a token, on loopback too; write one line of "
                           "16 or more random characters to a file of mode 0600 and name it with "
                           "--token-file");
+    /* Before anything is logged; sandboxd-docker looks at the rest. */
+    if (strchr(settings->docker_socket, '@'))
+        return cr_err_set(err, EINVAL, "--docker-socket: takes no user and no password");
     if (is_empty(settings->socket) && is_empty(settings->listen))
         return cr_err_set(err, EINVAL, "--socket: is empty, and there is no --listen either");
     if (strcmp(settings->backend, "native") != 0 && strcmp(settings->backend, "docker") != 0 &&
@@ -274,6 +280,8 @@ static int add_docker(const struct sbx_settings *settings, struct sbx_child_args
         r = add_log(settings, args);
     if (r == 0)
         r = add_text(args, "docker-socket", settings->docker_socket);
+    if (r == 0)
+        r = add_text(args, "docker-evidence", settings->docker_evidence);
     return r == 0 ? add_text(args, "docker-base", settings->docker_base) : r;
 }
 

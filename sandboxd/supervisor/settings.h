@@ -28,6 +28,7 @@ struct sbx_settings {
     char *docker_base;
     char *docker_pull;
     char *docker_runtime;
+    char *docker_evidence;
     char *preload; /* "on" or "off" */
     char *accept_gaps;
     char *pool;

@@ -51,6 +51,11 @@ enum sbx_init_event {
     /* init ▶ backend: the filter holds a process back that made a forbidden call; with `detail`. At
      * most once: what follows is the kill. */
     SBX_INIT_VIOLATION = 7,
+    /* The rest is for a container that is read from inside, see init/inside.h. */
+    SBX_INIT_COUNTER = 8,    /* init ▶ backend: one of enum sbx_counter has a new value */
+    SBX_INIT_KILL = 9,       /* backend ▶ init: end everything but yourself */
+    SBX_INIT_EMPTY = 10,     /* init ▶ backend: it is ended, and all that it wrote was sent */
+    SBX_INIT_COLLECTED = 11, /* init ▶ backend: so were its files; with `detail` */
 };
 
 /* The fds of LOAD, in this order: payload, stdin, stdout, stderr. */
@@ -59,16 +64,37 @@ enum sbx_init_event {
 /* `detail` of VIOLATION is the number of the call, or one of these. */
 #define SBX_CALL_OTHER_DOOR UINT32_C(0xffffffff) /* int 0x80 or x32: a number of another ABI */
 #define SBX_CALL_UNKNOWN UINT32_C(0xfffffffe)    /* it was gone when it was asked about */
+/* `detail` of COLLECTED: a file has exactly the size limit. */
+#define SBX_INIT_SIZE_SEEN UINT32_C(1)
 /* `detail` of EXITED: every forbidden call would have been told, so there was none. */
 #define SBX_INIT_WATCHED UINT32_C(1)
 
+/* What COUNTER tells of the box: its control groups, then its three writable folders. */
+enum sbx_counter {
+    SBX_COUNTER_CPU_TOTAL_US,
+    SBX_COUNTER_CPU_USER_US,
+    SBX_COUNTER_CPU_SYSTEM_US,
+    SBX_COUNTER_CPU_THROTTLED_US,
+    SBX_COUNTER_MEMORY_PEAK_BYTES,
+    SBX_COUNTER_OOM_KILLS,
+    SBX_COUNTER_PROCESSES_PEAK,
+    SBX_COUNTER_PROCESS_LIMIT_HITS,
+    SBX_COUNTER_WORKSPACE_BYTES,
+    SBX_COUNTER_WORKSPACE_INODES,
+    SBX_COUNTER_WORKSPACE_STATE, /* SBX_WORKSPACE_… */
+    SBX_COUNTER_COUNT,
+};
+
+#define SBX_WORKSPACE_FULL UINT32_C(1)
+#define SBX_WORKSPACE_NO_INODES UINT32_C(2)
+
 struct sbx_init_msg {
     uint32_t event;      /* enum sbx_init_event */
-    uint32_t stage;      /* enum sbx_stage, with FAILED */
+    uint32_t stage;      /* enum sbx_stage, with FAILED; enum sbx_counter, with COUNTER */
     int32_t error;       /* errno, with FAILED */
     int32_t wait_status; /* as from wait4(2), with EXITED */
-    uint32_t leftovers;  /* processes that were still alive, with EXITED */
-    uint32_t detail;     /* with VIOLATION and EXITED, else 0 */
+    uint32_t leftovers;  /* processes that were still alive, with EXITED; low half of a COUNTER */
+    uint32_t detail;     /* with VIOLATION, EXITED and COLLECTED; high half of a COUNTER; else 0 */
 };
 
 struct sbx_adopt_hello {

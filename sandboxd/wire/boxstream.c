@@ -17,6 +17,7 @@ static int fixed_size(uint32_t kind)
     case SBX_STREAM_PREPARE:
         return sizeof(uint32_t);
     case SBX_STREAM_GO:
+    case SBX_STREAM_KILL:
         return 0;
     case SBX_STREAM_EVENT:
         return sizeof(struct sbx_init_msg);

@@ -14,6 +14,12 @@
  *
  *   relay ▶ init: FILTER …, PAYLOAD …, PREPARE, then GO, STDIN …
  *   init ▶ relay: EVENT READY, then STDOUT and STDERR …, EVENT EXITED; or EVENT FAILED
+ *
+ * And where the box is read from inside (init/inside.h):
+ *
+ *   relay ▶ init: KILL, once and behind GO
+ *   init ▶ relay: EVENT COUNTER at any time; behind EXITED or KILL: EVENT EMPTY, COLLECT …,
+ *                 EVENT COLLECTED
  */
 #define SBX_STREAM_VERSION UINT32_C(1)
 #define SBX_STREAM_DATA_MAX (64U << 10)
@@ -28,6 +34,8 @@ enum sbx_stream_kind {
     SBX_STREAM_EVENT = 6,   /* struct sbx_init_msg */
     SBX_STREAM_STDOUT = 7,
     SBX_STREAM_STDERR = 8,
+    SBX_STREAM_KILL = 9,     /* no data */
+    SBX_STREAM_COLLECT = 10, /* what a collector writes: struct sbx_collect_header … */
     SBX_STREAM_KIND_END,
 };
 
@@ -35,10 +43,10 @@ enum sbx_stream_kind {
 #define SBX_STREAM_TO_INIT                                                                         \
     (SBX_STREAM_BIT(SBX_STREAM_FILTER) | SBX_STREAM_BIT(SBX_STREAM_PAYLOAD) |                      \
      SBX_STREAM_BIT(SBX_STREAM_PREPARE) | SBX_STREAM_BIT(SBX_STREAM_GO) |                          \
-     SBX_STREAM_BIT(SBX_STREAM_STDIN))
+     SBX_STREAM_BIT(SBX_STREAM_STDIN) | SBX_STREAM_BIT(SBX_STREAM_KILL))
 #define SBX_STREAM_TO_RELAY                                                                        \
     (SBX_STREAM_BIT(SBX_STREAM_EVENT) | SBX_STREAM_BIT(SBX_STREAM_STDOUT) |                        \
-     SBX_STREAM_BIT(SBX_STREAM_STDERR))
+     SBX_STREAM_BIT(SBX_STREAM_STDERR) | SBX_STREAM_BIT(SBX_STREAM_COLLECT))
 
 struct sbx_stream_header {
     uint32_t kind; /* enum sbx_stream_kind */

@@ -253,10 +253,10 @@ struct sbx_msg_result {
     uint32_t processes_peak;
     uint32_t process_limit_hits;
     uint32_t killed_leftovers;
-    uint8_t is_pool_hit; /* 1: the box was made ahead */
-    uint8_t pool_ready;  /* boxes that wait now */
-    uint8_t start_mode;  /* enum sbx_start_mode */
-    uint8_t reserved;
+    uint8_t is_pool_hit;         /* 1: the box was made ahead */
+    uint8_t pool_ready;          /* boxes that wait now */
+    uint8_t start_mode;          /* enum sbx_start_mode */
+    uint8_t is_inferred;         /* 1: the counters were read inside the box */
     uint32_t has_forbidden_call; /* 1: SECURITY_VIOLATION, and the filter named the call */
     uint32_t forbidden_call;     /* its number, or SBX_CALL_… of boxctl.h */
 };

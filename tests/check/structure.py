@@ -21,7 +21,7 @@ LAYERS = {
     "rpc": ["common", "proto", "generated"],
     "sandboxd/wire": ["common"],
     "sandboxd/runtimes": ["common", "sandboxd/wire"],
-    "sandboxd/init": ["common", "sandboxd/wire"],
+    "sandboxd/init": ["common", "sandboxd/wire", "sandboxd/backend"],
     "sandboxd/backend": ["common", "sandboxd/wire", "sandboxd/runtimes"],
     "sandboxd/template": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend", "sandboxd/init"],
     "sandboxd/native": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend", "sandboxd/template"],

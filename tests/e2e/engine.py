@@ -41,9 +41,7 @@ class Registry:
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="crisol-registry-")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = "127.0.0.1:%d" % probe.getsockname()[1]
+        self.address = f"127.0.0.1:{lab.free_port()}"
         config = os.path.join(self.folder, "config.yml")
         with open(config, "w", encoding="utf-8") as file:
             file.write(f"version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {self.folder}/data\n"
@@ -76,6 +74,7 @@ class Engine:
             skip("there is no dockerd: scripts/deps.sh engine installs Debian's docker.io")
         self.folder = tempfile.mkdtemp(prefix="crisol-engine-")
         self.socket = os.path.join(self.folder, "docker.sock")
+        self.port = lab.free_port()  # of the loopback, as the end of a tunnel
         self.process = None
         self.containerd = None
 
@@ -119,7 +118,8 @@ class Engine:
     def start(self):
         with open(os.path.join(self.folder, "log"), "ab") as log:
             self.process = subprocess.Popen(
-                ["dockerd", f"--host=unix://{self.socket}", f"--data-root={self.folder}/data",
+                ["dockerd", f"--host=unix://{self.socket}", f"--host=tcp://127.0.0.1:{self.port}", "--tls=false",
+                 f"--data-root={self.folder}/data",
                  f"--exec-root={self.folder}/exec", f"--containerd={self.folder}/containerd.sock",
                  f"--pidfile={self.folder}/pid", "--bridge=none",
                  *([f"--add-runtime=crun={shutil.which('crun')}"] if shutil.which("crun") else []),

@@ -5,6 +5,7 @@ import importlib
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -55,6 +56,13 @@ def settled(measure):
         same = same + 1 if now == value else 0
         value = now
     return value
+
+
+def free_port():
+    """A port of the loopback that nobody has just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Service:

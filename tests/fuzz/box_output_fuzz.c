@@ -11,21 +11,22 @@
 /* What a relay would pass on: the engine's frames, and sandbox-init's frames in the first stream.
  */
 struct result {
-    uint8_t output[2][OUTPUT_MAX];
-    size_t size[2];
+    uint8_t output[3][OUTPUT_MAX];
+    size_t size[3];
     uint32_t events;
     bool is_bad;
 };
 
 static void take(struct result *result, const struct sbx_stream_item *item)
 {
-    size_t which = item->kind == SBX_STREAM_STDERR;
+    size_t which = item->kind == SBX_STREAM_COLLECT ? 2 : item->kind == SBX_STREAM_STDERR;
 
     if (item->kind == SBX_STREAM_EVENT) {
         FUZZ_CHECK(item->size == sizeof(struct sbx_init_msg));
         result->events++;
     } else if (item->kind != SBX_STREAM_NONE) {
-        FUZZ_CHECK(item->kind == SBX_STREAM_STDOUT || item->kind == SBX_STREAM_STDERR);
+        FUZZ_CHECK(item->kind == SBX_STREAM_STDOUT || item->kind == SBX_STREAM_STDERR ||
+                   item->kind == SBX_STREAM_COLLECT);
         FUZZ_CHECK(result->size[which] + item->size <= OUTPUT_MAX);
         if (item->size > 0)
             memcpy(result->output[which] + result->size[which], item->data, item->size);

@@ -221,9 +221,34 @@ static void an_id_is_64_digits(void **state)
     assert_int_equal(sbx_container_id("", id), -EPROTO);
 }
 
+static void a_box_that_is_read_from_inside_outlives_its_end(void **state)
+{
+    struct sbx_container_plan inside = plan;
+    cJSON *body;
+    const cJSON *host;
+    bool is_oom = false;
+
+    (void)state;
+    inside.is_inside = true;
+    body = make_body_of(&inside);
+    host = cJSON_GetObjectItem(body, "HostConfig");
+    assert_true(cJSON_IsFalse(cJSON_GetObjectItem(host, "AutoRemove")));
+    assert_string_equal(
+        cJSON_GetStringValue(cJSON_GetArrayItem(cJSON_GetObjectItem(body, "Entrypoint"), 1)),
+        "--stream-inside");
+    cJSON_Delete(body);
+    assert_int_equal(sbx_container_read_end("{\"State\":{\"OOMKilled\":true}}", &is_oom), 0);
+    assert_true(is_oom);
+    assert_int_equal(sbx_container_read_end("{\"State\":{\"OOMKilled\":false}}", &is_oom), 0);
+    assert_false(is_oom);
+    assert_int_equal(sbx_container_read_end("{\"State\":{}}", &is_oom), -EPROTO);
+    assert_int_equal(sbx_container_read_end("nonsense", &is_oom), -EPROTO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_box_that_is_read_from_inside_outlives_its_end),
         cmocka_unit_test(the_body_holds_the_policy),
         cmocka_unit_test(what_is_left_out_is_missing_from_the_body),
         cmocka_unit_test(shares_add_up),

@@ -128,7 +128,7 @@ static void msg_parse_refuses_fields_out_of_range(void **state)
         FIELD(SBX_MSG_RESULT, result.hit.killed_by, 4),
         FIELD(SBX_MSG_RESULT, result.other_hit_count, SBX_OTHER_HITS_MAX + 1),
         FIELD(SBX_MSG_RESULT, result.is_pool_hit, 2),
-        FIELD(SBX_MSG_RESULT, result.reserved, 1),
+        FIELD(SBX_MSG_RESULT, result.is_inferred, 2),
         FIELD(SBX_MSG_POOL, header.run, 1),
         FIELD(SBX_MSG_RESULT, result.has_forbidden_call, 2),
     };

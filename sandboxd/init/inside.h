@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "sandboxd/backend/cgroup.h"
+#include "sandboxd/wire/boxctl.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Pid 1 of a container that nobody can look into from outside: its engine is
+ * on another host. It reads the counters of the box and collects its files
+ * itself, and tells both. The program has no hand on that: it can neither
+ * write a counter of the kernel's nor look into pid 1. Still it is read in the
+ * program's own box, which is why results say INFERRED.
+ */
+#define SBX_INSIDE_FOLDERS 3
+
+struct sbx_inside {
+    bool is_on;
+    bool has_group;
+    struct sbx_cgroup_host host;
+    struct sbx_cgroup group;
+    int folder_fds[SBX_INSIDE_FOLDERS]; /* /workspace first */
+    uint64_t told[SBX_COUNTER_COUNT];
+};
+
+/* Finds what can be read; what is not there is not told. */
+void sbx_inside_open(struct sbx_inside *inside);
+
+/* True when the kernel has killed more processes for memory than was told. Cheap. */
+bool sbx_inside_has_oom(const struct sbx_inside *inside);
+
+/* Sends a COUNTER for each that has changed. */
+void sbx_inside_tell(struct sbx_inside *inside, void (*send)(struct sbx_init_msg msg));
+
+/*
+ * When everything else is dead: collects what the payload asks for. `send`
+ * gets the pieces, and may be slow. With `must_find_size` looks for a file of
+ * the size limit. Returns the `detail` of COLLECTED.
+ */
+uint32_t sbx_inside_collect(const struct sbx_inside *inside, int payload_fd, bool must_find_size,
+                            void (*send)(void *data, size_t size));

@@ -1,0 +1,118 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The docker backend where it cannot look into containers: an engine at the end of a tunnel."""
+import os
+import subprocess
+import unittest
+
+import docker_test as calls
+import engine as docker
+import sandboxd_service as lab
+
+pb, services = calls.pb, calls.services
+setUpModule, tearDownModule = calls.setUpModule, calls.tearDownModule
+
+
+class Tcp(unittest.TestCase):
+    """An engine that is reached by TCP: what is known of a box was read inside, and each verdict says so."""
+
+    @classmethod
+    def setUpClass(cls):
+        address = f"tcp://127.0.0.1:{calls.ENGINE.port}"
+        cls.service = calls.DockerService("--backend=docker", f"--docker-socket={address}", f"--docker-base={docker.BASE}",
+                                    "--docker-pull=never", slots=2)
+        cls.service.__enter__()
+        cls.stub = services.SandboxServiceStub(cls.service.channel)
+
+    @classmethod
+    def tearDownClass(cls):
+        lab.wait_for(calls.no_containers, 20, "no container at the end")
+        cls.service.__exit__(None, None, None)
+
+    def run_it(self, code="", runtime="python", **fields):
+        answer = self.stub.Run(pb.RunRequest(runtime=runtime, code=code, output_text=True, **fields), timeout=60)
+        self.assertEqual(answer.result.verdict.confidence, pb.CONFIDENCE_INFERRED,
+                         answer.result.summary + self.service.log()[-2000:])
+        return answer
+
+    verdict = calls.Shared.verdict
+
+    def test_hello_files_and_counters(self):
+        code = ("import os, sys\nprint(sys.stdin.read(), open('d/x').read(), open('r').read())\n"
+                "for n in range(3): open(f'out{n}', 'w').write('x' * 100000 * n)\nx = bytearray(20 << 20)\nsys.exit(3)")
+        answer = self.run_it(code, stdin_text="in" * 100000, collect=[pb.CollectSpec(glob="out*")],
+                             files=[pb.InputFile(path="d/x", text="file"),
+                                    pb.InputFile(path="r", text="read", read_only=True)])
+        self.verdict(answer, pb.VERDICT_CODE_NONZERO_EXIT)
+        self.assertEqual((answer.result.exit_code, answer.stdout_text), (3, "in" * 100000 + " file read\n"))
+        self.assertEqual([(file.path, len(file.data)) for file in answer.result.files],
+                         [("out0", 0), ("out1", 100000), ("out2", 200000)])
+        usage = answer.result.usage
+        self.assertGreater(usage.memory_peak_bytes, 20 << 20)
+        self.assertGreater(usage.cpu_total_us, 1000)
+        self.assertGreaterEqual(usage.workspace_bytes, 300000)
+        self.assertEqual(usage.memory_source, "read inside the sandbox")
+        control, = [control for control in answer.result.policy.controls if control.name == "rootfs"]
+        self.assertEqual(control.enforcement, pb.ENFORCEMENT_PARTIAL)
+        self.assertIn("the program's own", control.detail)
+
+    def test_limits(self):
+        memory = "x = [bytearray(8 << 20) for _ in range(64)]"
+        child = f"import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', '{memory}'])\ntime.sleep(9)"
+        grandchild = f"import os, time\nos.system(\"python3 -c '{memory}' & wait\"); time.sleep(9)"
+        for code in (memory, child, grandchild):
+            answer = self.run_it(code)
+            self.verdict(answer, pb.VERDICT_CODE_MEMORY_LIMIT)
+            self.assertLess(answer.result.usage.wall_us, 8000000)
+        answer = self.run_it("open('kept', 'w').write('x')\nprint('begin', flush=True)\nwhile True: pass",
+                             limits=pb.Limits(wall_time_ms=1000), collect=[pb.CollectSpec(path="kept")])
+        self.verdict(answer, pb.VERDICT_CODE_WALL_TIME_LIMIT)
+        self.assertEqual((answer.stdout_text, answer.result.files[0].data), ("begin\n", b"x"))
+        self.assertLess(answer.result.timing.kill_us, 1000000)
+        self.verdict(self.run_it("while True: pass", limits=pb.Limits(cpu_time_ms=300, cpu_millicores=1000)),
+                     pb.VERDICT_CODE_CPU_TIME_LIMIT)
+        answer = self.run_it("import sys\nfor _ in range(40): sys.stdout.write('x' * 100000)")
+        self.verdict(answer, pb.VERDICT_CODE_OUTPUT_LIMIT)
+        self.assertEqual(len(answer.stdout_data), 1 << 20)
+        answer = self.run_it("import os, time\nfor _ in range(99):\n    if os.fork() == 0: time.sleep(60)")
+        self.verdict(answer, pb.VERDICT_CODE_PROCESS_LIMIT)
+        self.assertEqual(answer.result.usage.killed_leftovers, 63)
+        small = pb.Limits(workspace_bytes=8 << 20, file_size_bytes=1 << 20)
+        self.verdict(self.run_it("for n in range(9): open(f'{n}', 'wb').write(bytes(1000000))", limits=small),
+                     pb.VERDICT_CODE_DISK_LIMIT)
+        self.verdict(self.run_it("f = open('x', 'wb', 0)\nwhile True: f.write(bytes(100000))", limits=small),
+                     pb.VERDICT_CODE_FILE_SIZE_LIMIT)
+
+    def test_cancel_ends_it_and_a_container_removed_by_hand_is_a_lost_sandbox(self):
+        with calls.Shared.running(self) as call:
+            call.cancel()
+            lab.wait_for(calls.no_containers, 10, "the container is gone")
+        with calls.Shared.running(self) as call:
+            container, = calls.ENGINE.containers()
+            calls.ENGINE.ask("DELETE", f"/containers/{container['Id']}?force=1")
+            result = [event.result for event in call if event.WhichOneof("event") == "result"][0]
+        self.assertEqual((result.verdict.code, result.verdict.confidence),
+                         (pb.VERDICT_CODE_SANDBOX_LOST, pb.CONFIDENCE_INFERRED), result.summary)
+
+
+class Settings(unittest.TestCase):
+    """What a start makes of the address."""
+
+    def check(self, *flags):
+        done = subprocess.run([os.path.join(calls.crisol.BIN, "sandboxd"), "check", "--backend=docker", *flags],
+                              capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_check_says_where_it_looks_and_repeats_no_password(self):
+        self.assertIn("PASS  evidence (--docker-evidence): outside", self.check(f"--docker-socket={calls.ENGINE.socket}")[1])
+        self.assertIn("PASS  evidence (--docker-evidence): inside; every verdict says INFERRED",
+                      self.check(f"--docker-socket=tcp://127.0.0.1:{calls.ENGINE.port}")[1])
+        for address in ("tcp://me:secret@127.0.0.1:2375", "tcp://secret.invalid:2375"):
+            status, text = self.check(f"--docker-socket={address}")
+            self.assertNotEqual(status, 0)
+            self.assertIn("--docker-socket: t", text)
+            self.assertNotIn("secret", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
