@@ -117,6 +117,16 @@ int agt_engine_take_up(struct agt_engine *engine, const struct agt_store_run *ro
 int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
                      struct agt_run **ret_run, struct rpc_status *ret_status);
 
+/*
+ * Asks the provider for its models. Any thread. When it returns 0, on_models
+ * runs exactly once, on the provider's thread; it must not block, and `names`
+ * are gone after it. Else a negative errno, with ret_status filled in.
+ */
+typedef void (*agt_engine_on_models)(void *user, const struct rpc_status *status,
+                                     const char *const *names, size_t count);
+int agt_engine_list_models(struct agt_engine *engine, agt_engine_on_models on_models, void *user,
+                           struct rpc_status *ret_status);
+
 /* The bit of a crisol.agent.v1.Node for agt_run_spec.interrupts; 1 for what is none. */
 uint32_t agt_node_bit(int node);
 

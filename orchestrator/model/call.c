@@ -49,7 +49,7 @@ struct agt_model_call {
 };
 
 /* A server may send the key back, in an error above all; it must go no further. */
-static void redact(const struct agt_provider *provider, char *data, size_t size)
+void agt_provider_redact(const struct agt_provider *provider, char *data, size_t size)
 {
     size_t length = provider->key ? strlen(provider->key) : 0;
     char *found;
@@ -67,7 +67,7 @@ static int on_event(void *user, char *data, size_t size, bool is_cut)
 {
     struct agt_model_call *call = user;
 
-    redact(call->provider, data, size);
+    agt_provider_redact(call->provider, data, size);
     return agt_reply_add(&call->reply, data, size, is_cut);
 }
 
@@ -173,7 +173,7 @@ static void finish(struct agt_model_call *call, struct agt_verdict *verdict)
         .elapsed_ms = (uint32_t)((cr_clock_mono_ns() - call->started_ns) / CR_NS_PER_MS),
     };
 
-    redact(call->provider, verdict->message, strlen(verdict->message));
+    agt_provider_redact(call->provider, verdict->message, strlen(verdict->message));
     call->handlers.on_end(call->handlers.user, &answer);
     call_unref(call);
 }
@@ -250,7 +250,7 @@ static bool repeat(struct agt_model_call *call, struct agt_verdict *verdict)
         add_wait(verdict, delay_ms);
         return false;
     }
-    redact(call->provider, verdict->message, strlen(verdict->message));
+    agt_provider_redact(call->provider, verdict->message, strlen(verdict->message));
     if (call->handlers.on_retry)
         call->handlers.on_retry(call->handlers.user, &retry);
     if (verdict->repeat != AGT_REPEAT_BUSY)
@@ -273,7 +273,7 @@ static void end_stream(struct agt_model_call *call, const struct agt_http_result
                        struct agt_reply_error *error)
 {
     if (!is_success(&result->head)) {
-        redact(call->provider, (char *)call->error_body.data, call->error_body.size);
+        agt_provider_redact(call->provider, (char *)call->error_body.data, call->error_body.size);
         (void)agt_reply_error_parse(cr_buf_str(&call->error_body), call->error_body.size, error);
         return;
     }

@@ -6,8 +6,8 @@
 
 struct agt_dialect;
 
-/* Inside of the model client: a provider's settings, and one call. Only provider.c and call.c
- * include this. */
+/* Inside of the model client: a provider's settings, and one call. Only provider.c, call.c and
+ * list.c include this. */
 
 struct agt_provider {
     struct agt_model model; /* first */
@@ -25,6 +25,9 @@ struct agt_provider {
     uint32_t first_retry_delay_ms;
     const char *headers[5];
 };
+
+/* Blots out the key: a server may send it back, in an error above all; it must go no further. */
+void agt_provider_redact(const struct agt_provider *provider, char *data, size_t size);
 
 /*
  * Checks and starts a call. Returns as agt_model_ops.start; on success the

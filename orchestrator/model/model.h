@@ -105,6 +105,14 @@ struct agt_model_handlers {
     void *user;
 };
 
+/* What came of asking for the models. Everything is valid until the return. */
+struct agt_model_list {
+    enum agt_model_end end;   /* OK, or why there are none */
+    const char *message;      /* why it failed, shown to users, no key in it; "" when OK */
+    const char *const *names; /* as a request names them, in the provider's order */
+    size_t count;
+};
+
 struct agt_model_ops {
     /* Any thread. On success *ret_call is a reference. On failure no handler runs. */
     int (*start)(struct agt_model *model, const struct agt_model_request *request,
@@ -113,6 +121,13 @@ struct agt_model_ops {
     /* Any thread. Safe to repeat and after the end. */
     void (*cancel)(struct agt_model_call *call);
     void (*unref)(struct agt_model_call *call);
+    /*
+     * Any thread. Asks for the models that can answer; on_list runs exactly once, on the
+     * provider's thread, when this returned 0. NULL: the provider has no list.
+     */
+    int (*list)(struct agt_model *model, int64_t deadline_ns,
+                void (*on_list)(void *user, const struct agt_model_list *list), void *user,
+                struct cr_err *err);
     const char *(*default_model)(const struct agt_model *model);
     /* A key (or whatever the provider needs) is there. */
     bool (*is_configured)(const struct agt_model *model);

@@ -3,6 +3,7 @@
 #include "common/err.h"
 #include "orchestrator/model/call.h"
 #include "orchestrator/model/dialect.h"
+#include "orchestrator/model/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +46,15 @@ static int start(struct agt_model *model, const struct agt_model_request *reques
     return agt_provider_call_start(provider, request, handlers, ret_call, err);
 }
 
+static int list(struct agt_model *model, int64_t deadline_ns,
+                void (*on_list)(void *user, const struct agt_model_list *list), void *user,
+                struct cr_err *err)
+{
+    if (!is_configured(model))
+        return cr_err_set(err, ENOKEY, "%s", agt_gemini_no_key_help);
+    return agt_provider_list(self(model), deadline_ns, on_list, user, err);
+}
+
 static const char *default_model(const struct agt_model *model)
 {
     return ((const struct agt_provider *)model)->default_model;
@@ -69,6 +79,7 @@ static const struct agt_model_ops provider_ops = {
     .start = start,
     .cancel = agt_provider_call_cancel,
     .unref = agt_provider_call_unref,
+    .list = list,
     .default_model = default_model,
     .is_configured = is_configured,
     .free = free_provider,

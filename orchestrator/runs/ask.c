@@ -62,6 +62,14 @@ int agt_runs_export(struct agt_runs *runs, const char *caller, const char *run_i
     return r;
 }
 
+int agt_runs_list_models(struct agt_runs *runs,
+                         void (*on_models)(void *user, const struct rpc_status *status,
+                                           const char *const *names, size_t count),
+                         void *user, struct rpc_status *ret_status)
+{
+    return agt_engine_list_models(runs->options.engine, on_models, user, ret_status);
+}
+
 void agt_runs_export_status(int error, struct rpc_status *ret_status)
 {
     if (error == -ENOMEM)

@@ -84,6 +84,12 @@ int agt_runs_export(struct agt_runs *runs, const char *caller, const char *run_i
                     void (*on_done)(void *user, uint8_t *take_packed, size_t size, int error),
                     void *user, struct rpc_status *ret_status);
 
+/* Asks the provider for its models (graph/engine.h has on_models); as agt_engine_list_models(). */
+int agt_runs_list_models(struct agt_runs *runs,
+                         void (*on_models)(void *user, const struct rpc_status *status,
+                                           const char *const *names, size_t count),
+                         void *user, struct rpc_status *ret_status);
+
 /* What on_done's error means to the caller. */
 void agt_runs_export_status(int error, struct rpc_status *ret_status);
 

@@ -5,6 +5,7 @@
 #include "orchestrator/service/exchange.h"
 #include "orchestrator/service/export.h"
 #include "orchestrator/service/fork.h"
+#include "orchestrator/service/models.h"
 #include "orchestrator/service/runs.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
@@ -47,20 +48,6 @@ static void on_generate_stream(struct rpc_call *call, const ProtobufCMessage *me
     };
 
     agt_exchange_start(call, &ask);
-}
-
-static void refuse(struct rpc_call *call, const char *name)
-{
-    struct rpc_status status = RPC_STATUS_INIT;
-
-    rpc_status_set(&status, RPC_UNIMPLEMENTED, "%s is not implemented in this version", name);
-    rpc_call_finish(call, &status, NULL);
-}
-
-static void on_list_models(struct rpc_call *call, const ProtobufCMessage *message)
-{
-    (void)message;
-    refuse(call, "ListModels");
 }
 
 const struct rpc_method agt_service_methods[] = {
@@ -176,7 +163,9 @@ const struct rpc_method agt_service_methods[] = {
         .kind = RPC_UNARY,
         .request = &crisol__agent__v1__list_models_request__descriptor,
         .response = &crisol__agent__v1__list_models_response__descriptor,
-        .on_message = on_list_models,
+        .on_message = agt_service_list_models,
+        .on_wake = agt_service_models_pump,
+        .on_free = agt_service_models_free,
     },
     {.path = NULL},
 };

@@ -79,9 +79,9 @@ def test_grpcurl_generate_stream(services):
     assert numbers == sorted(numbers) and set(numbers) == set(range(1, numbers[-1] + 1))
 
 
-def test_grpcurl_reserved_rpc_names_itself(services):
-    out = grpcurl("-d", "{}", services.grpc, "crisol.agent.v1.AgentService/ListModels", status=64 + 12)
-    assert "ListModels" in out
+def test_grpcurl_lists_the_models_of_the_provider(services):
+    out = documents(grpcurl("-d", "{}", services.grpc, "crisol.agent.v1.AgentService/ListModels"))
+    assert "gemini-2.5-flash" in out[0]["models"]
 
 
 @pytest.mark.parametrize("reflection", ["grpc-v1", "grpc-v1alpha"])

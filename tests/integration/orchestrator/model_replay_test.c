@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
+#include "common/clock.h"
 #include "common/err.h"
 #include "orchestrator/model/model.h"
 #include "tests/harness/test.h"
@@ -113,6 +114,65 @@ static void chat_completions_give_the_same_answer(void **state)
         client->ops->free(client);
         replay_process_stop(&replay);
     }
+}
+
+/* What on_list told, handed to the test's thread. */
+struct listed {
+    pthread_mutex_t lock; /* guards everything below */
+    pthread_cond_t has_come;
+    bool is_there;
+    enum agt_model_end end;
+    size_t count;
+    char first[64];
+    char message[256];
+};
+
+static void on_list(void *user, const struct agt_model_list *list)
+{
+    struct listed *listed = user;
+
+    (void)pthread_mutex_lock(&listed->lock);
+    listed->end = list->end;
+    listed->count = list->count;
+    (void)snprintf(listed->first, sizeof(listed->first), "%s",
+                   list->count > 0 ? list->names[0] : "");
+    (void)snprintf(listed->message, sizeof(listed->message), "%s", list->message);
+    listed->is_there = true;
+    (void)pthread_cond_signal(&listed->has_come);
+    (void)pthread_mutex_unlock(&listed->lock);
+}
+
+static void list_models(struct agt_model *client, struct listed *listed)
+{
+    *listed =
+        (struct listed){.lock = PTHREAD_MUTEX_INITIALIZER, .has_come = PTHREAD_COND_INITIALIZER};
+    assert_int_equal(
+        client->ops->list(client, cr_clock_mono_ns() + 10 * CR_NS_PER_S, on_list, listed, NULL), 0);
+    (void)pthread_mutex_lock(&listed->lock);
+    while (!listed->is_there)
+        (void)pthread_cond_wait(&listed->has_come, &listed->lock);
+    (void)pthread_mutex_unlock(&listed->lock);
+    client->ops->free(client);
+}
+
+static void models_are_listed_by_both_interfaces(void **state)
+{
+    struct replay_process replay = replay_start("0", "the-right-key");
+    struct listed listed;
+
+    (void)state;
+    list_models(client_new(&replay, "the-right-key", NULL), &listed);
+    assert_int_equal(listed.end, AGT_MODEL_OK);
+    assert_int_equal(listed.count, 3);
+    assert_string_equal(listed.first, "gemini-2.5-flash");
+    list_models(openai_new(&replay, "the-right-key"), &listed);
+    assert_int_equal(listed.end, AGT_MODEL_OK);
+    assert_string_equal(listed.first, "gemini-2.5-flash");
+    list_models(client_new(&replay, "the-wrong-key", NULL), &listed);
+    assert_int_equal(listed.end, AGT_MODEL_AUTH);
+    assert_non_null(strstr(listed.message, "GEMINI_API_KEY"));
+    assert_null(strstr(listed.message, "the-wrong-key"));
+    replay_process_stop(&replay);
 }
 
 static void chat_completions_name_their_own_settings(void **state)
@@ -410,6 +470,7 @@ int main(void)
         cmocka_unit_test(replay_streams_a_whole_answer),
         cmocka_unit_test(chat_completions_give_the_same_answer),
         cmocka_unit_test(chat_completions_name_their_own_settings),
+        cmocka_unit_test(models_are_listed_by_both_interfaces),
         cmocka_unit_test(replay_tells_attempts_apart_by_the_prompt),
         cmocka_unit_test(cancel_ends_a_stream_once),
         cmocka_unit_test(free_cancels_what_is_running),

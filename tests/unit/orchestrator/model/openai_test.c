@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "orchestrator/model/dialect.h"
+#include "orchestrator/model/list.h"
 #include "orchestrator/model/openai_request.h"
 #include "tests/harness/test.h"
 
@@ -207,6 +208,47 @@ static void failures_of_all_shapes_are_read(void **state)
     }
 }
 
+static void lists_of_all_shapes_are_read(void **state)
+{
+    static const struct {
+        const char *json;
+        const char *names[3];
+        const char *next;
+        int r;
+    } cases[] = {
+        {"{\"models\":[{\"name\":\"models/a\",\"supportedGenerationMethods\":[\"generateContent\"]},"
+         "{\"name\":\"models/e\",\"supportedGenerationMethods\":[\"embedContent\"]},{\"name\":"
+         "\"tunedModels/t\"}],\"nextPageToken\":\"x y\"}",
+         {"a", "tunedModels/t"},
+         "x y",
+         0},
+        {"{\"publisherModels\":[{\"name\":\"publishers/google/models/a\"}]}", {"a"}, NULL, 0},
+        {"{\"object\":\"list\",\"data\":[{\"id\":\"qwen:7b\",\"object\":\"model\"}]}",
+         {"qwen:7b"},
+         NULL,
+         0},
+        {"{\"object\":\"list\",\"data\":null}", {NULL}, NULL, 0},
+        {"{\"models\":[1,{},{\"name\":5}]}", {NULL}, NULL, 0},
+        {"{}", {NULL}, NULL, -EBADMSG},
+        {"<html>", {NULL}, NULL, -EBADMSG},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(cases); i++) {
+        struct agt_names names = {0};
+        CR_AUTO_FREE char *next = NULL;
+        size_t count = 0;
+
+        assert_int_equal(agt_names_parse(cases[i].json, strlen(cases[i].json), &names, &next),
+                         cases[i].r);
+        for (; cases[i].names[count]; count++)
+            assert_string_equal(names.items[count], cases[i].names[count]);
+        assert_int_equal(names.count, count);
+        assert_true(next ? cases[i].next && strcmp(next, cases[i].next) == 0 : !cases[i].next);
+        agt_names_done(&names);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +258,7 @@ int main(void)
         cmocka_unit_test(streams_of_all_three_servers_are_read),
         cmocka_unit_test(a_call_is_put_together_from_its_pieces),
         cmocka_unit_test(failures_of_all_shapes_are_read),
+        cmocka_unit_test(lists_of_all_shapes_are_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
