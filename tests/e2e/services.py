@@ -237,11 +237,14 @@ def is_waiting(pid):
 
 
 def has_box(pids):
-    """Whether a program is running in a sandbox."""
+    """Whether a program is running in a sandbox; one that ends while it is looked at is none."""
     for pid in pids:
-        uid = user_of(pid)
-        if uid >= FIRST_BOX_UID and uid % BOX_UIDS and not is_waiting(pid):
-            return True
+        try:
+            uid = user_of(pid)
+            if uid >= FIRST_BOX_UID and uid % BOX_UIDS and not is_waiting(pid):
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            continue
     return False
 
 
