@@ -11,6 +11,7 @@
 #include "sandboxd/wire/lifeline.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -391,6 +392,7 @@ static void *run_thread(void *user)
 static void free_backend(struct sbx_backend *backend)
 {
     cr_close_fd(&backend->host.epoll_fd);
+    cr_close_fd(&backend->host.null_fd);
     (void)cr_mailbox_free(backend->mailbox);
     (void)pthread_mutex_destroy(&backend->lock);
     free(backend->host.scratch);
@@ -407,6 +409,9 @@ static int open_backend(struct sbx_backend *backend, struct cr_err *err)
     backend->host.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (backend->host.epoll_fd < 0)
         return cr_err_sys(err, errno, "create epoll of the backend");
+    backend->host.null_fd = openat(AT_FDCWD, "/dev/null", O_RDONLY | O_CLOEXEC);
+    if (backend->host.null_fd < 0)
+        return cr_err_sys(err, errno, "open /dev/null");
     r = cr_mailbox_new(MAILBOX_CAP, &backend->mailbox, err);
     if (r < 0)
         return r;
@@ -435,7 +440,12 @@ int sbx_backend_new(const struct sbx_backend_options *options, struct sbx_backen
         return cr_err_set(err, ENOMEM, "out of memory for the backend");
     backend->options = *options;
     backend->host = (struct sbx_run_host){
-        .user = backend, .epoll_fd = -1, .send = send_message, .ended = on_run_ended};
+        .user = backend,
+        .epoll_fd = -1,
+        .null_fd = -1,
+        .send = send_message,
+        .ended = on_run_ended,
+    };
     backend->wire = (struct sbx_source){SBX_SOURCE_WIRE, NULL, options->wire_fd};
     backend->control = (struct sbx_source){SBX_SOURCE_CONTROL, NULL, options->control_fd};
     backend->mail = (struct sbx_source){SBX_SOURCE_MAILBOX, NULL, -1};

@@ -261,11 +261,24 @@ static int open_pipe(int *ours, int *theirs, bool is_input)
     return fcntl(*ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
+/* What tells the backend that nothing is to be collected, see wire/msg.h. */
+static int leave_out_collect(struct sbx_execution *execution)
+{
+    int *fd = &execution->child_fds[SBX_SOURCE_COLLECT + 1];
+
+    *fd = fcntl(execution->host->null_fd, F_DUPFD_CLOEXEC, 0);
+    return *fd < 0 ? -errno : 0;
+}
+
 static int open_pipes(struct sbx_execution *execution)
 {
     for (size_t i = 0; i < SBX_SOURCE_COUNT; i++) {
-        int r = open_pipe(&execution->sources[i].fd, &execution->child_fds[i + 1],
-                          i == SBX_SOURCE_STDIN);
+        int r;
+
+        if (i == SBX_SOURCE_COLLECT && execution->collector.count == 0)
+            return leave_out_collect(execution);
+        r = open_pipe(&execution->sources[i].fd, &execution->child_fds[i + 1],
+                      i == SBX_SOURCE_STDIN);
 
         if (r == 0)
             r = watch(execution, (enum sbx_source_kind)i);

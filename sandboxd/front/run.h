@@ -62,6 +62,7 @@ struct sbx_source {
 struct sbx_run_host {
     void *user;
     int epoll_fd;
+    int null_fd;      /* /dev/null */
     uint8_t *scratch; /* SBX_CHUNK_MAX bytes */
     /* Returns 0, -EAGAIN (sbx_run_flush is called when there is room), or another -errno. */
     int (*send)(void *user, const union sbx_msg *msg, const int *fds, size_t fd_count);
