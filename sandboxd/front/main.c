@@ -4,6 +4,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/privilege.h"
+#include "common/slice.h"
 #include "proto/descriptor_set.h"
 #include "rpc/listener.h"
 #include "rpc/server.h"
@@ -330,6 +331,7 @@ int main(int argc, char **argv)
     struct cr_err err = CR_ERR_INIT;
     int r = drop_privileges(argc, argv, &err);
 
+    cr_slice_set(CR_SLICE_SHORT_NS); /* all threads: between a program and its caller */
     cr_log_setup("sandboxd-front", CR_LOG_INFO, CR_LOG_TEXT);
     if (r == 0)
         r = sbx_front_settings_load(argc, argv, &front.settings, &err);
