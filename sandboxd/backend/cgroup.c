@@ -31,116 +31,6 @@ const char *const sbx_controller_names[SBX_CONTROLLER_COUNT] = {
     [SBX_CONTROLLER_PIDS] = "pids",
 };
 
-int sbx_cgroup_write(int fd, const char *name, const char *text)
-{
-    CR_AUTO_CLOSE int file = openat(fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    size_t size = strlen(text);
-    ssize_t n;
-
-    if (file < 0)
-        return -errno;
-    n = write(file, text, size);
-    if (n < 0)
-        return -errno;
-    return (size_t)n == size ? 0 : -EIO;
-}
-
-int sbx_cgroup_read(int fd, const char *name, char *ret_text, size_t size)
-{
-    CR_AUTO_CLOSE int file = openat(fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    size_t used = 0;
-
-    if (file < 0)
-        return -errno;
-    while (used < size - 1) {
-        ssize_t n = read(file, ret_text + used, size - 1 - used);
-
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-        used += (size_t)n;
-    }
-    ret_text[used] = '\0';
-    return 0;
-}
-
-static int parse_number(const char *text, uint64_t *ret_value)
-{
-    char *end = NULL;
-    uint64_t value;
-
-    if (*text < '0' || *text > '9')
-        return -EINVAL;
-    errno = 0;
-    value = strtoull(text, &end, 10);
-    if (errno != 0 || (*end != '\n' && *end != '\0'))
-        return -EINVAL;
-    *ret_value = value;
-    return 0;
-}
-
-int sbx_cgroup_get(int fd, const char *name, uint64_t *ret_value)
-{
-    char text[64];
-    int r = sbx_cgroup_read(fd, name, text, sizeof(text));
-
-    return r < 0 ? r : parse_number(text, ret_value);
-}
-
-int sbx_cgroup_find_key(const char *text, const char *key, uint64_t *ret_value)
-{
-    size_t size = strlen(key);
-
-    for (const char *at = text; *at;) {
-        size_t length = strcspn(at, "\n");
-
-        if (length > size && memcmp(at, key, size) == 0 && at[size] == ' ')
-            return parse_number(at + size + 1, ret_value);
-        at += length + (at[length] == '\n');
-    }
-    return -ENOENT;
-}
-
-int sbx_cgroup_get_key(int fd, const char *name, const char *key, uint64_t *ret_value)
-{
-    char text[4096];
-    int r = sbx_cgroup_read(fd, name, text, sizeof(text));
-
-    return r < 0 ? r : sbx_cgroup_find_key(text, key, ret_value);
-}
-
-int sbx_cgroup_put(int fd, const char *name, uint64_t value, bool is_checked, struct cr_err *err)
-{
-    char text[32];
-    uint64_t seen = 0;
-    int r;
-
-    (void)snprintf(text, sizeof(text), "%" PRIu64, value);
-    r = sbx_cgroup_write(fd, name, text);
-    if (r < 0)
-        return cr_err_sys(err, -r, "write %" PRIu64 " to control file '%s'", value, name);
-    if (!is_checked)
-        return 0;
-    r = sbx_cgroup_get(fd, name, &seen);
-    if (r < 0)
-        return cr_err_sys(err, -r, "read control file '%s' back", name);
-    if (seen != value)
-        return cr_err_set(err, EIO,
-                          "control file '%s' says %" PRIu64 " after %" PRIu64 " was written", name,
-                          seen, value);
-    return 0;
-}
-
-void sbx_cgroup_bandwidth(uint64_t millicores, uint64_t *ret_quota_us, uint64_t *ret_period_us)
-{
-    /* 1,000 us is the kernel's least quota: ten thousandths of a core in the usual period. */
-    uint64_t period = millicores < 10 ? 1000000 : 100000;
-
-    *ret_period_us = period;
-    *ret_quota_us = period / 1000 * millicores;
-}
-
 int sbx_cgroup_read_proc(const char *path, struct cr_buf *buf, struct cr_err *err)
 {
     CR_AUTO_CLOSE int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
@@ -400,6 +290,9 @@ void sbx_cgroup_close(struct sbx_cgroup *group)
     for (int i = 0; i < SBX_CONTROLLER_COUNT; i++)
         cr_close_fd(&group->fds[i]);
     cr_close_fd(&group->event_fd);
+    for (int i = 0; group->has_counters && i < SBX_COUNTER_COUNT; i++)
+        cr_close_fd(&group->counter_fds[i]);
+    group->has_counters = false;
 }
 
 int sbx_cgroup_fd(const struct sbx_cgroup *group, enum sbx_controller controller)
@@ -490,6 +383,13 @@ int sbx_cgroup_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us)
 int sbx_cgroup_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
 {
     return group->host->ops->oom_kills(group, ret_count);
+}
+
+bool sbx_cgroup_is_alone(const struct sbx_cgroup *group)
+{
+    uint64_t count = 0;
+
+    return sbx_cgroup_count(group, SBX_COUNTER_PROCESSES, NULL, &count) == 0 && count <= 1;
 }
 
 int sbx_cgroup_memory_bytes(const struct sbx_cgroup *group, uint64_t *ret_bytes)

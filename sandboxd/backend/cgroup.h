@@ -22,9 +22,30 @@ enum sbx_controller {
     SBX_CONTROLLER_COUNT,
 };
 
+/* What is read of a group, each from a file of its own. */
+enum sbx_counter {
+    SBX_COUNTER_CPU,
+    SBX_COUNTER_CPU_USER,
+    SBX_COUNTER_CPU_SYSTEM,
+    SBX_COUNTER_CPU_STAT,
+    SBX_COUNTER_MEMORY_PEAK,
+    SBX_COUNTER_MEMORY_PEAK_ALONE, /* where swap is not counted */
+    SBX_COUNTER_MEMORY_EVENTS,
+    SBX_COUNTER_PROCESSES,
+    SBX_COUNTER_PROCESSES_PEAK,
+    SBX_COUNTER_PROCESS_EVENTS,
+    SBX_COUNTER_COUNT,
+};
+
+struct sbx_counter_file {
+    enum sbx_controller controller;
+    const char *name; /* NULL: this version has none */
+};
+
 /* What differs between the versions. */
 struct sbx_cgroup_ops {
     uint32_t version;
+    struct sbx_counter_file counters[SBX_COUNTER_COUNT];
     int (*limit)(const struct sbx_cgroup *group, const struct sbx_limits *limits,
                  struct cr_err *err);
     int (*limit_cpu)(const struct sbx_cgroup *group, uint64_t millicores, struct cr_err *err);
@@ -62,6 +83,8 @@ struct sbx_cgroup {
     int fds[SBX_CONTROLLER_COUNT];       /* per hierarchy; -1 when closed */
     int event_fd;                        /* readable (v1) or EPOLLPRI (v2) after an OOM event */
     const struct sbx_cgroup_usage *told; /* borrowed; of sbx_cgroup_open_told() */
+    bool has_counters;                   /* the next are open, or -1 where there is none */
+    int counter_fds[SBX_COUNTER_COUNT];
 };
 
 struct sbx_cgroup_usage {
@@ -136,6 +159,12 @@ int sbx_cgroup_limit_cpu(const struct sbx_cgroup *group, const struct sbx_limits
 /* Opens event_fd. */
 int sbx_cgroup_arm(struct sbx_cgroup *group, struct cr_err *err);
 
+/*
+ * Opens the files of its counters, once for all times they are read. Without
+ * it, and for those that do not open, each read opens one.
+ */
+void sbx_cgroup_open_counters(struct sbx_cgroup *group);
+
 /* Takes the notice that event_fd gave; only a later event wakes again. Returns 0 or -errno. */
 int sbx_cgroup_hear(const struct sbx_cgroup *group);
 
@@ -161,6 +190,9 @@ int sbx_cgroup_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *re
                      struct cr_err *err);
 int sbx_cgroup_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us);
 int sbx_cgroup_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count);
+
+/* True when it has one member at most; false also when nobody can tell. */
+bool sbx_cgroup_is_alone(const struct sbx_cgroup *group);
 
 /* What it is charged for now; 0 where memory is not controlled. */
 int sbx_cgroup_memory_bytes(const struct sbx_cgroup *group, uint64_t *ret_bytes);
@@ -190,8 +222,16 @@ int sbx_cgroup_write(int fd, const char *name, const char *text);
 int sbx_cgroup_read(int fd, const char *name, char *ret_text, size_t size);
 int sbx_cgroup_get(int fd, const char *name, uint64_t *ret_value);
 
-/* The number behind `key` in a file of "key number" lines. */
-int sbx_cgroup_get_key(int fd, const char *name, const char *key, uint64_t *ret_value);
+/*
+ * A counter, or with `key` (NULL: none) the number behind it in a file of "key
+ * number" lines. Returns 0 or -errno; -EOPNOTSUPP where there is no such file.
+ */
+int sbx_cgroup_count(const struct sbx_cgroup *group, enum sbx_counter counter, const char *key,
+                     uint64_t *ret_value);
+
+/* The text of its file. */
+int sbx_cgroup_read_counter(const struct sbx_cgroup *group, enum sbx_counter counter,
+                            char *ret_text, size_t size);
 
 /* Pure: the number behind `key` in such a text. Returns 0, -ENOENT or -EINVAL. */
 int sbx_cgroup_find_key(const char *text, const char *key, uint64_t *ret_value);

@@ -82,25 +82,22 @@ static int v1_arm(struct sbx_cgroup *group, struct cr_err *err)
 
 static int v1_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us)
 {
-    int fd = sbx_cgroup_fd(group, SBX_CONTROLLER_CPUACCT);
     uint64_t ns = 0;
-    int r = fd < 0 ? 0 : sbx_cgroup_get(fd, "cpuacct.usage", &ns);
+    int r = sbx_cgroup_count(group, SBX_COUNTER_CPU, NULL, &ns);
 
     if (r == 0)
         *ret_us = ns / (uint64_t)CR_NS_PER_US;
-    return r;
+    return r == -EOPNOTSUPP ? 0 : r;
 }
 
 static int v1_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
 {
-    int fd = sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY);
-
-    if (fd < 0) {
-        *ret_count = 0;
-        return 0;
-    }
     /* failcnt does not tell: it stays 0 on current kernels although the killer struck. */
-    return sbx_cgroup_get_key(fd, "memory.oom_control", "oom_kill", ret_count);
+    int r = sbx_cgroup_count(group, SBX_COUNTER_MEMORY_EVENTS, "oom_kill", ret_count);
+
+    if (r == -EOPNOTSUPP)
+        *ret_count = 0;
+    return r == -EOPNOTSUPP ? 0 : r;
 }
 
 /* Reading resets an eventfd. */
@@ -120,28 +117,23 @@ static int v1_memory_bytes(const struct sbx_cgroup *group, uint64_t *ret_bytes)
 /* What old kernels lack stays 0. */
 static void read_optional(const struct sbx_cgroup *group, struct sbx_cgroup_usage *usage)
 {
-    int cpu_fd = sbx_cgroup_fd(group, SBX_CONTROLLER_CPU);
-    int acct_fd = sbx_cgroup_fd(group, SBX_CONTROLLER_CPUACCT);
-    int pids_fd = sbx_cgroup_fd(group, SBX_CONTROLLER_PIDS);
     uint64_t value = 0;
 
-    if (cpu_fd >= 0 && sbx_cgroup_get_key(cpu_fd, "cpu.stat", "throttled_time", &value) == 0)
+    if (sbx_cgroup_count(group, SBX_COUNTER_CPU_STAT, "throttled_time", &value) == 0)
         usage->cpu_throttled_us = value / (uint64_t)CR_NS_PER_US;
-    if (acct_fd >= 0 && sbx_cgroup_get(acct_fd, "cpuacct.usage_user", &value) == 0)
+    if (sbx_cgroup_count(group, SBX_COUNTER_CPU_USER, NULL, &value) == 0)
         usage->cpu_user_us = value / (uint64_t)CR_NS_PER_US;
-    if (acct_fd >= 0 && sbx_cgroup_get(acct_fd, "cpuacct.usage_sys", &value) == 0)
+    if (sbx_cgroup_count(group, SBX_COUNTER_CPU_SYSTEM, NULL, &value) == 0)
         usage->cpu_system_us = value / (uint64_t)CR_NS_PER_US;
-    if (pids_fd >= 0 && sbx_cgroup_get(pids_fd, "pids.peak", &value) == 0)
+    if (sbx_cgroup_count(group, SBX_COUNTER_PROCESSES_PEAK, NULL, &value) == 0)
         usage->processes_peak = value > 0 ? value - 1 : 0; /* without sandbox-init */
 }
 
 static int v1_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
                     struct cr_err *err)
 {
-    int memory_fd = sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY);
-    int pids_fd = sbx_cgroup_fd(group, SBX_CONTROLLER_PIDS);
-    const char *peak =
-        group->host->has_swap ? "memory.memsw.max_usage_in_bytes" : "memory.max_usage_in_bytes";
+    enum sbx_counter peak =
+        group->host->has_swap ? SBX_COUNTER_MEMORY_PEAK : SBX_COUNTER_MEMORY_PEAK_ALONE;
     int r = v1_cpu_us(group, &ret_usage->cpu_total_us);
 
     if (r < 0)
@@ -149,13 +141,11 @@ static int v1_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret
     r = v1_oom_kills(group, &ret_usage->oom_kills);
     if (r < 0)
         return cr_err_sys(err, -r, "read memory.oom_control");
-    r = memory_fd < 0 ? 0 : sbx_cgroup_get(memory_fd, peak, &ret_usage->memory_peak_bytes);
-    if (r < 0)
-        return cr_err_sys(err, -r, "read %s", peak);
-    r = pids_fd < 0
-            ? 0
-            : sbx_cgroup_get_key(pids_fd, "pids.events", "max", &ret_usage->process_limit_hits);
-    if (r < 0)
+    r = sbx_cgroup_count(group, peak, NULL, &ret_usage->memory_peak_bytes);
+    if (r < 0 && r != -EOPNOTSUPP)
+        return cr_err_sys(err, -r, "read the peak of the memory");
+    r = sbx_cgroup_count(group, SBX_COUNTER_PROCESS_EVENTS, "max", &ret_usage->process_limit_hits);
+    if (r < 0 && r != -EOPNOTSUPP)
         return cr_err_sys(err, -r, "read pids.events");
     read_optional(group, ret_usage);
     return 0;
@@ -170,6 +160,19 @@ static int v1_kill(const struct sbx_cgroup *group)
 
 const struct sbx_cgroup_ops sbx_cgroup_v1 = {
     .version = 1,
+    .counters =
+        {
+            [SBX_COUNTER_CPU] = {SBX_CONTROLLER_CPUACCT, "cpuacct.usage"},
+            [SBX_COUNTER_CPU_USER] = {SBX_CONTROLLER_CPUACCT, "cpuacct.usage_user"},
+            [SBX_COUNTER_CPU_SYSTEM] = {SBX_CONTROLLER_CPUACCT, "cpuacct.usage_sys"},
+            [SBX_COUNTER_CPU_STAT] = {SBX_CONTROLLER_CPU, "cpu.stat"},
+            [SBX_COUNTER_MEMORY_PEAK] = {SBX_CONTROLLER_MEMORY, "memory.memsw.max_usage_in_bytes"},
+            [SBX_COUNTER_MEMORY_PEAK_ALONE] = {SBX_CONTROLLER_MEMORY, "memory.max_usage_in_bytes"},
+            [SBX_COUNTER_MEMORY_EVENTS] = {SBX_CONTROLLER_MEMORY, "memory.oom_control"},
+            [SBX_COUNTER_PROCESSES] = {SBX_CONTROLLER_PIDS, "pids.current"},
+            [SBX_COUNTER_PROCESSES_PEAK] = {SBX_CONTROLLER_PIDS, "pids.peak"},
+            [SBX_COUNTER_PROCESS_EVENTS] = {SBX_CONTROLLER_PIDS, "pids.events"},
+        },
     .limit = v1_limit,
     .limit_cpu = v1_limit_cpu,
     .arm = v1_arm,

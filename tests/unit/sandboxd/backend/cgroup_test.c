@@ -143,6 +143,31 @@ static void v1_counters_are_read(void **state)
     close_folder(&folder, v1_files);
 }
 
+static void counters_that_were_opened_are_read_anew_each_time(void **state)
+{
+    struct sbx_cgroup_usage usage;
+    struct cr_err err = CR_ERR_INIT;
+    struct folder folder;
+
+    (void)state;
+    open_v1(&folder);
+    sbx_cgroup_open_counters(&folder.group);
+    assert_false(sbx_cgroup_is_alone(&folder.group)); /* there is no pids.current */
+    assert_int_equal(sbx_cgroup_usage(&folder.group, &usage, &err), 0);
+    put(&folder, "cpuacct.usage", "9000000\n");
+    put(&folder, "pids.events", "max 7\n");
+    put(&folder, "pids.current", "2\n");
+    assert_false(sbx_cgroup_is_alone(&folder.group));
+    put(&folder, "pids.current", "1\n");
+    assert_true(sbx_cgroup_is_alone(&folder.group));
+    assert_int_equal(sbx_cgroup_usage(&folder.group, &usage, &err), 0);
+
+    assert_int_equal(usage.cpu_total_us, 9000);
+    assert_int_equal(usage.process_limit_hits, 7);
+    assert_int_equal(unlinkat(folder.fd, "pids.current", 0), 0);
+    close_folder(&folder, v1_files);
+}
+
 static void a_missing_counter_is_an_error(void **state)
 {
     struct sbx_cgroup_usage usage;
@@ -280,6 +305,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(v1_limits_are_written),
         cmocka_unit_test(v1_counters_are_read),
+        cmocka_unit_test(counters_that_were_opened_are_read_anew_each_time),
         cmocka_unit_test(a_missing_counter_is_an_error),
         cmocka_unit_test(v2_limits_are_written),
         cmocka_unit_test(v2_counters_are_read),
