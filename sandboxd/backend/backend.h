@@ -45,6 +45,13 @@ struct sbx_backend_ops {
     /* The box is ready and waits for GO: what comes last. Returns 0 or -errno. NULL: nothing. */
     int (*before_go)(struct sbx_backend *backend, struct sbx_job *job, struct cr_err *err);
 
+    /*
+     * sandbox-init says that its program has ended and that everybody else is
+     * dead: true when the kernel says so as well, and nothing more is to come
+     * of the box. NULL: never, its end is waited for.
+     */
+    bool (*is_alone)(struct sbx_backend *backend, struct sbx_job *job);
+
     /* SIGKILL to everything in the box. */
     void (*kill)(struct sbx_backend *backend, struct sbx_job *job);
     /* It is not dead in time. */

@@ -109,14 +109,18 @@ static int attach_workspace(int workspace_fd)
     return r;
 }
 
-int sbx_box_make_mounts(int workspace_fd, uint32_t weakened)
+int sbx_box_mount_proc(uint32_t weakened)
 {
     const char *options = weakened == SBX_CONTROL_PROC ? NULL : "subset=pid,hidepid=invisible";
-    int r;
 
-    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, options) < 0)
-        return -errno;
-    r = attach_workspace(workspace_fd);
+    return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, options) < 0 ? -errno
+                                                                                         : 0;
+}
+
+int sbx_box_mount_workspace(int workspace_fd)
+{
+    int r = attach_workspace(workspace_fd);
+
     if (r == 0 && chdir("/workspace") < 0)
         r = -errno;
     return r;

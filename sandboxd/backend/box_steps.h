@@ -24,11 +24,14 @@ int sbx_box_join_namespaces(int net_fd, uint32_t weakened);
 /* In a process of its own making: a network namespace with its loopback up. */
 int sbx_box_make_network(void);
 
+/* Of the caller's own process namespace. */
+int sbx_box_mount_proc(uint32_t weakened);
+
 /*
- * /proc, and the folders of a workspace (sbx_workspace_make(), borrowed) on
- * /workspace, /tmp and /dev/shm; the working folder becomes /workspace.
+ * The folders of a workspace (sbx_workspace_make(), borrowed) on /workspace,
+ * /tmp and /dev/shm; the working folder becomes /workspace.
  */
-int sbx_box_make_mounts(int workspace_fd, uint32_t weakened);
+int sbx_box_mount_workspace(int workspace_fd);
 
 /* Behind everything else when CPU or memory is short. Best effort. */
 void sbx_box_lose_priority(void);

@@ -290,7 +290,7 @@ void sbx_cgroup_close(struct sbx_cgroup *group)
     for (int i = 0; i < SBX_CONTROLLER_COUNT; i++)
         cr_close_fd(&group->fds[i]);
     cr_close_fd(&group->event_fd);
-    for (int i = 0; group->has_counters && i < SBX_COUNTER_COUNT; i++)
+    for (int i = 0; group->has_counters && i < SBX_CGROUP_COUNTER_COUNT; i++)
         cr_close_fd(&group->counter_fds[i]);
     group->has_counters = false;
 }
@@ -389,7 +389,7 @@ bool sbx_cgroup_is_alone(const struct sbx_cgroup *group)
 {
     uint64_t count = 0;
 
-    return sbx_cgroup_count(group, SBX_COUNTER_PROCESSES, NULL, &count) == 0 && count <= 1;
+    return sbx_cgroup_count(group, SBX_CGROUP_COUNTER_PROCESSES, NULL, &count) == 0 && count <= 1;
 }
 
 int sbx_cgroup_memory_bytes(const struct sbx_cgroup *group, uint64_t *ret_bytes)

@@ -23,21 +23,21 @@ enum sbx_controller {
 };
 
 /* What is read of a group, each from a file of its own. */
-enum sbx_counter {
-    SBX_COUNTER_CPU,
-    SBX_COUNTER_CPU_USER,
-    SBX_COUNTER_CPU_SYSTEM,
-    SBX_COUNTER_CPU_STAT,
-    SBX_COUNTER_MEMORY_PEAK,
-    SBX_COUNTER_MEMORY_PEAK_ALONE, /* where swap is not counted */
-    SBX_COUNTER_MEMORY_EVENTS,
-    SBX_COUNTER_PROCESSES,
-    SBX_COUNTER_PROCESSES_PEAK,
-    SBX_COUNTER_PROCESS_EVENTS,
-    SBX_COUNTER_COUNT,
+enum sbx_cgroup_counter {
+    SBX_CGROUP_COUNTER_CPU,
+    SBX_CGROUP_COUNTER_CPU_USER,
+    SBX_CGROUP_COUNTER_CPU_SYSTEM,
+    SBX_CGROUP_COUNTER_CPU_STAT,
+    SBX_CGROUP_COUNTER_MEMORY_PEAK,
+    SBX_CGROUP_COUNTER_MEMORY_PEAK_ALONE, /* where swap is not counted */
+    SBX_CGROUP_COUNTER_MEMORY_EVENTS,
+    SBX_CGROUP_COUNTER_PROCESSES,
+    SBX_CGROUP_COUNTER_PROCESSES_PEAK,
+    SBX_CGROUP_COUNTER_PROCESS_EVENTS,
+    SBX_CGROUP_COUNTER_COUNT,
 };
 
-struct sbx_counter_file {
+struct sbx_cgroup_counter_file {
     enum sbx_controller controller;
     const char *name; /* NULL: this version has none */
 };
@@ -45,7 +45,7 @@ struct sbx_counter_file {
 /* What differs between the versions. */
 struct sbx_cgroup_ops {
     uint32_t version;
-    struct sbx_counter_file counters[SBX_COUNTER_COUNT];
+    struct sbx_cgroup_counter_file counters[SBX_CGROUP_COUNTER_COUNT];
     int (*limit)(const struct sbx_cgroup *group, const struct sbx_limits *limits,
                  struct cr_err *err);
     int (*limit_cpu)(const struct sbx_cgroup *group, uint64_t millicores, struct cr_err *err);
@@ -84,7 +84,7 @@ struct sbx_cgroup {
     int event_fd;                        /* readable (v1) or EPOLLPRI (v2) after an OOM event */
     const struct sbx_cgroup_usage *told; /* borrowed; of sbx_cgroup_open_told() */
     bool has_counters;                   /* the next are open, or -1 where there is none */
-    int counter_fds[SBX_COUNTER_COUNT];
+    int counter_fds[SBX_CGROUP_COUNTER_COUNT];
 };
 
 struct sbx_cgroup_usage {
@@ -226,11 +226,11 @@ int sbx_cgroup_get(int fd, const char *name, uint64_t *ret_value);
  * A counter, or with `key` (NULL: none) the number behind it in a file of "key
  * number" lines. Returns 0 or -errno; -EOPNOTSUPP where there is no such file.
  */
-int sbx_cgroup_count(const struct sbx_cgroup *group, enum sbx_counter counter, const char *key,
-                     uint64_t *ret_value);
+int sbx_cgroup_count(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,
+                     const char *key, uint64_t *ret_value);
 
 /* The text of its file. */
-int sbx_cgroup_read_counter(const struct sbx_cgroup *group, enum sbx_counter counter,
+int sbx_cgroup_read_counter(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,
                             char *ret_text, size_t size);
 
 /* Pure: the number behind `key` in such a text. Returns 0, -ENOENT or -EINVAL. */

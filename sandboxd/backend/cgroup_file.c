@@ -115,9 +115,9 @@ void sbx_cgroup_bandwidth(uint64_t millicores, uint64_t *ret_quota_us, uint64_t 
     *ret_quota_us = period / 1000 * millicores;
 }
 
-static int open_counter(const struct sbx_cgroup *group, enum sbx_counter counter)
+static int open_counter(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter)
 {
-    const struct sbx_counter_file *file = &group->host->ops->counters[counter];
+    const struct sbx_cgroup_counter_file *file = &group->host->ops->counters[counter];
     int fd = file->name ? sbx_cgroup_fd(group, file->controller) : -1;
 
     if (fd < 0)
@@ -128,15 +128,15 @@ static int open_counter(const struct sbx_cgroup *group, enum sbx_counter counter
 
 void sbx_cgroup_open_counters(struct sbx_cgroup *group)
 {
-    for (int i = 0; i < SBX_COUNTER_COUNT; i++) {
-        int fd = open_counter(group, (enum sbx_counter)i);
+    for (int i = 0; i < SBX_CGROUP_COUNTER_COUNT; i++) {
+        int fd = open_counter(group, (enum sbx_cgroup_counter)i);
 
         group->counter_fds[i] = fd < 0 ? -1 : fd;
     }
     group->has_counters = true;
 }
 
-int sbx_cgroup_read_counter(const struct sbx_cgroup *group, enum sbx_counter counter,
+int sbx_cgroup_read_counter(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,
                             char *ret_text, size_t size)
 {
     CR_AUTO_CLOSE int own_fd = -1;
@@ -157,8 +157,8 @@ int sbx_cgroup_read_counter(const struct sbx_cgroup *group, enum sbx_counter cou
     return 0;
 }
 
-int sbx_cgroup_count(const struct sbx_cgroup *group, enum sbx_counter counter, const char *key,
-                     uint64_t *ret_value)
+int sbx_cgroup_count(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,
+                     const char *key, uint64_t *ret_value)
 {
     char text[4096];
     int r = sbx_cgroup_read_counter(group, counter, text, sizeof(text));

@@ -83,7 +83,7 @@ static int v1_arm(struct sbx_cgroup *group, struct cr_err *err)
 static int v1_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us)
 {
     uint64_t ns = 0;
-    int r = sbx_cgroup_count(group, SBX_COUNTER_CPU, NULL, &ns);
+    int r = sbx_cgroup_count(group, SBX_CGROUP_COUNTER_CPU, NULL, &ns);
 
     if (r == 0)
         *ret_us = ns / (uint64_t)CR_NS_PER_US;
@@ -93,7 +93,7 @@ static int v1_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us)
 static int v1_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
 {
     /* failcnt does not tell: it stays 0 on current kernels although the killer struck. */
-    int r = sbx_cgroup_count(group, SBX_COUNTER_MEMORY_EVENTS, "oom_kill", ret_count);
+    int r = sbx_cgroup_count(group, SBX_CGROUP_COUNTER_MEMORY_EVENTS, "oom_kill", ret_count);
 
     if (r == -EOPNOTSUPP)
         *ret_count = 0;
@@ -119,21 +119,21 @@ static void read_optional(const struct sbx_cgroup *group, struct sbx_cgroup_usag
 {
     uint64_t value = 0;
 
-    if (sbx_cgroup_count(group, SBX_COUNTER_CPU_STAT, "throttled_time", &value) == 0)
+    if (sbx_cgroup_count(group, SBX_CGROUP_COUNTER_CPU_STAT, "throttled_time", &value) == 0)
         usage->cpu_throttled_us = value / (uint64_t)CR_NS_PER_US;
-    if (sbx_cgroup_count(group, SBX_COUNTER_CPU_USER, NULL, &value) == 0)
+    if (sbx_cgroup_count(group, SBX_CGROUP_COUNTER_CPU_USER, NULL, &value) == 0)
         usage->cpu_user_us = value / (uint64_t)CR_NS_PER_US;
-    if (sbx_cgroup_count(group, SBX_COUNTER_CPU_SYSTEM, NULL, &value) == 0)
+    if (sbx_cgroup_count(group, SBX_CGROUP_COUNTER_CPU_SYSTEM, NULL, &value) == 0)
         usage->cpu_system_us = value / (uint64_t)CR_NS_PER_US;
-    if (sbx_cgroup_count(group, SBX_COUNTER_PROCESSES_PEAK, NULL, &value) == 0)
+    if (sbx_cgroup_count(group, SBX_CGROUP_COUNTER_PROCESSES_PEAK, NULL, &value) == 0)
         usage->processes_peak = value > 0 ? value - 1 : 0; /* without sandbox-init */
 }
 
 static int v1_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
                     struct cr_err *err)
 {
-    enum sbx_counter peak =
-        group->host->has_swap ? SBX_COUNTER_MEMORY_PEAK : SBX_COUNTER_MEMORY_PEAK_ALONE;
+    enum sbx_cgroup_counter peak = group->host->has_swap ? SBX_CGROUP_COUNTER_MEMORY_PEAK
+                                                         : SBX_CGROUP_COUNTER_MEMORY_PEAK_ALONE;
     int r = v1_cpu_us(group, &ret_usage->cpu_total_us);
 
     if (r < 0)
@@ -144,7 +144,8 @@ static int v1_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret
     r = sbx_cgroup_count(group, peak, NULL, &ret_usage->memory_peak_bytes);
     if (r < 0 && r != -EOPNOTSUPP)
         return cr_err_sys(err, -r, "read the peak of the memory");
-    r = sbx_cgroup_count(group, SBX_COUNTER_PROCESS_EVENTS, "max", &ret_usage->process_limit_hits);
+    r = sbx_cgroup_count(group, SBX_CGROUP_COUNTER_PROCESS_EVENTS, "max",
+                         &ret_usage->process_limit_hits);
     if (r < 0 && r != -EOPNOTSUPP)
         return cr_err_sys(err, -r, "read pids.events");
     read_optional(group, ret_usage);
@@ -162,16 +163,18 @@ const struct sbx_cgroup_ops sbx_cgroup_v1 = {
     .version = 1,
     .counters =
         {
-            [SBX_COUNTER_CPU] = {SBX_CONTROLLER_CPUACCT, "cpuacct.usage"},
-            [SBX_COUNTER_CPU_USER] = {SBX_CONTROLLER_CPUACCT, "cpuacct.usage_user"},
-            [SBX_COUNTER_CPU_SYSTEM] = {SBX_CONTROLLER_CPUACCT, "cpuacct.usage_sys"},
-            [SBX_COUNTER_CPU_STAT] = {SBX_CONTROLLER_CPU, "cpu.stat"},
-            [SBX_COUNTER_MEMORY_PEAK] = {SBX_CONTROLLER_MEMORY, "memory.memsw.max_usage_in_bytes"},
-            [SBX_COUNTER_MEMORY_PEAK_ALONE] = {SBX_CONTROLLER_MEMORY, "memory.max_usage_in_bytes"},
-            [SBX_COUNTER_MEMORY_EVENTS] = {SBX_CONTROLLER_MEMORY, "memory.oom_control"},
-            [SBX_COUNTER_PROCESSES] = {SBX_CONTROLLER_PIDS, "pids.current"},
-            [SBX_COUNTER_PROCESSES_PEAK] = {SBX_CONTROLLER_PIDS, "pids.peak"},
-            [SBX_COUNTER_PROCESS_EVENTS] = {SBX_CONTROLLER_PIDS, "pids.events"},
+            [SBX_CGROUP_COUNTER_CPU] = {SBX_CONTROLLER_CPUACCT, "cpuacct.usage"},
+            [SBX_CGROUP_COUNTER_CPU_USER] = {SBX_CONTROLLER_CPUACCT, "cpuacct.usage_user"},
+            [SBX_CGROUP_COUNTER_CPU_SYSTEM] = {SBX_CONTROLLER_CPUACCT, "cpuacct.usage_sys"},
+            [SBX_CGROUP_COUNTER_CPU_STAT] = {SBX_CONTROLLER_CPU, "cpu.stat"},
+            [SBX_CGROUP_COUNTER_MEMORY_PEAK] = {SBX_CONTROLLER_MEMORY,
+                                                "memory.memsw.max_usage_in_bytes"},
+            [SBX_CGROUP_COUNTER_MEMORY_PEAK_ALONE] = {SBX_CONTROLLER_MEMORY,
+                                                      "memory.max_usage_in_bytes"},
+            [SBX_CGROUP_COUNTER_MEMORY_EVENTS] = {SBX_CONTROLLER_MEMORY, "memory.oom_control"},
+            [SBX_CGROUP_COUNTER_PROCESSES] = {SBX_CONTROLLER_PIDS, "pids.current"},
+            [SBX_CGROUP_COUNTER_PROCESSES_PEAK] = {SBX_CONTROLLER_PIDS, "pids.peak"},
+            [SBX_CGROUP_COUNTER_PROCESS_EVENTS] = {SBX_CONTROLLER_PIDS, "pids.events"},
         },
     .limit = v1_limit,
     .limit_cpu = v1_limit_cpu,

@@ -74,7 +74,7 @@ static int v2_arm(struct sbx_cgroup *group, struct cr_err *err)
 
 static int v2_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us)
 {
-    return sbx_cgroup_count(group, SBX_COUNTER_CPU_STAT, "usage_usec", ret_us);
+    return sbx_cgroup_count(group, SBX_CGROUP_COUNTER_CPU_STAT, "usage_usec", ret_us);
 }
 
 /* Read through event_fd where it is open, which also arms the next notice. */
@@ -84,7 +84,7 @@ static int v2_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
     ssize_t n;
 
     if (group->event_fd < 0)
-        return sbx_cgroup_count(group, SBX_COUNTER_MEMORY_EVENTS, "oom_kill", ret_count);
+        return sbx_cgroup_count(group, SBX_CGROUP_COUNTER_MEMORY_EVENTS, "oom_kill", ret_count);
     n = pread(group->event_fd, text, sizeof(text) - 1, 0);
     if (n < 0)
         return -errno;
@@ -102,7 +102,7 @@ static int v2_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret
 {
     char stat[4096];
     uint64_t value = 0;
-    int r = sbx_cgroup_read_counter(group, SBX_COUNTER_CPU_STAT, stat, sizeof(stat));
+    int r = sbx_cgroup_read_counter(group, SBX_CGROUP_COUNTER_CPU_STAT, stat, sizeof(stat));
 
     if (r == 0)
         r = sbx_cgroup_find_key(stat, "usage_usec", &ret_usage->cpu_total_us);
@@ -111,15 +111,17 @@ static int v2_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret
     r = v2_oom_kills(group, &ret_usage->oom_kills);
     if (r < 0)
         return cr_err_sys(err, -r, "read memory.events");
-    r = sbx_cgroup_count(group, SBX_COUNTER_PROCESS_EVENTS, "max", &ret_usage->process_limit_hits);
+    r = sbx_cgroup_count(group, SBX_CGROUP_COUNTER_PROCESS_EVENTS, "max",
+                         &ret_usage->process_limit_hits);
     if (r < 0)
         return cr_err_sys(err, -r, "read pids.events");
     /* What old kernels lack stays 0: memory.peak came with 5.19, pids.peak with 6.5. */
     (void)sbx_cgroup_find_key(stat, "user_usec", &ret_usage->cpu_user_us);
     (void)sbx_cgroup_find_key(stat, "system_usec", &ret_usage->cpu_system_us);
     (void)sbx_cgroup_find_key(stat, "throttled_usec", &ret_usage->cpu_throttled_us);
-    (void)sbx_cgroup_count(group, SBX_COUNTER_MEMORY_PEAK, NULL, &ret_usage->memory_peak_bytes);
-    if (sbx_cgroup_count(group, SBX_COUNTER_PROCESSES_PEAK, NULL, &value) == 0 && value > 0)
+    (void)sbx_cgroup_count(group, SBX_CGROUP_COUNTER_MEMORY_PEAK, NULL,
+                           &ret_usage->memory_peak_bytes);
+    if (sbx_cgroup_count(group, SBX_CGROUP_COUNTER_PROCESSES_PEAK, NULL, &value) == 0 && value > 0)
         ret_usage->processes_peak = value - 1; /* without sandbox-init */
     return 0;
 }
@@ -210,12 +212,12 @@ const struct sbx_cgroup_ops sbx_cgroup_v2 = {
     .version = 2,
     .counters =
         {
-            [SBX_COUNTER_CPU_STAT] = {SBX_CONTROLLER_CPUACCT, "cpu.stat"},
-            [SBX_COUNTER_MEMORY_PEAK] = {SBX_CONTROLLER_MEMORY, "memory.peak"},
-            [SBX_COUNTER_MEMORY_EVENTS] = {SBX_CONTROLLER_MEMORY, "memory.events"},
-            [SBX_COUNTER_PROCESSES] = {SBX_CONTROLLER_PIDS, "pids.current"},
-            [SBX_COUNTER_PROCESSES_PEAK] = {SBX_CONTROLLER_PIDS, "pids.peak"},
-            [SBX_COUNTER_PROCESS_EVENTS] = {SBX_CONTROLLER_PIDS, "pids.events"},
+            [SBX_CGROUP_COUNTER_CPU_STAT] = {SBX_CONTROLLER_CPUACCT, "cpu.stat"},
+            [SBX_CGROUP_COUNTER_MEMORY_PEAK] = {SBX_CONTROLLER_MEMORY, "memory.peak"},
+            [SBX_CGROUP_COUNTER_MEMORY_EVENTS] = {SBX_CONTROLLER_MEMORY, "memory.events"},
+            [SBX_CGROUP_COUNTER_PROCESSES] = {SBX_CONTROLLER_PIDS, "pids.current"},
+            [SBX_CGROUP_COUNTER_PROCESSES_PEAK] = {SBX_CONTROLLER_PIDS, "pids.peak"},
+            [SBX_CGROUP_COUNTER_PROCESS_EVENTS] = {SBX_CONTROLLER_PIDS, "pids.events"},
         },
     .limit = v2_limit,
     .limit_cpu = v2_limit_cpu,

@@ -101,6 +101,12 @@ void sbx_job_prepare(struct sbx_job *job)
     sbx_job_move(job, SBX_JOB_PREPARING, cr_clock_mono_ns() + READY_DEADLINE_NS);
 }
 
+void sbx_job_go_along(struct sbx_job *job, const struct sbx_cgroup_usage *baseline)
+{
+    job->baseline = *baseline;
+    job->along_ns = cr_clock_mono_ns();
+}
+
 int sbx_job_watch(struct sbx_backend *backend, const struct sbx_job *job)
 {
     bool is_v2 = backend->cgroups.ops->version == 2;
@@ -196,7 +202,8 @@ static void send_started(struct sbx_backend *backend, const struct sbx_job *job)
     sbx_backend_send(backend, &msg);
 }
 
-static void on_ready(struct sbx_backend *backend, struct sbx_job *job)
+/* Returns when GO was sent, or 0: then the job has failed. */
+static int64_t let_go(struct sbx_backend *backend, struct sbx_job *job)
 {
     struct sbx_init_msg go = {.event = SBX_INIT_GO};
     struct cr_err err = CR_ERR_INIT;
@@ -205,22 +212,31 @@ static void on_ready(struct sbx_backend *backend, struct sbx_job *job)
     if (backend->ops->before_go && backend->ops->before_go(backend, job, &err) < 0) {
         cr_log_error("cannot let a box go run=%" PRIu64 " error=\"%s\"", job->id, err.text);
         sbx_job_fail(backend, job, SBX_STAGE_CGROUP, -err.code);
-        return;
+        return 0;
     }
     if (sbx_cgroup_usage(&job->group, &job->baseline, &err) < 0) {
         cr_log_error("cannot read counters run=%" PRIu64 " error=\"%s\"", job->id, err.text);
         sbx_job_fail(backend, job, SBX_STAGE_MEASURE, -err.code);
-        return;
+        return 0;
     }
     now_ns = cr_clock_mono_ns();
     if (send(job->control_fd, &go, sizeof(go), MSG_NOSIGNAL) != sizeof(go)) {
         sbx_job_fail(backend, job, SBX_STAGE_INIT, errno);
-        return;
+        return 0;
     }
-    job->go_ns = now_ns;
+    return now_ns;
+}
+
+static void on_ready(struct sbx_backend *backend, struct sbx_job *job)
+{
+    int64_t go_ns = job->along_ns > 0 ? job->along_ns : let_go(backend, job);
+
+    if (go_ns == 0)
+        return;
+    job->go_ns = go_ns;
     sbx_job_move(job, SBX_JOB_RUNNING,
-                 now_ns + (int64_t)job->limits.value[SBX_LIMIT_WALL_TIME] * CR_NS_PER_MS);
-    job->poll_ns = next_poll_ns(job, now_ns, 0);
+                 go_ns + (int64_t)job->limits.value[SBX_LIMIT_WALL_TIME] * CR_NS_PER_MS);
+    job->poll_ns = next_poll_ns(job, go_ns, 0);
     if (sbx_is_weakened(backend, SBX_CONTROL_WALL_TIME))
         job->deadline_ns = INT64_MAX;
     if (sbx_is_weakened(backend, SBX_CONTROL_CPU_TIME))
@@ -246,6 +262,27 @@ static void on_violation(struct sbx_backend *backend, struct sbx_job *job, uint3
     sbx_job_kill(backend, job, cr_clock_mono_ns());
 }
 
+/*
+ * It has reaped everybody before it said so, and ends now itself: there is no
+ * need to wait for that when the kernel, too, sees nobody but it.
+ */
+static void on_exited(struct sbx_backend *backend, struct sbx_job *job,
+                      const struct sbx_init_msg *msg)
+{
+    job->facts.has_leader = true;
+    job->facts.is_watched = (msg->detail & SBX_INIT_WATCHED) != 0;
+    job->facts.wait_status = msg->wait_status;
+    job->leftovers = msg->leftovers;
+    job->end_ns = cr_clock_mono_ns();
+    sbx_job_kill(backend, job, job->end_ns);
+    if (!backend->ops->is_alone || !backend->ops->is_alone(backend, job))
+        return;
+    sbx_backend_unwatch(backend, job->control_fd);
+    cr_close_fd(&job->control_fd);
+    job->dead_ns = cr_clock_mono_ns();
+    sbx_job_on_empty(backend, job);
+}
+
 static void on_init_message(struct sbx_backend *backend, struct sbx_job *job,
                             const struct sbx_init_msg *msg)
 {
@@ -261,12 +298,7 @@ static void on_init_message(struct sbx_backend *backend, struct sbx_job *job,
     } else if (msg->event == SBX_INIT_VIOLATION && job->state == SBX_JOB_RUNNING) {
         on_violation(backend, job, msg->detail);
     } else if (msg->event == SBX_INIT_EXITED && job->state == SBX_JOB_RUNNING) {
-        job->facts.has_leader = true;
-        job->facts.is_watched = (msg->detail & SBX_INIT_WATCHED) != 0;
-        job->facts.wait_status = msg->wait_status;
-        job->leftovers = msg->leftovers;
-        job->end_ns = cr_clock_mono_ns();
-        sbx_job_kill(backend, job, job->end_ns);
+        on_exited(backend, job, msg);
     } else if (is_alive) {
         sbx_job_fail(backend, job, SBX_STAGE_INIT, EPROTO);
     }

@@ -21,7 +21,7 @@ enum sbx_job_state {
     SBX_JOB_FREE,
     SBX_JOB_STARTING,  /* the backend makes the box: nobody to talk to yet */
     SBX_JOB_PREPARING, /* the files go in: waits for READY of sandbox-init */
-    SBX_JOB_RUNNING,   /* GO was sent: the clock runs */
+    SBX_JOB_RUNNING,   /* READY came and GO was sent: the clock runs */
     SBX_JOB_KILLING,   /* SIGKILL was sent: waits for the box to be dead */
     SBX_JOB_DRAINING,  /* EXITED was sent: waits for DRAINED and the collector */
     SBX_JOB_STATE_COUNT,
@@ -51,7 +51,8 @@ struct sbx_job {
     bool is_drained;
     bool is_lost; /* the box ended, and neither we, nor a limit, nor the program was it */
     int64_t received_ns;
-    int64_t go_ns; /* 0: GO was not sent */
+    int64_t along_ns; /* when GO went along with LOAD; 0: it comes after READY */
+    int64_t go_ns;    /* 0: it is not RUNNING yet */
     int64_t kill_ns;
     int64_t end_ns;  /* of the program: its exit or the kill */
     int64_t dead_ns; /* everything in the box is gone */
@@ -60,7 +61,7 @@ struct sbx_job {
     int64_t poll_ns;      /* next look at the counters; INT64_MAX: none */
     int64_t oom_until_ns; /* the kernel announced an OOM kill: look often until then */
     int64_t oom_poll_ns;
-    struct sbx_cgroup_usage baseline; /* at GO */
+    struct sbx_cgroup_usage baseline; /* at GO, or before LOAD when GO goes along with it */
     uint32_t leftovers;
     struct sbx_facts facts;
 };
@@ -80,6 +81,12 @@ void sbx_job_begin(struct sbx_backend *backend, struct sbx_job *job, const struc
 
 /* STARTING ▶ PREPARING: sandbox-init is there and will say READY on control_fd. */
 void sbx_job_prepare(struct sbx_job *job);
+
+/*
+ * Right before LOAD_GO is sent: the wall time counts from here, and `baseline`
+ * is what the counters said when the box had nothing to do.
+ */
+void sbx_job_go_along(struct sbx_job *job, const struct sbx_cgroup_usage *baseline);
 
 /* Watches control_fd and the group's OOM events. Returns 0 or -errno. */
 int sbx_job_watch(struct sbx_backend *backend, const struct sbx_job *job);

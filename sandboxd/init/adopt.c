@@ -21,13 +21,14 @@ static const int limits[SBX_ADOPT_LIMITS] = {
     RLIMIT_RTPRIO, RLIMIT_STACK,   RLIMIT_FSIZE,    RLIMIT_NOFILE,
 };
 
-int sbx_adopt_load(void)
+int sbx_adopt_load(bool *ret_is_go)
 {
     struct sbx_init_msg msg;
     int fds[SBX_INIT_LOAD_FDS] = {-1, -1, -1, -1};
     int r = sbx_fds_receive(SBX_INIT_FD_CONTROL, &msg, sizeof(msg), fds, SBX_INIT_LOAD_FDS, 0);
 
-    if (r >= 0 && (r != SBX_INIT_LOAD_FDS || msg.event != SBX_INIT_LOAD))
+    if (r >= 0 &&
+        (r != SBX_INIT_LOAD_FDS || (msg.event != SBX_INIT_LOAD && msg.event != SBX_INIT_LOAD_GO)))
         r = -EPROTO;
     /* All places are taken while the fds come, so none of them is a place itself. */
     for (int i = 0; i < SBX_INIT_LOAD_FDS; i++) {
@@ -37,7 +38,10 @@ int sbx_adopt_load(void)
             r = -errno;
         cr_close_fd(&fds[i]);
     }
-    return r < 0 ? r : 0;
+    if (r < 0)
+        return r;
+    *ret_is_go = msg.event == SBX_INIT_LOAD_GO;
+    return 0;
 }
 
 int sbx_adopt_await(int *ret_listener_fd)

@@ -3,12 +3,15 @@
 
 #include "sandboxd/init/program.h"
 
+#include <stdbool.h>
+
 /*
  * For a box that is made ahead of its run, see SBX_INIT_WAIT_ARGUMENT: takes
  * LOAD from the control socket and puts its fds where they belong, 0 to 2 and
- * SBX_INIT_FD_PAYLOAD. Returns 0 or -errno; -EPIPE: the backend is gone.
+ * SBX_INIT_FD_PAYLOAD. *ret_is_go: it was LOAD_GO. Returns 0 or -errno; -EPIPE:
+ * the backend is gone.
  */
-int sbx_adopt_load(void);
+int sbx_adopt_load(bool *ret_is_go);
 
 /*
  * For a program that exists already, see SBX_INIT_ADOPT_ARGUMENT. Waits until

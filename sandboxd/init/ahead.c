@@ -18,15 +18,11 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-/* What init says: to put the files in place, with the fds of LOAD; then to go. */
-enum order {
-    ORDER_FIRST, /* unless one is read-only */
-    ORDER_REST,  /* those that are not read-only */
-    ORDER_GO,
-};
+/* What init says behind what it says with the fds of LOAD. */
+#define ORDER_GO ((uint32_t)SBX_AHEAD_REST + 1)
 
 struct message {
-    uint32_t order; /* enum order */
+    uint32_t order; /* enum sbx_ahead_order, or ORDER_GO */
 };
 
 /* An answer is a struct sbx_program_failure; these are the two that are none. */
@@ -119,7 +115,7 @@ _Noreturn static void lead(int fd)
     if (r < 0)
         give_up(fd, SBX_STAGE_INIT, r);
     r = sbx_payload_map(SBX_INIT_FD_PAYLOAD, &reader);
-    if (r == 0 && message.order == ORDER_FIRST)
+    if (r == 0 && message.order != SBX_AHEAD_REST)
         r = sbx_unpack_has_read_only(reader);
     if (r > 0)
         answer(fd, ANSWER_READ_ONLY);
@@ -129,7 +125,8 @@ _Noreturn static void lead(int fd)
         r = sbx_program_read_vectors(SBX_INIT_FD_PAYLOAD, &vectors);
     if (r < 0)
         give_up(fd, SBX_STAGE_PAYLOAD, r);
-    if (send(fd, &done, sizeof(done), MSG_NOSIGNAL) < 0 || wait_for_go(fd) < 0)
+    if (send(fd, &done, sizeof(done), MSG_NOSIGNAL) < 0 ||
+        (message.order != SBX_AHEAD_FIRST_GO && wait_for_go(fd) < 0))
         _exit(127);
     sbx_program_execute(&vectors, SBX_INIT_FD_SECCOMP, fd, true);
 }
@@ -180,10 +177,10 @@ static int receive(int fd, struct sbx_program_failure *ret_failure)
     return r < 0 ? fail(ret_failure, SBX_STAGE_INIT, r == -EPIPE ? EIO : -r) : 0;
 }
 
-int sbx_ahead_load(const struct sbx_ahead *ahead, bool is_first,
+int sbx_ahead_load(struct sbx_ahead *ahead, enum sbx_ahead_order order,
                    struct sbx_program_failure *ret_failure)
 {
-    const struct message message = {.order = is_first ? ORDER_FIRST : ORDER_REST};
+    const struct message message = {.order = (uint32_t)order};
     int r = copy_limits(ahead->pid);
 
     if (r < 0)
@@ -193,8 +190,10 @@ int sbx_ahead_load(const struct sbx_ahead *ahead, bool is_first,
         return fail(ret_failure, SBX_STAGE_INIT, -r);
     if (receive(ahead->fd, ret_failure) < 0 || ret_failure->stage != SBX_STAGE_NONE)
         return -1;
-    if (ret_failure->error == 0)
+    if (ret_failure->error == 0) {
+        ahead->is_going = order == SBX_AHEAD_FIRST_GO;
         return 0;
+    }
     (void)waitpid(ahead->pid, NULL, 0);
     (void)close(ahead->fd);
     return 1;
@@ -204,7 +203,7 @@ int sbx_ahead_go(struct sbx_ahead *ahead, int *ret_listener_fd,
                  struct sbx_program_failure *ret_failure)
 {
     const struct message message = {.order = ORDER_GO};
-    int r = sbx_fds_send(ahead->fd, &message, sizeof(message), NULL, 0);
+    int r = ahead->is_going ? 0 : sbx_fds_send(ahead->fd, &message, sizeof(message), NULL, 0);
 
     *ret_listener_fd = -1;
     r = r < 0 ? fail(ret_failure, SBX_STAGE_INIT, -r)

@@ -14,7 +14,15 @@
  */
 struct sbx_ahead {
     pid_t pid;
-    int fd; /* SOCK_SEQPACKET to it, CLOEXEC */
+    int fd;        /* SOCK_SEQPACKET to it, CLOEXEC */
+    bool is_going; /* it was told to go when it was loaded */
+};
+
+/* What to do with a payload. */
+enum sbx_ahead_order {
+    SBX_AHEAD_FIRST,    /* files in place, unless one of them is read-only */
+    SBX_AHEAD_FIRST_GO, /* the same, and then go at once */
+    SBX_AHEAD_REST,     /* the files that are not read-only */
 };
 
 /* Forks it. Returns 0, or -1 with the step that failed. */
@@ -22,16 +30,16 @@ int sbx_ahead_start(struct sbx_ahead *ret_ahead, struct sbx_program_failure *ret
 
 /*
  * Hands it the resource limits of the caller, and its fds 0 to 2 and
- * SBX_INIT_FD_PAYLOAD, and waits until the files are in place. With
- * `is_first` a payload with a read-only file is nothing for it: it writes
+ * SBX_INIT_FD_PAYLOAD, and waits until the files are in place. Unless the
+ * order is REST, a payload with a read-only file is nothing for it: it writes
  * nothing and ends. Returns 0, 1 when it ended so, or -1 with the step that
  * failed.
  */
-int sbx_ahead_load(const struct sbx_ahead *ahead, bool is_first,
+int sbx_ahead_load(struct sbx_ahead *ahead, enum sbx_ahead_order order,
                    struct sbx_program_failure *ret_failure);
 
 /*
- * Lets it go and waits for its exec. Returns 0, or -1 with the step that
+ * Lets it go, if it was not told yet, and waits for its exec. Returns 0, or -1 with the step that
  * failed. *ret_listener_fd: the listener of its filter, the caller's; -1: none.
  */
 int sbx_ahead_go(struct sbx_ahead *ahead, int *ret_listener_fd,

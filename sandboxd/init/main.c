@@ -13,6 +13,7 @@
  */
 #include "common/auto.h"
 #include "common/privilege.h"
+#include "common/slice.h"
 #include "sandboxd/init/adopt.h"
 #include "sandboxd/init/ahead.h"
 #include "sandboxd/init/leader.h"
@@ -82,9 +83,10 @@ static int secure_self(enum mode mode)
     return close_range((unsigned int)last + 1, ~0U, 0) < 0 ? -errno : 0;
 }
 
-/* Says that the box is made, and waits for what it is to run. */
-static void await_load(enum mode mode, int *listener_fd)
+/* Says that the box is made, and waits for what it is to run. Returns true when GO came along. */
+static bool await_load(enum mode mode, int *listener_fd)
 {
+    bool is_go = false;
     int r = mode == MODE_ADOPT ? sbx_adopt_await(listener_fd) : 0;
 
     if (r < 0)
@@ -92,12 +94,13 @@ static void await_load(enum mode mode, int *listener_fd)
     (void)prctl(PR_SET_NAME, SBX_INIT_IDLE_NAME, 0, 0, 0);
     if (send_event((struct sbx_init_msg){.event = SBX_INIT_WAITING}) < 0)
         _exit(1);
-    r = sbx_adopt_load();
+    r = sbx_adopt_load(&is_go);
     (void)prctl(PR_SET_NAME, SBX_INIT_NAME, 0, 0, 0);
     if (r == -EPIPE)
         _exit(1); /* nobody is left who could want it */
     if (r < 0)
         fail(SBX_STAGE_INIT, r);
+    return is_go;
 }
 
 enum unpack_role {
@@ -203,10 +206,10 @@ static void start_ahead(struct sbx_ahead *ret_ahead)
 }
 
 /* The same where it puts the files in place itself; read-only ones are another's work. */
-static void load_ahead(struct sbx_ahead *ahead)
+static void load_ahead(struct sbx_ahead *ahead, bool is_go)
 {
     struct sbx_program_failure failure;
-    int r = sbx_ahead_load(ahead, true, &failure);
+    int r = sbx_ahead_load(ahead, is_go ? SBX_AHEAD_FIRST_GO : SBX_AHEAD_FIRST, &failure);
 
     if (r == 1) {
         CR_AUTO_CLOSE int workspace_fd =
@@ -216,7 +219,7 @@ static void load_ahead(struct sbx_ahead *ahead)
         if (r < 0)
             fail(SBX_STAGE_PAYLOAD, r);
         start_ahead(ahead);
-        r = sbx_ahead_load(ahead, false, &failure);
+        r = sbx_ahead_load(ahead, SBX_AHEAD_REST, &failure);
     }
     if (r < 0)
         fail_with(&failure);
@@ -334,6 +337,7 @@ int main(int argc, char **argv)
     const enum mode mode = parse_mode(argc, argv);
     struct sbx_ahead ahead = {.pid = -1, .fd = -1};
     int listener_fd = -1; /* of the program's filter; lives as long as this process */
+    bool is_go = false;   /* nobody says GO any more */
     pid_t leader;
     int r;
 
@@ -341,6 +345,7 @@ int main(int argc, char **argv)
         return sbx_stream_main(false);
     if (argc == 2 && strcmp(argv[1], SBX_STREAM_INSIDE_ARGUMENT) == 0)
         return sbx_stream_main(true);
+    cr_slice_set(CR_SLICE_SHORT_NS);
     r = secure_self(mode);
     if (r < 0)
         fail(SBX_STAGE_INIT, r);
@@ -349,12 +354,13 @@ int main(int argc, char **argv)
         start_ahead(&ahead);
     }
     if (mode != MODE_RUN)
-        await_load(mode, &listener_fd);
+        is_go = await_load(mode, &listener_fd);
     if (mode != MODE_ADOPT)
-        load_ahead(&ahead);
+        load_ahead(&ahead, is_go);
     else if ((r = place_files()) < 0)
         fail(SBX_STAGE_PAYLOAD, r);
-    if (send_event((struct sbx_init_msg){.event = SBX_INIT_READY}) < 0 || wait_for_go() < 0)
+    if (send_event((struct sbx_init_msg){.event = SBX_INIT_READY}) < 0 ||
+        (!is_go && wait_for_go() < 0))
         return 1;
     leader = start_program(mode, &ahead, &listener_fd);
     exited.detail = listener_fd >= 0 ? SBX_INIT_WATCHED : 0;

@@ -3,6 +3,7 @@
 
 #include "common/privilege.h"
 #include "common/signals.h"
+#include "common/slice.h"
 #include "common/unconst.h"
 #include "sandboxd/init/payload_map.h"
 #include "sandboxd/wire/fds.h"
@@ -221,6 +222,7 @@ _Noreturn void sbx_program_execute(const struct sbx_program_vectors *vectors, in
     if (r < 0)
         fail(report_fd, SBX_STAGE_INIT, r);
     (void)umask(FILE_CREATION_MASK);
+    cr_slice_set(0); /* ours is shorter */
     /* Last: from here on only what the filter allows. */
     r = load_filter(&filter, is_watched ? &listener_fd : NULL);
     if (r == 0 && listener_fd >= 0)

@@ -5,9 +5,11 @@
 #include "common/err.h"
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/native/box_child.h"
+#include "sandboxd/wire/fds.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,11 +89,11 @@ int sbx_workspace_usage(int fd, uint64_t *ret_bytes, uint64_t *ret_inodes, bool 
     return 0;
 }
 
-int sbx_box_start(const struct sbx_box_plan *plan, struct sbx_box *ret_box, struct cr_err *err)
+int sbx_box_begin(const struct sbx_box_shell *shell, struct sbx_box *ret_box, struct cr_err *err)
 {
     CR_AUTO_CLOSE int control_fd = -1;
     CR_AUTO_CLOSE int child_fd = -1;
-    int group_fd = sbx_cgroup_clone_fd(plan->group);
+    int group_fd = sbx_cgroup_clone_fd(shell->group);
     int pair[2];
     int pidfd = -1;
     struct clone_args args = {
@@ -108,7 +110,7 @@ int sbx_box_start(const struct sbx_box_plan *plan, struct sbx_box *ret_box, stru
     /* Only our end: sandbox-init reads its own blocking. */
     if (fcntl(control_fd, F_SETFL, O_NONBLOCK) < 0)
         return cr_err_sys(err, errno, "open the control socket of a box");
-    if (plan->weakened == SBX_CONTROL_IPC)
+    if (shell->weakened == SBX_CONTROL_IPC)
         args.flags &= ~(uint64_t)CLONE_NEWIPC;
     if (group_fd >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
@@ -119,11 +121,35 @@ int sbx_box_start(const struct sbx_box_plan *plan, struct sbx_box *ret_box, stru
         return cr_err_sys(err, errno, "clone a box");
     if (pid == 0) {
         cr_close_fd(&control_fd);
-        sbx_box_child(plan, child_fd);
+        sbx_box_child(shell, child_fd);
     }
     *ret_box =
         (struct sbx_box){.pid = (pid_t)pid, .pidfd = pidfd, .control_fd = cr_take_fd(&control_fd)};
     return 0;
+}
+
+int sbx_box_finish(const struct sbx_box *box, const struct sbx_box_plan *plan, struct cr_err *err)
+{
+    const struct sbx_box_order order = {.limits = *plan->limits, .is_ahead = plan->is_ahead};
+    const int fds[SBX_BOX_ORDER_FDS] = {
+        [SBX_BOX_ORDER_STDIO] = plan->stdio_fds[0],
+        [SBX_BOX_ORDER_STDIO + 1] = plan->stdio_fds[1],
+        [SBX_BOX_ORDER_STDIO + 2] = plan->stdio_fds[2],
+        [SBX_BOX_ORDER_PAYLOAD] = plan->payload_fd,
+        [SBX_BOX_ORDER_USERNS] = plan->userns_fd,
+        [SBX_BOX_ORDER_WORKSPACE] = plan->workspace_fd,
+    };
+    int r = sbx_fds_send(box->control_fd, &order, sizeof(order), fds, SBX_BOX_ORDER_FDS);
+
+    /* Dead: what it said before that is still to be read, and its end is seen as any other. */
+    return r < 0 && r != -EPIPE ? cr_err_sys(err, -r, "tell a box what it is for") : 0;
+}
+
+bool sbx_box_is_dead(const struct sbx_box *box)
+{
+    struct pollfd end = {.fd = box->pidfd, .events = POLLIN};
+
+    return box->pidfd >= 0 && poll(&end, 1, 0) == 1;
 }
 
 void sbx_box_kill(const struct sbx_box *box)

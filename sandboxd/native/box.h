@@ -13,7 +13,8 @@ struct sbx_cgroup;
 
 /*
  * One box: its sandbox-init, seen from the backend. Built by clone3(2); the
- * child then builds its own surroundings step by step and becomes
+ * child then builds its own surroundings step by step: first what is the same
+ * for every box, then, when it is told whose box it is, the rest, and becomes
  * sandbox-init. A step that fails comes back as SBX_INIT_FAILED with the
  * stage on the control socket, exactly as failures of sandbox-init do.
  */
@@ -28,19 +29,23 @@ struct sbx_box {
         .pid = -1, .pidfd = -1, .control_fd = -1                                                   \
     }
 
-/* All fds are borrowed for the call. */
-struct sbx_box_plan {
+/* The first half. All fds are borrowed for the call. */
+struct sbx_box_shell {
     const struct sbx_cgroup *group;
+    int init_fd;       /* the sandbox-init binary, O_PATH */
+    int seccomp_fd;    /* its seccomp program */
+    int net_fd;        /* network namespace made ahead; -1: the box makes its own */
+    uint32_t weakened; /* see backend/weaken.h */
+};
+
+/* The second half. All fds are borrowed for the call. */
+struct sbx_box_plan {
     const struct sbx_limits *limits;
-    int init_fd;      /* the sandbox-init binary, O_PATH */
-    int seccomp_fd;   /* its seccomp program */
     int userns_fd;    /* user namespace of the place */
-    int net_fd;       /* network namespace made ahead; -1: the box makes its own */
     int workspace_fd; /* from sbx_workspace_make() */
     int payload_fd;
     int stdio_fds[3];
-    uint32_t weakened; /* see backend/weaken.h */
-    bool is_ahead;     /* made before its run: payload and stdio are /dev/null, see boxctl.h */
+    bool is_ahead; /* made before its run: payload and stdio are /dev/null, see boxctl.h */
 };
 
 /*
@@ -55,11 +60,22 @@ int sbx_workspace_make(uint64_t bytes, uint64_t inodes, uid_t owner, int *ret_fd
 int sbx_workspace_usage(int fd, uint64_t *ret_bytes, uint64_t *ret_inodes, bool *ret_is_full);
 
 /*
- * Starts a box and returns at once; READY (WAITING when it is made ahead) or
- * FAILED comes on control_fd.
+ * Starts a box and returns at once. It enters its group, which may take long
+ * (an RCU grace period on control groups v1), and then waits for
+ * sbx_box_finish(), holding nothing of the caller's but what it needs.
  * On failure no process is left. Returns 0 or -errno.
  */
-int sbx_box_start(const struct sbx_box_plan *plan, struct sbx_box *ret_box, struct cr_err *err);
+int sbx_box_begin(const struct sbx_box_shell *shell, struct sbx_box *ret_box, struct cr_err *err);
+
+/*
+ * Lets it become sandbox-init, and returns at once; READY (WAITING when it is
+ * made ahead) or FAILED comes on control_fd, also when it is dead by now.
+ * Returns 0 or -errno.
+ */
+int sbx_box_finish(const struct sbx_box *box, const struct sbx_box_plan *plan, struct cr_err *err);
+
+/* True when it has ended and can be reaped. */
+bool sbx_box_is_dead(const struct sbx_box *box);
 
 /* Sends SIGKILL to sandbox-init, which takes everything in its pid namespace along. */
 void sbx_box_kill(const struct sbx_box *box);

@@ -5,8 +5,8 @@
 #include "common/signals.h"
 #include "sandboxd/backend/box_steps.h"
 #include "sandboxd/backend/cgroup.h"
-#include "sandboxd/native/box.h"
 #include "sandboxd/wire/boxctl.h"
+#include "sandboxd/wire/fds.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,15 +17,66 @@
 
 #define FIRST_FREE_FD 64 /* above every number below */
 
+/* Of sandbox-init, behind those of boxctl.h. */
 enum {
     FD_BINARY = SBX_INIT_FD_SECCOMP + 1,
     FD_USERNS,
     FD_COUNT,
 };
 
-static int enter_group(const struct sbx_box_plan *plan)
+/* While it waits to be told whose box it is. */
+enum {
+    SHELL_CONTROL = 3,
+    SHELL_BINARY,
+    SHELL_SECCOMP,
+    SHELL_NET,
+    SHELL_GROUP, /* a folder for each hierarchy */
+    SHELL_COUNT = SHELL_GROUP + SBX_CONTROLLER_COUNT,
+};
+
+/*
+ * Puts `count` fds at the numbers from `first` on and closes what lies behind.
+ * All of them go up before: a source may have the number of another's target.
+ * Those that are -1 stay closed.
+ */
+static int arrange(int *fds, int first, int count, int first_cloexec)
 {
-    int r = sbx_cgroup_attach_self(plan->group);
+    for (int i = 0; i < count; i++) {
+        if (fds[i] >= 0 && (fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, FIRST_FREE_FD)) < 0)
+            return -errno;
+    }
+    for (int i = 0; i < count; i++) {
+        int flags = first + i >= first_cloexec ? O_CLOEXEC : 0;
+
+        if (fds[i] < 0)
+            (void)close(first + i);
+        else if (dup3(fds[i], first + i, flags) < 0)
+            return -errno;
+    }
+    return close_range((unsigned int)(first + count), ~0U, 0) < 0 ? -errno : 0;
+}
+
+/*
+ * A box may wait for long. An fd of another box, or of the front, that it held
+ * meanwhile would hide the end of that one.
+ */
+static int keep_own_fds(const struct sbx_box_shell *shell, int control_fd,
+                        struct sbx_cgroup *ret_group)
+{
+    int fds[SHELL_COUNT - SHELL_CONTROL] = {control_fd, shell->init_fd, shell->seccomp_fd,
+                                            shell->net_fd};
+
+    *ret_group = *shell->group;
+    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++) {
+        fds[SHELL_GROUP - SHELL_CONTROL + i] = shell->group->fds[i];
+        ret_group->fds[i] = shell->group->fds[i] < 0 ? -1 : SHELL_GROUP + i;
+    }
+    return arrange(fds, SHELL_CONTROL, SHELL_COUNT - SHELL_CONTROL, SHELL_CONTROL);
+}
+
+static int enter_group(const struct sbx_cgroup *group)
+{
+    int r = sbx_cgroup_attach_self(group);
 
     if (r < 0)
         return r;
@@ -33,56 +84,76 @@ static int enter_group(const struct sbx_box_plan *plan)
     return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
 }
 
-/*
- * Puts the fds of boxctl.h into place. All sources go up first: a source may
- * have the number of another's target. The two that only this file needs
- * follow, low as well, because RLIMIT_NOFILE comes next; exec closes them.
- */
-static int place_fds(const struct sbx_box_plan *plan, int control_fd)
+/* What is the same for every box. */
+static void build_shell(const struct sbx_box_shell *shell, int control_fd)
 {
-    int fds[FD_COUNT] = {
-        [0] = plan->stdio_fds[0],
-        [1] = plan->stdio_fds[1],
-        [2] = plan->stdio_fds[2],
-        [SBX_INIT_FD_CONTROL] = control_fd,
-        [SBX_INIT_FD_PAYLOAD] = plan->payload_fd,
-        [SBX_INIT_FD_SECCOMP] = plan->seccomp_fd,
-        [FD_BINARY] = plan->init_fd,
-        [FD_USERNS] = plan->userns_fd,
-    };
-
-    for (int i = 0; i < FD_COUNT; i++) {
-        fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, FIRST_FREE_FD);
-        if (fds[i] < 0)
-            return -errno;
-    }
-    for (int i = 0; i < FD_COUNT; i++) {
-        if (dup3(fds[i], i, i >= FD_BINARY ? O_CLOEXEC : 0) < 0)
-            return -errno;
-    }
-    return close_range(FD_COUNT, ~0U, 0) < 0 ? -errno : 0;
-}
-
-__attribute__((noreturn)) void sbx_box_child(const struct sbx_box_plan *plan, int control_fd)
-{
-    char name[] = "sandbox-init";
-    char wait[] = SBX_INIT_WAIT_ARGUMENT;
-    char *const argv[] = {name, plan->is_ahead ? wait : NULL, NULL};
-    char *const environment[] = {NULL};
+    struct sbx_cgroup group;
 
     sbx_box_check(control_fd, SBX_STAGE_CLONE, sbx_box_die_with_parent());
     sbx_box_check(control_fd, SBX_STAGE_CLONE, cr_signals_reset());
-    sbx_box_check(control_fd, SBX_STAGE_CGROUP, enter_group(plan));
+    sbx_box_check(control_fd, SBX_STAGE_CLONE, keep_own_fds(shell, control_fd, &group));
+    control_fd = SHELL_CONTROL;
+    sbx_box_check(control_fd, SBX_STAGE_CGROUP, enter_group(&group));
     sbx_box_check(control_fd, SBX_STAGE_NAMESPACE,
-                  plan->net_fd >= 0 ? sbx_box_join_namespaces(plan->net_fd, plan->weakened)
-                                    : sbx_box_make_namespaces(plan->weakened));
-    sbx_box_check(control_fd, SBX_STAGE_MOUNT,
-                  sbx_box_make_mounts(plan->workspace_fd, plan->weakened));
+                  shell->net_fd >= 0 ? sbx_box_join_namespaces(SHELL_NET, shell->weakened)
+                                     : sbx_box_make_namespaces(shell->weakened));
+    sbx_box_check(control_fd, SBX_STAGE_MOUNT, sbx_box_mount_proc(shell->weakened));
     sbx_box_lose_priority();
-    sbx_box_check(control_fd, SBX_STAGE_INIT, place_fds(plan, control_fd));
-    control_fd = SBX_INIT_FD_CONTROL;
-    sbx_box_check(control_fd, SBX_STAGE_LIMITS, sbx_box_make_limits(plan->limits, plan->weakened));
+}
+
+static void await_order(struct sbx_box_order *ret_order, int fds[SBX_BOX_ORDER_FDS])
+{
+    int r =
+        sbx_fds_receive(SHELL_CONTROL, ret_order, sizeof(*ret_order), fds, SBX_BOX_ORDER_FDS, 0);
+
+    if (r == -EPIPE)
+        _exit(0); /* nobody needs it */
+    if (r >= 0 && r != SBX_BOX_ORDER_FDS)
+        r = -EPROTO;
+    sbx_box_check(SHELL_CONTROL, SBX_STAGE_INIT, r);
+}
+
+/*
+ * Those of boxctl.h. The two that only this file needs follow, low as well,
+ * because RLIMIT_NOFILE comes next; exec closes them.
+ */
+static int place_fds(const int order_fds[SBX_BOX_ORDER_FDS])
+{
+    int fds[FD_COUNT] = {
+        [0] = order_fds[SBX_BOX_ORDER_STDIO],
+        [1] = order_fds[SBX_BOX_ORDER_STDIO + 1],
+        [2] = order_fds[SBX_BOX_ORDER_STDIO + 2],
+        [SBX_INIT_FD_CONTROL] = SHELL_CONTROL,
+        [SBX_INIT_FD_PAYLOAD] = order_fds[SBX_BOX_ORDER_PAYLOAD],
+        [SBX_INIT_FD_SECCOMP] = SHELL_SECCOMP,
+        [FD_BINARY] = SHELL_BINARY,
+        [FD_USERNS] = order_fds[SBX_BOX_ORDER_USERNS],
+    };
+
+    return arrange(fds, 0, FD_COUNT, FD_BINARY);
+}
+
+_Static_assert((int)SHELL_CONTROL == (int)SBX_INIT_FD_CONTROL, "failures are told on one number");
+
+__attribute__((noreturn)) void sbx_box_child(const struct sbx_box_shell *shell, int control_fd)
+{
+    char name[] = "sandbox-init";
+    char wait[] = SBX_INIT_WAIT_ARGUMENT;
+    char *argv[] = {name, NULL, NULL};
+    char *const environment[] = {NULL};
+    int fds[SBX_BOX_ORDER_FDS];
+    struct sbx_box_order order;
+
+    build_shell(shell, control_fd);
+    await_order(&order, fds);
+    control_fd = SHELL_CONTROL;
+    sbx_box_check(control_fd, SBX_STAGE_MOUNT,
+                  sbx_box_mount_workspace(fds[SBX_BOX_ORDER_WORKSPACE]));
+    sbx_box_check(control_fd, SBX_STAGE_INIT, place_fds(fds));
+    sbx_box_check(control_fd, SBX_STAGE_LIMITS,
+                  sbx_box_make_limits(&order.limits, shell->weakened));
     sbx_box_check(control_fd, SBX_STAGE_IDENTITY, sbx_box_enter_identity(FD_USERNS));
+    argv[1] = order.is_ahead ? wait : NULL;
     (void)syscall(SYS_execveat, FD_BINARY, "", argv, environment, AT_EMPTY_PATH);
     sbx_box_fail(control_fd, SBX_STAGE_INIT, -errno);
 }

@@ -1,12 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-struct sbx_box_plan;
+#include "sandboxd/native/box.h"
+
+#include <stdbool.h>
+
+/* What sbx_box_finish() sends to the child. */
+struct sbx_box_order {
+    struct sbx_limits limits;
+    bool is_ahead;
+};
+
+/* The fds that go with it. */
+enum {
+    SBX_BOX_ORDER_STDIO, /* three */
+    SBX_BOX_ORDER_PAYLOAD = 3,
+    SBX_BOX_ORDER_USERNS,
+    SBX_BOX_ORDER_WORKSPACE,
+    SBX_BOX_ORDER_FDS,
+};
 
 /*
- * What the child does between clone3(2) and sandbox-init: enters the control
- * group, makes the network namespace, mounts, limits, identity, file
- * descriptors; then executes. Async-signal-safe calls only. A failure is
- * reported on `control_fd` (SBX_INIT_FAILED) and ends the child.
+ * What the cloned child does until it is sandbox-init. Between clone and exec
+ * in a copy of a process that is not ours alone: system calls only, no
+ * allocation. Ends in sandbox-init, or exits after a report on `control_fd`.
  */
-__attribute__((noreturn)) void sbx_box_child(const struct sbx_box_plan *plan, int control_fd);
+__attribute__((noreturn)) void sbx_box_child(const struct sbx_box_shell *shell, int control_fd);

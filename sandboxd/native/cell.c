@@ -11,9 +11,11 @@
 
 #include <sys/resource.h>
 
+/* Below that an interpreter would hardly start: it may as well do so from nothing. */
+#define SHARED_MARGIN_BYTES (UINT64_C(1) << 20)
 #define WEAK_FACTOR 16 /* of a workspace whose limits are left out: see weaken.h */
 
-int sbx_cell_open(struct sbx_native *native, struct sbx_cell *ret_cell)
+int sbx_cell_open(struct sbx_native *native, bool with_shell, struct sbx_cell *ret_cell)
 {
     struct sbx_cell cell = SBX_CELL_INIT;
     uint32_t place = 0;
@@ -22,7 +24,7 @@ int sbx_cell_open(struct sbx_native *native, struct sbx_cell *ret_cell)
         place++;
     if (place == native->place_count)
         return -EAGAIN;
-    if (sbx_groups_take(native, &cell.group, &cell.net_fd) < 0)
+    if (sbx_groups_take(native, with_shell, &cell) < 0)
         return -EAGAIN;
     native->places[place].is_taken = true;
     cell.place = place;
@@ -30,16 +32,16 @@ int sbx_cell_open(struct sbx_native *native, struct sbx_cell *ret_cell)
     return 0;
 }
 
-static struct sbx_limits with_extra(const struct sbx_limits *limits, uint64_t extra_bytes)
+static struct sbx_limits with_extra(const struct sbx_limits *limits, int64_t extra_bytes)
 {
     struct sbx_limits raised = *limits;
 
-    raised.value[SBX_LIMIT_MEMORY] += extra_bytes;
+    raised.value[SBX_LIMIT_MEMORY] += (uint64_t)extra_bytes;
     return raised;
 }
 
 enum sbx_stage sbx_cell_furnish(struct sbx_native *native, struct sbx_cell *cell,
-                                const struct sbx_limits *limits, uint64_t extra_bytes,
+                                const struct sbx_limits *limits, int64_t extra_bytes,
                                 struct cr_err *err)
 {
     uint64_t weak = sbx_is_weakened(&native->base, SBX_CONTROL_TMPFS) ? WEAK_FACTOR : 1;
@@ -48,6 +50,7 @@ enum sbx_stage sbx_cell_furnish(struct sbx_native *native, struct sbx_cell *cell
     if (sbx_cgroup_limit(&cell->group, &cell->limits, err) < 0 ||
         sbx_cgroup_arm(&cell->group, err) < 0)
         return SBX_STAGE_CGROUP;
+    sbx_cgroup_open_counters(&cell->group);
     if (sbx_workspace_make(limits->value[SBX_LIMIT_WORKSPACE_BYTES] * weak,
                            limits->value[SBX_LIMIT_WORKSPACE_INODES] * weak,
                            sbx_cell_owner(native, cell), &cell->workspace_fd, err) < 0)
@@ -62,22 +65,18 @@ int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, const int *
     /* A box that waits has the most that anybody may ask for: only that can be lowered later. */
     const struct sbx_limits *limits = fds ? &cell->limits : &native->base.link.maximum;
     struct sbx_box_plan plan = {
-        .group = &cell->group,
         .limits = limits,
-        .init_fd = native->init_fd,
-        .seccomp_fd = native->seccomp_fd,
         .userns_fd = native->places[cell->place].userns_fd,
-        .net_fd = cell->net_fd,
         .workspace_fd = cell->workspace_fd,
         .payload_fd = fds ? fds[0] : null_fd,
         .stdio_fds = {fds ? fds[1] : null_fd, fds ? fds[2] : null_fd, fds ? fds[3] : null_fd},
-        .weakened = native->base.weakened,
         .is_ahead = !fds,
     };
-    int r = sbx_box_start(&plan, &cell->box, err);
+    int r = 0;
 
-    cr_close_fd(&cell->net_fd);
-    return r;
+    if (cell->box.pidfd < 0)
+        r = sbx_groups_begin_box(native, &cell->group, &cell->net_fd, &cell->box, err);
+    return r < 0 ? r : sbx_box_finish(&cell->box, &plan, err);
 }
 
 /* Soft and hard limit. */
@@ -112,10 +111,9 @@ int sbx_cell_limit_program(const struct sbx_native *native, const struct sbx_cel
 }
 
 int sbx_cell_limit_group(struct sbx_cell *cell, const struct sbx_limits *limits,
-                         uint64_t extra_bytes, struct cr_err *err)
+                         int64_t extra_bytes, struct cr_err *err)
 {
-    static const enum sbx_limit of_group[] = {SBX_LIMIT_MEMORY, SBX_LIMIT_CPU_MILLICORES,
-                                              SBX_LIMIT_PROCESSES};
+    static const enum sbx_limit of_group[] = {SBX_LIMIT_MEMORY, SBX_LIMIT_PROCESSES};
     struct sbx_limits wanted = with_extra(limits, extra_bytes);
     bool is_same = true;
 
@@ -125,9 +123,37 @@ int sbx_cell_limit_group(struct sbx_cell *cell, const struct sbx_limits *limits,
     return is_same ? 0 : sbx_cgroup_limit(&cell->group, &wanted, err);
 }
 
+int sbx_cell_limit_cpu(struct sbx_cell *cell, const struct sbx_limits *limits, struct cr_err *err)
+{
+    uint64_t wanted = limits->value[SBX_LIMIT_CPU_MILLICORES];
+    int r = wanted == cell->millicores ? 0 : sbx_cgroup_limit_cpu(&cell->group, limits, err);
+
+    if (r == 0)
+        cell->millicores = wanted;
+    return r;
+}
+
+int sbx_cell_measure(const struct sbx_cell *cell, int64_t *ret_extra_bytes, struct cr_err *err)
+{
+    uint64_t charged = 0;
+    int r = sbx_cgroup_memory_bytes(&cell->group, &charged);
+
+    if (r < 0)
+        return cr_err_sys(err, -r, "read the memory of a box");
+    *ret_extra_bytes = (int64_t)charged - (int64_t)cell->shared_bytes;
+    return 0;
+}
+
+bool sbx_cell_allows(const struct sbx_limits *limits, uint64_t shared_bytes)
+{
+    return shared_bytes == 0 ||
+           limits->value[SBX_LIMIT_MEMORY] >= shared_bytes + SHARED_MARGIN_BYTES;
+}
+
 bool sbx_cell_fits(const struct sbx_cell *cell, const struct sbx_limits *limits)
 {
-    return cell->limits.value[SBX_LIMIT_WORKSPACE_BYTES] ==
+    return sbx_cell_allows(limits, cell->shared_bytes) &&
+           cell->limits.value[SBX_LIMIT_WORKSPACE_BYTES] ==
                limits->value[SBX_LIMIT_WORKSPACE_BYTES] &&
            cell->limits.value[SBX_LIMIT_WORKSPACE_INODES] ==
                limits->value[SBX_LIMIT_WORKSPACE_INODES];

@@ -26,9 +26,11 @@ struct sbx_cell {
     int net_fd; /* its network namespace, until the box is in it; -1: none */
     int workspace_fd;
     struct sbx_limits limits; /* what it was made with; cell.c says which of them can change */
+    uint64_t millicores;      /* CPU share that its group has; 0: not limited yet */
     struct sbx_box box;
     uint64_t asked; /* number of the request to a template that is to fork its box; 0: none */
     int asked_of;   /* which template that is or was, see templates.h; -1: none */
+    uint64_t shared_bytes; /* of that template: its program has them without being charged */
 };
 
 #define SBX_CELL_INIT                                                                              \
@@ -38,10 +40,11 @@ struct sbx_cell {
     }
 
 /*
- * Takes a place, and what the keeper has made ahead. Returns 0, or -EAGAIN
- * when one of them is out: it comes back with another cell, or from the keeper.
+ * Takes a place, and what the keeper has made ahead; `with_shell`: with the
+ * first half of its box, if one is there. Returns 0, or -EAGAIN when one of
+ * them is out: it comes back with another cell, or from the keeper.
  */
-int sbx_cell_open(struct sbx_native *native, struct sbx_cell *ret_cell);
+int sbx_cell_open(struct sbx_native *native, bool with_shell, struct sbx_cell *ret_cell);
 
 /*
  * Sets the limits of the group and makes the workspace. `extra_bytes` of
@@ -49,22 +52,37 @@ int sbx_cell_open(struct sbx_native *native, struct sbx_cell *ret_cell);
  * Returns the stage that failed, or SBX_STAGE_NONE.
  */
 enum sbx_stage sbx_cell_furnish(struct sbx_native *native, struct sbx_cell *cell,
-                                const struct sbx_limits *limits, uint64_t extra_bytes,
+                                const struct sbx_limits *limits, int64_t extra_bytes,
                                 struct cr_err *err);
 
 /*
- * Starts the box of a furnished cell: with `fds` (payload, stdin, stdout,
- * stderr; borrowed) for their run, with NULL ahead of one. Returns 0 or -errno.
+ * Starts the box of a furnished cell, or goes on with what it has of one: with `fds` (payload,
+ * stdin, stdout, stderr; borrowed) for their run, with NULL ahead of one. Returns 0 or -errno.
  */
 int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, const int *fds,
                    struct cr_err *err);
 
 /*
- * Makes memory (and `extra_bytes`), CPU and processes of the group those of a
- * run: written where they differ, and read back. Returns 0 or -errno.
+ * Makes memory (and `extra_bytes`, which may be less than none) and processes
+ * of the group those of a run: written where they differ, and read back.
+ * Returns 0 or -errno.
  */
 int sbx_cell_limit_group(struct sbx_cell *cell, const struct sbx_limits *limits,
-                         uint64_t extra_bytes, struct cr_err *err);
+                         int64_t extra_bytes, struct cr_err *err);
+
+/*
+ * Of a box that waits: what its group is charged for and the program is not to
+ * pay, less what the program has and the group is not charged for. An
+ * interpreter that was executed for the run pays for all of its memory, so one
+ * that was forked from a template must, too, or a verdict would depend on that.
+ */
+int sbx_cell_measure(const struct sbx_cell *cell, int64_t *ret_extra_bytes, struct cr_err *err);
+
+/* True when a program with that memory limit can be forked from a template of that size. */
+bool sbx_cell_allows(const struct sbx_limits *limits, uint64_t shared_bytes);
+
+/* The same for its CPU share, which comes last: see sbx_cgroup_limit_cpu(). */
+int sbx_cell_limit_cpu(struct sbx_cell *cell, const struct sbx_limits *limits, struct cr_err *err);
 
 /*
  * Lowers files, file size and stack of the sandbox-init that waits, which the
@@ -73,11 +91,11 @@ int sbx_cell_limit_group(struct sbx_cell *cell, const struct sbx_limits *limits,
 int sbx_cell_limit_program(const struct sbx_native *native, const struct sbx_cell *cell,
                            const struct sbx_limits *limits, struct cr_err *err);
 
-/* True when the workspace is what such a run gets: the one thing that cannot be changed. */
+/* True when the box can get such limits: workspace and shared memory cannot be changed. */
 bool sbx_cell_fits(const struct sbx_cell *cell, const struct sbx_limits *limits);
 
 /* On the host: whose the files of the program are. */
 uid_t sbx_cell_owner(const struct sbx_native *native, const struct sbx_cell *cell);
 
-/* Gives everything back; its box must be dead and reaped. Safe to repeat. */
+/* Gives everything back; a box must be dead and reaped. Safe to repeat. */
 void sbx_cell_close(struct sbx_native *native, struct sbx_cell *cell);

@@ -21,6 +21,8 @@ static void on_event(struct sbx_backend *backend, struct sbx_job *job, uint32_t 
         on_keeper(native);
     else if (kind == SBX_NATIVE_WATCH_DEAD)
         sbx_run_on_dead(native, (struct sbx_run *)job);
+    else if (kind == SBX_NATIVE_WATCH_ENDED)
+        sbx_ending_on_event(native);
     else if (kind >= SBX_NATIVE_WATCH_TEMPLATE)
         sbx_templates_on_event(native, kind - SBX_NATIVE_WATCH_TEMPLATE);
     else if (kind < SBX_NATIVE_WATCH_POOL_DEAD)
@@ -46,7 +48,9 @@ static void on_time(struct sbx_backend *backend, int64_t now_ns)
 
 static bool is_idle(struct sbx_backend *backend)
 {
-    return sbx_pool_is_empty(&sbx_native_of(backend)->pool);
+    const struct sbx_native *native = sbx_native_of(backend);
+
+    return sbx_pool_is_empty(&native->pool) && native->ending.count == 0;
 }
 
 const struct sbx_backend_ops sbx_native_ops = {
@@ -56,6 +60,7 @@ const struct sbx_backend_ops sbx_native_ops = {
     .on_start_cancelled = sbx_run_on_start_cancelled,
     .on_own_message = sbx_run_on_own_message,
     .before_go = sbx_run_before_go,
+    .is_alone = sbx_run_is_alone,
     .kill = sbx_run_kill,
     .on_kill_time = sbx_run_on_kill_time,
     .measure = sbx_run_measure,

@@ -4,8 +4,10 @@
 #include "common/log.h"
 #include "sandboxd/native/native.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 /* One more group, and those that failed before. */
 static int ask(struct sbx_native *native)
@@ -26,6 +28,9 @@ static int ask(struct sbx_native *native)
 
 int sbx_groups_start(struct sbx_native *native, struct cr_err *err)
 {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    native->groups.shells_most = (cores > 0 ? (uint32_t)cores : 1) + SBX_GROUPS_SPARE;
     for (uint32_t i = 0; i < native->place_count + SBX_GROUPS_SPARE; i++) {
         int r = ask(native);
 
@@ -35,16 +40,53 @@ int sbx_groups_start(struct sbx_native *native, struct cr_err *err)
     return 0;
 }
 
-int sbx_groups_take(struct sbx_native *native, struct sbx_cgroup *ret_group, int *ret_net_fd)
+/* The oldest has had the most time to get ready. */
+static int find(const struct sbx_groups *groups, bool with_shell)
+{
+    for (uint32_t i = 0; i < groups->ready_count; i++) {
+        if ((groups->ready[i].shell.pidfd >= 0) == with_shell)
+            return (int)i;
+    }
+    return -1;
+}
+
+int sbx_groups_take(struct sbx_native *native, bool with_shell, struct sbx_cell *cell)
 {
     struct sbx_groups *groups = &native->groups;
+    struct sbx_ready_group *found;
+    int index = with_shell ? find(groups, true) : -1;
 
-    if (groups->ready_count == 0)
+    if (index < 0)
+        index = find(groups, false);
+    if (index < 0)
         return -EAGAIN;
+    found = &groups->ready[index];
+    groups->shell_count -= found->shell.pidfd >= 0;
+    if (sbx_box_is_dead(&found->shell))
+        sbx_box_reap(
+            &found->shell); /* somebody killed it: the group is good, and its network gone */
+    cell->group = found->group;
+    cell->net_fd = found->net_fd;
+    cell->box = found->shell;
     groups->ready_count--;
-    *ret_group = groups->ready[groups->ready_count];
-    *ret_net_fd = cr_take_fd(&groups->net_fds[groups->ready_count]);
+    memmove(found, found + 1, (groups->ready_count - (uint32_t)index) * sizeof(*found));
     return 0;
+}
+
+int sbx_groups_begin_box(const struct sbx_native *native, const struct sbx_cgroup *group,
+                         int *net_fd, struct sbx_box *ret_box, struct cr_err *err)
+{
+    const struct sbx_box_shell shell = {
+        .group = group,
+        .init_fd = native->init_fd,
+        .seccomp_fd = native->seccomp_fd,
+        .net_fd = *net_fd,
+        .weakened = native->base.weakened,
+    };
+    int r = sbx_box_begin(&shell, ret_box, err);
+
+    cr_close_fd(net_fd);
+    return r;
 }
 
 void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, int *workspace_fd)
@@ -66,23 +108,40 @@ void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, i
     cr_close_fd(workspace_fd);
 }
 
+/* Without it a box is begun when it is needed, which costs time and nothing else. */
+static void begin_shell(struct sbx_native *native, struct sbx_ready_group *ready)
+{
+    struct sbx_groups *groups = &native->groups;
+    struct cr_err err = CR_ERR_INIT;
+
+    if (groups->shell_count >= groups->shells_most || native->base.is_stopping)
+        return;
+    if (sbx_groups_begin_box(native, &ready->group, &ready->net_fd, &ready->shell, &err) == 0)
+        groups->shell_count++;
+    else
+        cr_log_warn("cannot begin a box ahead error=\"%s\"", err.text);
+}
+
 /* Takes *net_fd when the group is there. */
 static void on_made(struct sbx_native *native, const struct sbx_keeper_msg *msg, int *net_fd)
 {
     struct sbx_groups *groups = &native->groups;
+    struct sbx_ready_group *ready = &groups->ready[groups->ready_count];
     struct cr_err err = CR_ERR_INIT;
     int r = -msg->error;
 
     if (r == 0 && groups->ready_count < SBX_GROUPS_MAX)
-        r = sbx_cgroup_open(&native->base.cgroups, msg->number, &groups->ready[groups->ready_count],
-                            &err);
+        r = sbx_cgroup_open(&native->base.cgroups, msg->number, &ready->group, &err);
     if (r < 0) {
         cr_log_error("a control group is missing number=%" PRIu32 " error=%s", msg->number,
                      err.code < 0 ? err.text : strerrordesc_np(-r));
         groups->missing++;
         return;
     }
-    groups->net_fds[groups->ready_count++] = cr_take_fd(net_fd);
+    ready->net_fd = cr_take_fd(net_fd);
+    ready->shell = (struct sbx_box)SBX_BOX_INIT;
+    groups->ready_count++;
+    begin_shell(native, ready);
 }
 
 int sbx_groups_on_keeper(struct sbx_native *native)
@@ -106,8 +165,12 @@ int sbx_groups_on_keeper(struct sbx_native *native)
 void sbx_groups_close(struct sbx_groups *groups)
 {
     while (groups->ready_count > 0) {
-        groups->ready_count--;
-        sbx_cgroup_close(&groups->ready[groups->ready_count]);
-        cr_close_fd(&groups->net_fds[groups->ready_count]);
+        struct sbx_ready_group *ready = &groups->ready[--groups->ready_count];
+
+        sbx_box_kill(&ready->shell);
+        sbx_box_reap(&ready->shell);
+        sbx_cgroup_close(&ready->group);
+        cr_close_fd(&ready->net_fd);
     }
+    groups->shell_count = 0;
 }

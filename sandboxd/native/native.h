@@ -15,7 +15,8 @@
 
 struct cr_err;
 
-#define SBX_PLACES_MAX (SBX_SLOTS_MAX + SBX_POOL_MAX)
+#define SBX_PLACES_SPARE 6U /* for boxes whose run has been answered while they end */
+#define SBX_PLACES_MAX (SBX_SLOTS_MAX + SBX_POOL_MAX + SBX_PLACES_SPARE)
 #define SBX_GROUPS_SPARE 2U
 #define SBX_GROUPS_MAX (SBX_PLACES_MAX + SBX_GROUPS_SPARE)
 
@@ -34,13 +35,30 @@ struct sbx_native_settings {
     uint64_t maximum[SBX_LIMIT_COUNT]; /* 0: the built-in one */
 };
 
-/* Control groups made ahead, each with a network namespace. */
+/*
+ * A control group made ahead, with a network namespace; some also with the
+ * first half of a box. To enter the group takes it an RCU grace period of the
+ * kernel on control groups v1, which no run should have to wait for.
+ */
+struct sbx_ready_group {
+    struct sbx_cgroup group;
+    int net_fd; /* -1: the box is in it */
+    struct sbx_box shell;
+};
+
 struct sbx_groups {
-    struct sbx_cgroup ready[SBX_GROUPS_MAX];
-    int net_fds[SBX_GROUPS_MAX];
+    struct sbx_ready_group ready[SBX_GROUPS_MAX]; /* the oldest first */
     uint32_t ready_count;
+    uint32_t shell_count; /* of them, those with one */
+    uint32_t shells_most;
     uint32_t next_number;
     uint32_t missing; /* could not be asked for or made; asked for again with the next */
+};
+
+/* Cells whose run has been answered: their boxes are on their way out. */
+struct sbx_ending {
+    struct sbx_cell cells[SBX_PLACES_MAX];
+    uint32_t count;
 };
 
 /* Host ids for one box at a time, with the user namespace that maps them. */
@@ -56,12 +74,13 @@ struct sbx_native {
     int seccomp_fd;
     int null_fd; /* /dev/null of the boxes */
     uint32_t uid_base;
-    uint32_t place_count; /* one for each run and each slot of the pool */
+    uint32_t place_count; /* one for each run and each slot of the pool, and some to spare */
     struct sbx_place places[SBX_PLACES_MAX];
     uint64_t box_bytes; /* memory that a box without a program is charged for */
     struct sbx_keeper keeper;
     struct sbx_groups groups;
     struct sbx_pool pool;
+    struct sbx_ending ending;
     struct sbx_templates templates;
     struct sbx_run runs[SBX_SLOTS_MAX];
 };
@@ -99,6 +118,7 @@ int sbx_native_check(const struct sbx_native_settings *settings, struct sbx_nati
 enum sbx_native_watch_kind {
     SBX_NATIVE_WATCH_KEEPER = SBX_WATCH_OWN,
     SBX_NATIVE_WATCH_DEAD,
+    SBX_NATIVE_WATCH_ENDED,        /* one of those that end */
     SBX_NATIVE_WATCH_POOL_CONTROL, /* and the index of the slot */
     SBX_NATIVE_WATCH_POOL_DEAD = SBX_NATIVE_WATCH_POOL_CONTROL + SBX_POOL_MAX, /* likewise */
     SBX_NATIVE_WATCH_TEMPLATE = SBX_NATIVE_WATCH_POOL_DEAD + SBX_POOL_MAX,     /* and its index */
@@ -106,13 +126,31 @@ enum sbx_native_watch_kind {
 
 extern const struct sbx_backend_ops sbx_native_ops;
 
+/* ending.c */
+
+/* Takes over the cell of a run that is answered, whose box was killed or ends by itself. */
+void sbx_ending_add(struct sbx_native *native, struct sbx_cell *cell);
+
+/* Closes a cell, at once or, when a part of a box is in it, when that has been killed. */
+void sbx_ending_close(struct sbx_native *native, struct sbx_cell *cell);
+
+/* The end of one of them: gives back what is its. */
+void sbx_ending_on_event(struct sbx_native *native);
+
 /* groups.c */
 
 /* Asks the keeper for the first groups. */
 int sbx_groups_start(struct sbx_native *native, struct cr_err *err);
 
-/* Takes a group and a network that are ready: 0, or -EAGAIN. */
-int sbx_groups_take(struct sbx_native *native, struct sbx_cgroup *ret_group, int *ret_net_fd);
+/*
+ * Moves a group and a network that are ready into the cell: 0, or -EAGAIN.
+ * `with_shell` prefers one with the first half of a box, else it has none.
+ */
+int sbx_groups_take(struct sbx_native *native, bool with_shell, struct sbx_cell *cell);
+
+/* The first half of a box; closes *net_fd. Returns 0 or -errno. */
+int sbx_groups_begin_box(const struct sbx_native *native, const struct sbx_cgroup *group,
+                         int *net_fd, struct sbx_box *ret_box, struct cr_err *err);
 
 /* Gives a used group back, with the workspace to drop; consumes both. */
 void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, int *workspace_fd);

@@ -186,8 +186,9 @@ static int meet_slots(const struct sbx_native_settings *settings, struct sbx_nat
         sbx_run_init(&native->runs[i], i);
         sbx_backend_add_slot(&native->base, &native->runs[i].job);
     }
-    sbx_templates_prepare(native, count + native->pool.slot_count);
-    return make_places(native, count + native->pool.slot_count, err);
+    count += native->pool.slot_count + SBX_PLACES_SPARE;
+    sbx_templates_prepare(native, count);
+    return make_places(native, count, err);
 }
 
 static int meet_init(const struct sbx_native_settings *settings, struct sbx_native *native,

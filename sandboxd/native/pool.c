@@ -14,18 +14,17 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #define START_DEADLINE_NS (15 * CR_NS_PER_S)
 #define RETRY_NS CR_NS_PER_S
 #define YOUNG_NS (5 * CR_NS_PER_MS)
 #define PATIENCE_NS (50 * CR_NS_PER_MS)
+#define SMALL_PAYLOAD_BYTES (64 << 10)
 #define AGE_NS (300 * CR_NS_PER_S) /* a box that waited so long makes place for a new one */
 
 #define BIT(state) (1U << (state))
@@ -42,16 +41,6 @@ static const struct {
 
 _Static_assert(CR_ARRAY_SIZE(states) == SBX_POOL_STATE_COUNT, "one row per state");
 
-/* The first that serves a run is taken: the more special ones come first. */
-static const struct sbx_starter *const starters[] = {
-    &sbx_starter_python,
-    &sbx_starter_pytest,
-    &sbx_starter_pytest_shallow,
-    &sbx_starter_plain,
-};
-
-_Static_assert(CR_ARRAY_SIZE(starters) <= SBX_STARTERS_MAX, "room for each kind");
-
 bool sbx_pool_can_move(enum sbx_pool_state from, enum sbx_pool_state to)
 {
     return from < SBX_POOL_STATE_COUNT && to < SBX_POOL_STATE_COUNT &&
@@ -66,78 +55,6 @@ static void move(struct sbx_native *native, struct sbx_pool_slot *slot, enum sbx
     native->base.pool_ready += to == SBX_POOL_IDLE;
     slot->state = to;
     slot->deadline_ns = deadline_ns;
-}
-
-/* ---- settings ---- */
-
-static int find_starter(const char *name, size_t size)
-{
-    for (size_t i = 0; i < CR_ARRAY_SIZE(starters); i++) {
-        if (strlen(starters[i]->name) == size && memcmp(starters[i]->name, name, size) == 0)
-            return (int)i;
-    }
-    return -ENOENT;
-}
-
-/* One NAME=N. */
-static int parse_item(const char *item, uint32_t *counts, struct cr_err *err)
-{
-    const char *equals = strchr(item, '=');
-    int index = equals ? find_starter(item, (size_t)(equals - item)) : -ENOENT;
-    char *end = NULL;
-    unsigned long count;
-
-    if (index < 0)
-        return cr_err_set(err, EINVAL,
-                          "--pool: '%s' is neither 0 nor KIND=N with the kind of a slot ('%s')",
-                          item, starters[CR_ARRAY_SIZE(starters) - 1]->name);
-    errno = 0;
-    count = strtoul(equals + 1, &end, 10);
-    if (errno != 0 || equals[1] < '0' || equals[1] > '9' || *end != '\0' || count > SBX_POOL_MAX)
-        return cr_err_set(err, EINVAL, "--pool: '%s' needs a number from 0 to %u", item,
-                          SBX_POOL_MAX);
-    counts[index] = (uint32_t)count;
-    return 0;
-}
-
-static int parse(const char *text, uint32_t *counts, struct cr_err *err)
-{
-    CR_AUTO_FREE char *copy = strdup(text);
-    char *save = NULL;
-    int r = 0;
-
-    if (!copy)
-        return cr_err_sys(err, ENOMEM, "read --pool");
-    for (char *item = strtok_r(copy, ",", &save); r == 0 && item;
-         item = strtok_r(NULL, ",", &save)) {
-        if (strcmp(item, "0") == 0)
-            memset(counts, 0, CR_ARRAY_SIZE(starters) * sizeof(*counts));
-        else
-            r = parse_item(item, counts, err);
-    }
-    return r;
-}
-
-int sbx_pool_init(struct sbx_pool *pool, const char *text, bool has_templates, struct cr_err *err)
-{
-    uint32_t counts[CR_ARRAY_SIZE(starters)];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int r;
-
-    *pool = (struct sbx_pool){.starting_most = cores > 0 ? (uint32_t)cores : 1};
-    for (size_t i = 0; i < CR_ARRAY_SIZE(starters); i++)
-        counts[i] = starters[i]->standard;
-    r = text ? parse(text, counts, err) : 0;
-    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(starters); i++) {
-        if (starters[i]->needs_templates && !has_templates)
-            continue;
-        if (counts[i] > SBX_POOL_MAX - pool->slot_count)
-            return cr_err_set(err, EINVAL, "--pool: more than %u slots in all", SBX_POOL_MAX);
-        for (uint32_t j = 0; j < counts[i]; j++)
-            pool->slots[pool->slot_count++] =
-                (struct sbx_pool_slot){.starter = starters[i], .cell = SBX_CELL_INIT};
-    }
-    return r;
 }
 
 /* ---- the life of a slot ---- */
@@ -191,15 +108,16 @@ static bool start(struct sbx_native *native, struct sbx_pool_slot *slot)
     int r;
 
     slot->has_waited = false;
-    if (sbx_cell_open(native, &slot->cell) < 0)
+    if (sbx_cell_open(native, !slot->starter->needs_templates, &slot->cell) < 0)
         return false; /* the keeper's next answer comes back here */
-    stage = sbx_cell_furnish(native, &slot->cell, &sbx_default_limits, native->box_bytes, &err);
+    stage = sbx_cell_furnish(native, &slot->cell, &sbx_default_limits, (int64_t)native->box_bytes,
+                             &err);
     r = stage == SBX_STAGE_NONE ? slot->starter->start(native, &slot->cell, &err) : err.code;
     if (r < 0) {
         if (r != -EAGAIN)
             cr_log_error("cannot fill the pool kind=%s error=\"%s\"", slot->starter->name,
                          err.text);
-        sbx_cell_close(native, &slot->cell);
+        sbx_ending_close(native, &slot->cell);
         put_off(native);
         return false;
     }
@@ -216,14 +134,19 @@ static bool start(struct sbx_native *native, struct sbx_pool_slot *slot)
     return true;
 }
 
-/* What the box is charged for as it waits is not the program's. */
+/*
+ * What the box is charged for as it waits is not the program's, nor is the CPU
+ * time that it took to make it: only now comes the limit on that.
+ */
 static int settle(struct sbx_pool_slot *slot, struct cr_err *err)
 {
-    int r = sbx_cgroup_memory_bytes(&slot->cell.group, &slot->idle_bytes);
+    int r = sbx_cell_measure(&slot->cell, &slot->idle_bytes, err);
 
-    if (r < 0)
-        return cr_err_sys(err, -r, "read the memory of a box");
-    return sbx_cell_limit_group(&slot->cell, &sbx_default_limits, slot->idle_bytes, err);
+    if (r == 0)
+        r = sbx_cell_limit_group(&slot->cell, &sbx_default_limits, slot->idle_bytes, err);
+    if (r == 0)
+        r = sbx_cell_limit_cpu(&slot->cell, &sbx_default_limits, err);
+    return r < 0 ? r : sbx_cgroup_usage(&slot->cell.group, &slot->idle, err);
 }
 
 static void tell_full(struct sbx_native *native)
@@ -304,19 +227,12 @@ void sbx_pool_on_control(struct sbx_native *native, uint32_t index)
     discard(native, slot);
 }
 
-static bool is_dead(const struct sbx_pool_slot *slot)
-{
-    struct pollfd end = {.fd = slot->cell.box.pidfd, .events = POLLIN};
-
-    return slot->cell.box.pidfd >= 0 && poll(&end, 1, 0) == 1;
-}
-
 void sbx_pool_on_dead(struct sbx_native *native, uint32_t index)
 {
     struct sbx_pool_slot *slot = &native->pool.slots[index];
 
     /* The event may be about the box that was here when this round began. */
-    if (!is_dead(slot))
+    if (!sbx_box_is_dead(&slot->cell.box))
         return;
     if (slot->state == SBX_POOL_STARTING)
         sbx_pool_on_control(native, index); /* its last words */
@@ -329,15 +245,34 @@ void sbx_pool_on_dead(struct sbx_native *native, uint32_t index)
 
 /* ---- handing out ---- */
 
-static int load(const struct sbx_cell *cell, const struct sbx_job *job)
+/*
+ * A payload that is read in no time. Putting a larger one in place is work of
+ * ours, which must not count as the program's: then GO comes after READY.
+ */
+static bool is_small(int payload_fd)
 {
-    const struct sbx_init_msg msg = {.event = SBX_INIT_LOAD};
+    struct stat stat;
 
-    return sbx_fds_send(cell->box.control_fd, &msg, sizeof(msg), job->fds, SBX_INIT_LOAD_FDS);
+    return fstat(payload_fd, &stat) == 0 && stat.st_size <= SMALL_PAYLOAD_BYTES;
+}
+
+static int load(struct sbx_pool_slot *slot, struct sbx_job *job, struct cr_err *err)
+{
+    struct sbx_init_msg msg = {.event = SBX_INIT_LOAD};
+
+    if (is_small(job->fds[0])) {
+        int r = sbx_cell_limit_cpu(&slot->cell, &job->limits, err);
+
+        if (r < 0)
+            return r;
+        msg.event = SBX_INIT_LOAD_GO;
+        sbx_job_go_along(job, &slot->idle);
+    }
+    return sbx_fds_send(slot->cell.box.control_fd, &msg, sizeof(msg), job->fds, SBX_INIT_LOAD_FDS);
 }
 
 bool sbx_pool_take(struct sbx_native *native, struct sbx_job *job, struct sbx_cell *ret_cell,
-                   uint64_t *ret_idle_bytes)
+                   int64_t *ret_idle_bytes)
 {
     for (uint32_t i = 0; i < native->pool.slot_count; i++) {
         struct sbx_pool_slot *slot = &native->pool.slots[i];
@@ -347,13 +282,13 @@ bool sbx_pool_take(struct sbx_native *native, struct sbx_job *job, struct sbx_ce
         if (slot->state != SBX_POOL_IDLE || !sbx_cell_fits(&slot->cell, &job->limits) ||
             !slot->starter->serves(native, job))
             continue;
-        r = is_dead(slot) ? -EPIPE : 0;
+        r = sbx_box_is_dead(&slot->cell.box) ? -EPIPE : 0;
         if (r == 0)
             r = sbx_cell_limit_group(&slot->cell, &job->limits, slot->idle_bytes, &err);
         if (r == 0)
             r = sbx_cell_limit_program(native, &slot->cell, &job->limits, &err);
         if (r == 0)
-            r = load(&slot->cell, job);
+            r = load(slot, job, &err);
         if (r == 0) {
             *ret_cell = slot->cell;
             *ret_idle_bytes = slot->idle_bytes;
@@ -363,6 +298,7 @@ bool sbx_pool_take(struct sbx_native *native, struct sbx_job *job, struct sbx_ce
         }
         cr_log_warn("a box of the pool cannot be used, trying another run=%" PRIu64 " error=\"%s\"",
                     job->id, err.code < 0 ? err.text : strerrordesc_np(-r));
+        job->along_ns = 0;
         discard(native, slot);
     }
     return false;

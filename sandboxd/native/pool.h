@@ -59,9 +59,10 @@ struct sbx_pool_slot {
     enum sbx_pool_state state;
     const struct sbx_starter *starter; /* of its kind; the same for ever */
     struct sbx_cell cell;
-    bool has_waited;     /* it said WAITING before we knew its pidfd */
-    uint64_t idle_bytes; /* memory that the waiting box is charged for */
-    int64_t deadline_ns; /* of the state; INT64_MAX: none */
+    bool has_waited;              /* it said WAITING before we knew its pidfd */
+    int64_t idle_bytes;           /* of sbx_cell_measure() when it began to wait */
+    struct sbx_cgroup_usage idle; /* what the counters said when it began to wait */
+    int64_t deadline_ns;          /* of the state; INT64_MAX: none */
 };
 
 /* Boxes that wait for runs. A slot is filled again when no run is being prepared. */
@@ -88,7 +89,7 @@ int sbx_pool_init(struct sbx_pool *pool, const char *text, bool has_templates, s
  * has happened to the job.
  */
 bool sbx_pool_take(struct sbx_native *native, struct sbx_job *job, struct sbx_cell *ret_cell,
-                   uint64_t *ret_idle_bytes);
+                   int64_t *ret_idle_bytes);
 
 /*
  * The answer about a box that was not there at once. `box` has its pid and

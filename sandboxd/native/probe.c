@@ -128,20 +128,23 @@ static int run_box(struct sbx_native *native, const struct sbx_cgroup *group,
                                sbx_default_limits.value[SBX_LIMIT_WORKSPACE_INODES],
                                native->uid_base + SBX_USERNS_PROGRAM_ID, &workspace_fd, err);
     if (r == 0)
-        r = sbx_box_start(&(struct sbx_box_plan){.group = group,
-                                                 .limits = &sbx_default_limits,
-                                                 .init_fd = native->init_fd,
-                                                 .seccomp_fd = native->seccomp_fd,
-                                                 .userns_fd = native->places[0].userns_fd,
-                                                 .net_fd = -1,
-                                                 .workspace_fd = workspace_fd,
-                                                 .payload_fd = payload_fd,
-                                                 .stdio_fds = {null_fd, null_fd, null_fd},
-                                                 .weakened = native->base.weakened},
+        r = sbx_box_begin(&(struct sbx_box_shell){.group = group,
+                                                  .init_fd = native->init_fd,
+                                                  .seccomp_fd = native->seccomp_fd,
+                                                  .net_fd = -1,
+                                                  .weakened = native->base.weakened},
                           &box, err);
     if (r < 0)
         return r;
-    r = talk(&box, group, argv[0], &native->box_bytes, err);
+    r = sbx_box_finish(&box,
+                       &(struct sbx_box_plan){.limits = &sbx_default_limits,
+                                              .userns_fd = native->places[0].userns_fd,
+                                              .workspace_fd = workspace_fd,
+                                              .payload_fd = payload_fd,
+                                              .stdio_fds = {null_fd, null_fd, null_fd}},
+                       err);
+    if (r == 0)
+        r = talk(&box, group, argv[0], &native->box_bytes, err);
     sbx_box_kill(&box);
     sbx_box_reap(&box);
     return r;

@@ -95,9 +95,10 @@ void sbx_run_on_group(struct sbx_native *native, struct sbx_run *run)
     struct cr_err err = CR_ERR_INIT;
     enum sbx_stage stage;
 
-    if (run->cell.asked != 0 || sbx_cell_open(native, &run->cell) < 0)
+    if (run->cell.asked != 0 ||
+        sbx_cell_open(native, !sbx_templates_suit(native, job), &run->cell) < 0)
         return; /* comes again when the keeper has made a group */
-    run->box_bytes = native->box_bytes;
+    run->box_bytes = (int64_t)native->box_bytes;
     stage = sbx_cell_furnish(native, &run->cell, &job->limits, run->box_bytes, &err);
     if (stage != SBX_STAGE_NONE)
         fail_start(native, run, stage, &err);
@@ -121,6 +122,7 @@ void sbx_run_on_template(struct sbx_native *native, struct sbx_run *run, const s
     }
     cr_close_fd(&run->cell.box.control_fd);
     run->cell.asked_of = -1;
+    run->cell.shared_bytes = 0;
     if (job->facts.event_count == 0) {
         start_cold(native, run);
         return;
@@ -140,7 +142,7 @@ bool sbx_run_on_own_message(struct sbx_backend *backend, struct sbx_job *job,
 
     if (msg->event != SBX_INIT_WAITING || job->state != SBX_JOB_PREPARING || job->fds[1] < 0)
         return false;
-    r = sbx_cgroup_memory_bytes(&job->group, &run->box_bytes);
+    r = sbx_cell_measure(&run->cell, &run->box_bytes, &err);
     if (r == 0)
         r = sbx_cell_limit_group(&run->cell, &job->limits, run->box_bytes, &err);
     if (r == 0)
@@ -170,7 +172,7 @@ void sbx_run_start(struct sbx_backend *backend, struct sbx_job *job)
 int sbx_run_before_go(struct sbx_backend *backend, struct sbx_job *job, struct cr_err *err)
 {
     (void)backend;
-    return sbx_cgroup_limit_cpu(&job->group, &job->limits, err);
+    return sbx_cell_limit_cpu(&run_of(job)->cell, &job->limits, err);
 }
 
 void sbx_run_on_start_time(struct sbx_backend *backend, struct sbx_job *job)
@@ -193,6 +195,13 @@ void sbx_run_on_start_cancelled(struct sbx_backend *backend, struct sbx_job *job
 
 /* ---- its end ---- */
 
+/* A process that is neither ours nor sandbox-init's counts there until it is reaped. */
+bool sbx_run_is_alone(struct sbx_backend *backend, struct sbx_job *job)
+{
+    (void)backend;
+    return sbx_cgroup_is_alone(&job->group);
+}
+
 void sbx_run_kill(struct sbx_backend *backend, struct sbx_job *job)
 {
     (void)backend;
@@ -213,12 +222,17 @@ void sbx_run_on_dead(struct sbx_native *native, struct sbx_run *run)
     if (run->cell.box.pidfd < 0)
         return; /* reaped earlier in this round of events */
     sbx_job_read_last_words(&native->base, job);
+    if (run->cell.box.pidfd < 0)
+        return; /* answered already: it is one of those that end */
     /* Unless we did, it went by itself: an OOM kill, or our fault. */
-    sbx_job_kill(&native->base, job, cr_clock_mono_ns());
+    if (job->state != SBX_JOB_DRAINING)
+        sbx_job_kill(&native->base, job, cr_clock_mono_ns());
     sbx_backend_unwatch(&native->base, run->cell.box.pidfd);
     sbx_backend_unwatch(&native->base, job->control_fd);
     sbx_box_reap(&run->cell.box);
     cr_close_fd(&job->control_fd);
+    if (job->state == SBX_JOB_DRAINING)
+        return; /* the rest does not wait for this */
     job->dead_ns = cr_clock_mono_ns();
     sbx_job_on_empty(&native->base, job);
 }
@@ -235,7 +249,7 @@ void sbx_run_measure(struct sbx_backend *backend, struct sbx_job *job)
         job->facts.stage = SBX_STAGE_MEASURE;
         job->facts.error = -err.code;
     }
-    *peak = *peak > run->box_bytes ? *peak - run->box_bytes : 0;
+    *peak = (int64_t)*peak > run->box_bytes ? (uint64_t)((int64_t)*peak - run->box_bytes) : 0;
     if (sbx_workspace_usage(run->cell.workspace_fd, &job->facts.workspace_bytes,
                             &job->facts.workspace_inodes, &job->facts.is_workspace_full) < 0)
         cr_log_warn("cannot read the size of a workspace run=%" PRIu64, job->id);
@@ -252,5 +266,8 @@ int sbx_run_open_folder(struct sbx_backend *backend, struct sbx_job *job, uid_t 
 
 void sbx_run_release(struct sbx_backend *backend, struct sbx_job *job)
 {
-    sbx_cell_close(sbx_native_of(backend), &run_of(job)->cell);
+    struct sbx_native *native = sbx_native_of(backend);
+    struct sbx_run *run = run_of(job);
+
+    sbx_ending_close(native, &run->cell);
 }

@@ -20,7 +20,7 @@ struct sbx_native;
 struct sbx_run {
     struct sbx_job job; /* first, so that one is found from the other */
     struct sbx_cell cell;
-    uint64_t box_bytes; /* of the memory charged: what is the box's, not the program's */
+    int64_t box_bytes; /* what is charged and not the program's, less what it has uncharged */
 };
 
 /* Once per slot. */
@@ -33,6 +33,7 @@ bool sbx_run_on_own_message(struct sbx_backend *backend, struct sbx_job *job,
 int sbx_run_before_go(struct sbx_backend *backend, struct sbx_job *job, struct cr_err *err);
 void sbx_run_on_start_time(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_run_on_start_cancelled(struct sbx_backend *backend, struct sbx_job *job);
+bool sbx_run_is_alone(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_run_kill(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_run_on_kill_time(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_run_measure(struct sbx_backend *backend, struct sbx_job *job);

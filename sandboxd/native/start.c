@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/slice.h"
 #include "sandboxd/native/native.h"
 #include "sandboxd/native/needs.h"
 #include "sandboxd/native/sweep.h"
@@ -31,6 +32,7 @@ static void take_priority(void)
         cr_log_debug("cannot lower our own oom_score_adj, going on");
     if (setpriority(PRIO_PROCESS, 0, OWN_NICE) < 0)
         cr_log_debug("cannot raise our own priority, going on");
+    cr_slice_set(CR_SLICE_SHORT_NS); /* sandbox-init has it from us, programs do not */
 }
 
 /* A run holds about a dozen fds and a group made ahead four: the soft limit may be too low. */

@@ -134,7 +134,8 @@ static int ask(struct sbx_native *native, uint32_t index, struct sbx_cell *cell,
     };
     int r;
 
-    if (!templates->is_on || !templates->list[index].is_ready)
+    if (!templates->is_on || !templates->list[index].is_ready ||
+        !sbx_cell_allows(limits, templates->list[index].memory_bytes))
         return -EAGAIN;
     r = sbx_template_ask(&templates->list[index], &box, &cell->box.control_fd, err);
     if (r < 0)
@@ -143,6 +144,7 @@ static int ask(struct sbx_native *native, uint32_t index, struct sbx_cell *cell,
     templates->asked[index]++;
     cell->asked = box.id;
     cell->asked_of = (int)index;
+    cell->shared_bytes = templates->list[index].memory_bytes;
     return 0;
 }
 
@@ -223,6 +225,15 @@ int sbx_templates_ask_for(struct sbx_native *native, const struct sbx_job *job,
                         err.text);
     }
     return -EAGAIN;
+}
+
+bool sbx_templates_suit(const struct sbx_native *native, const struct sbx_job *job)
+{
+    bool is_suited = false;
+
+    for (uint32_t i = 0; native->templates.is_on && i < SBX_TEMPLATE_KIND_COUNT; i++)
+        is_suited = is_suited || suits(i, job);
+    return is_suited;
 }
 
 bool sbx_templates_are_faster(const struct sbx_native *native, const struct sbx_job *job)

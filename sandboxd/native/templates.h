@@ -58,6 +58,9 @@ int sbx_templates_ask_for(struct sbx_native *native, const struct sbx_job *job,
 /* What a box of that template (of none: -1) is for its run. */
 enum sbx_start_mode sbx_templates_mode(int index);
 
+/* True when one of them may be asked for the box of a job. */
+bool sbx_templates_suit(const struct sbx_native *native, const struct sbx_job *job);
+
 /* True when a box that a template forks now is faster for the job than a plain one that waits. */
 bool sbx_templates_are_faster(const struct sbx_native *native, const struct sbx_job *job);
 

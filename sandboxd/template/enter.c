@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/signals.h"
+#include "common/slice.h"
 #include "common/unconst.h"
 #include "sandboxd/backend/box_steps.h"
 #include "sandboxd/runtimes/table.h"
@@ -135,6 +136,7 @@ _Noreturn void sbx_template_enter(const struct sbx_template_host *host, enum sbx
 {
     check(fds->control, "reset signals", cr_signals_reset());
     check(fds->control, "mount /proc", mount_proc());
+    cr_slice_set(0);
     sbx_box_lose_priority(); /* behind us, as its boxes are: it is started beside runs */
     check(fds->control, "enter the user namespace", leave_host(host->userns_fd));
     check(fds->control, "die with the backend", sbx_box_die_with_parent());

@@ -21,6 +21,7 @@
 #define TRIAL_DEADLINE_MS 120000 /* a machine that is emulated needs most of it */
 #define PAGES_AT_ONCE 512U
 #define LINE_MAX_BYTES 512
+#define OWN_BYTES "RssAnon:" /* in kB, see proc(5) */
 
 /* Of /proc/PID/pagemap: Documentation/admin-guide/mm/pagemap.rst of the kernel. */
 #define PAGE_IS_PRESENT (UINT64_C(1) << 63)
@@ -101,6 +102,18 @@ void sbx_preload_report_ranges(const struct sbx_preload *preload)
             return;
         sent += (size_t)n;
     }
+}
+
+uint64_t sbx_preload_own_bytes(void)
+{
+    CR_AUTO_FCLOSE FILE *status = fopen("/proc/self/status", "re");
+    char line[LINE_MAX_BYTES];
+
+    while (status && fgets(line, sizeof(line), status)) {
+        if (strncmp(line, OWN_BYTES, strlen(OWN_BYTES)) == 0)
+            return strtoull(line + strlen(OWN_BYTES), NULL, 10) << 10;
+    }
+    return 0;
 }
 
 int sbx_preload_read_ranges(struct sbx_preload *preload, int fd)

@@ -113,6 +113,9 @@ void sbx_preload_report_ranges(const struct sbx_preload *preload);
 /* In the template: reads the report of the trial. Returns 0 or -errno. */
 int sbx_preload_read_ranges(struct sbx_preload *preload, int fd);
 
+/* Memory of this process that is no file's; 0 when the kernel does not tell. */
+uint64_t sbx_preload_own_bytes(void);
+
 /* In a program: makes those pages its own. Best effort: what fails costs time later. */
 void sbx_preload_populate(const struct sbx_preload *preload);
 

@@ -157,7 +157,7 @@ static bool make_box(struct sbx_preload *preload, const struct sbx_template_msg 
 
 enum sbx_preload_outcome sbx_preload_serve(struct sbx_preload *preload)
 {
-    const struct sbx_template_msg ready = {.op = SBX_TEMPLATE_READY, .kind = preload->kind};
+    struct sbx_template_msg ready = {.op = SBX_TEMPLATE_READY, .kind = preload->kind};
     int r = sbx_preload_classify(preload);
 
     if (r < 0)
@@ -170,6 +170,7 @@ enum sbx_preload_outcome sbx_preload_serve(struct sbx_preload *preload)
     r = drop_scratch();
     if (r < 0)
         sbx_preload_fail("drop its folders", -r);
+    ready.memory_bytes = sbx_preload_own_bytes();
     if (sbx_fds_send(SBX_TEMPLATE_FD_CONTROL, &ready, sizeof(ready), NULL, 0) < 0)
         _exit(0);
     for (;;) {

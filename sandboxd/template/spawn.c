@@ -94,7 +94,8 @@ static int be_box(const struct sbx_template_msg *msg, const int *fds, size_t cou
     sbx_box_check(control_fd, SBX_STAGE_CGROUP,
                   enter_groups(fds + SBX_TEMPLATE_BOX_FDS_MIN, count - SBX_TEMPLATE_BOX_FDS_MIN));
     sbx_box_check(control_fd, SBX_STAGE_NAMESPACE, sbx_box_make_namespaces(SBX_CONTROL_COUNT));
-    sbx_box_check(control_fd, SBX_STAGE_MOUNT, sbx_box_make_mounts(fds[1], SBX_CONTROL_COUNT));
+    sbx_box_check(control_fd, SBX_STAGE_MOUNT, sbx_box_mount_proc(SBX_CONTROL_COUNT));
+    sbx_box_check(control_fd, SBX_STAGE_MOUNT, sbx_box_mount_workspace(fds[1]));
     sbx_box_lose_priority();
     sbx_box_check(control_fd, SBX_STAGE_IDENTITY,
                   sbx_box_enter_identity(SBX_TEMPLATE_FD_USERNS + (int)msg->place));

@@ -35,7 +35,7 @@ enum sbx_template_kind {
 
 enum sbx_template_op {
     SBX_TEMPLATE_BEGIN = 1, /* backend ▶ template, first: kind, places */
-    SBX_TEMPLATE_READY,     /* template ▶ backend: BOX may follow */
+    SBX_TEMPLATE_READY,     /* template ▶ backend: memory_bytes; BOX may follow */
     SBX_TEMPLATE_BOX,       /* backend ▶ template: id, place, limits, fds */
     SBX_TEMPLATE_BOXED,     /* template ▶ backend: id, pid and error; on success the pidfd */
     SBX_TEMPLATE_FAILED,    /* template ▶ backend: text; the template ends */
@@ -53,7 +53,8 @@ struct sbx_template_msg {
     uint32_t place;  /* of the box: fixes its ids */
     uint32_t places; /* how many there are */
     int32_t pid;
-    int32_t error; /* errno */
+    int32_t error;         /* errno */
+    uint64_t memory_bytes; /* of its own: what a program that it forks has without a charge */
     struct sbx_limits limits;
     char text[SBX_TEMPLATE_TEXT_MAX]; /* terminated; of trusted code only */
 };

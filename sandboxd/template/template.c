@@ -303,6 +303,7 @@ int sbx_template_receive(struct sbx_template *template, struct sbx_template_even
     switch ((enum sbx_template_op)msg.op) {
     case SBX_TEMPLATE_READY:
         template->is_ready = true;
+        template->memory_bytes = msg.memory_bytes;
         *ret_event = (struct sbx_template_event){.kind = SBX_TEMPLATE_EVENT_READY, .pidfd = -1};
         break;
     case SBX_TEMPLATE_BOXED:

@@ -25,6 +25,8 @@ struct sbx_template {
     int text_fd; /* what it writes on stderr, for the log */
     bool is_ready;
     uint32_t boxes; /* that it was asked for */
+    uint64_t
+        memory_bytes; /* when it was ready: its programs share it, and are not charged for it */
     int64_t started_ns;
     uint64_t packages; /* sbx_template_packages() when it was started */
 };

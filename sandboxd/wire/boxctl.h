@@ -20,8 +20,8 @@
 /*
  * A box that is made ahead of its run: with this argument sandbox-init has
  * /dev/null at 0 to 2 and 4, says WAITING, and takes what belongs there from
- * LOAD. Then all goes on as without: READY, GO, EXITED. Its resource limits at
- * GO are those of the program.
+ * LOAD. Then all goes on as without: READY, GO, EXITED; after LOAD_GO without
+ * the GO. Its resource limits at LOAD are those of the program.
  */
 #define SBX_INIT_WAIT_ARGUMENT "--wait"
 
@@ -51,6 +51,9 @@ enum sbx_init_event {
     /* init ▶ backend: the filter holds a process back that made a forbidden call; with `detail`. At
      * most once: what follows is the kill. */
     SBX_INIT_VIOLATION = 7,
+    /* backend ▶ init: LOAD and GO in one. READY is told when the files are in place, and nobody
+     * waits for an answer to it. */
+    SBX_INIT_LOAD_GO = 12,
     /* The rest is for a container that is read from inside, see init/inside.h. */
     SBX_INIT_COUNTER = 8,    /* init ▶ backend: one of enum sbx_counter has a new value */
     SBX_INIT_KILL = 9,       /* backend ▶ init: end everything but yourself */

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import BACKEND, execute, main, output_of, pb, processes, services, start  # noqa: E402
+from lab import BACKEND, MEMORY, MIB, OK, execute, main, output_of, pb, processes, services, start  # noqa: E402
 import grpc  # noqa: E402
 import modes_corpus  # noqa: E402
 
@@ -113,6 +113,27 @@ class Modes(unittest.TestCase):
         # /proc/self/cmdline stays what it was: that of the template.
         arguments = {"main.py": "import sys\nprint(sys.argv, sys.orig_argv)\n"}
         self.compare(pb.START_MODE_PRELOAD, "python", {"arguments": arguments}, ["-x", "é b"])
+
+    def test_a_program_has_the_same_memory_in_every_mode(self):
+        """What fits into its limit but for 1 MiB when nothing is shared, fits into what a template forks; more into neither."""
+        touch = "x = bytearray({0})\nx[::4096] = b'x' * len(x[::4096])\n"
+        test = "def test():\n    x = bytearray({0})\n    x[::4096] = b'x' * len(x[::4096])\n"
+        limit = 96 * MIB
+        for runtime, args, code, mode in (("python", [], touch, pb.START_MODE_PRELOAD),
+                                          ("pytest", [], test, pb.START_MODE_PRELOAD_DEEP),
+                                          ("pytest", ["-v"], test, pb.START_MODE_PRELOAD_SHALLOW)):
+            def ask(stub, size):
+                return execute(stub, timeout=60, runtime=runtime, code=code.format(size), args=args,
+                               limits=pb.Limits(cpu_millicores=1000, memory_bytes=limit))[-1].result
+            cold, warm = self.stubs
+            least = ask(cold, 4096).usage.memory_peak_bytes
+            for size, verdict in ((limit - least - MIB, OK), (limit - least + 4 * MIB, MEMORY), (limit - MIB, MEMORY)):
+                results = [ask(stub, size) for stub in (cold, warm)]
+                with self.subTest(runtime=runtime, args=args, of_limit=size / limit, own=least / MIB):
+                    self.assertEqual([result.verdict.code for result in results], [verdict, verdict],
+                                     [result.summary for result in results])
+                    self.assertEqual(results[1].timing.start_mode, mode)
+                    self.assertLess(abs(results[0].usage.memory_peak_bytes - results[1].usage.memory_peak_bytes), 3 * MIB)
 
     def test_what_no_template_does_is_executed(self):
         for fields in ({"env": {"NAME": "value"}}, {"limits": pb.Limits(stack_bytes=16 << 20)}):

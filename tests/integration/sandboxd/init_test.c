@@ -39,10 +39,11 @@ struct box {
     void (*before_exec)(void);     /* in pid 1, with its fds in place; NULL: nothing */
     pid_t pid;
     int control_fd;
-    int output_fd;  /* read end of the program's stdout and stderr */
-    int payload_fd; /* not handed over yet; -1: none */
-    int write_fd;   /* likewise, for stdout and stderr */
-    int null_fd;    /* likewise, for stdin */
+    int output_fd;    /* read end of the program's stdout and stderr */
+    int payload_fd;   /* not handed over yet; -1: none */
+    int write_fd;     /* likewise, for stdout and stderr */
+    int null_fd;      /* likewise, for stdin */
+    bool is_go_along; /* GO comes with LOAD */
 };
 
 static int make_box(void **state)
@@ -235,7 +236,7 @@ static void go(const struct box *box)
 
 static void load(struct box *box)
 {
-    const struct sbx_init_msg msg = {.event = SBX_INIT_LOAD};
+    const struct sbx_init_msg msg = {.event = box->is_go_along ? SBX_INIT_LOAD_GO : SBX_INIT_LOAD};
     const int fds[SBX_INIT_LOAD_FDS] = {box->payload_fd, box->null_fd, box->write_fd,
                                         box->write_fd};
 
@@ -257,7 +258,8 @@ static struct sbx_init_msg run(struct box *box)
     }
     if (msg.event != SBX_INIT_READY)
         return msg;
-    go(box);
+    if (!box->is_go_along)
+        go(box);
     receive(box, &msg);
     return msg;
 }
@@ -544,6 +546,55 @@ static void waiting_init_runs_what_comes_with_load(void **state)
     assert_string_equal(output_of(box), "hello\n0\n1\n2\n3\n");
 }
 
+static void waiting_init_goes_at_once_when_it_is_told_so(void **state)
+{
+    struct box *box = *state;
+
+    box->argument = SBX_INIT_WAIT_ARGUMENT;
+    box->is_go_along = true;
+    add(box, SBX_PAYLOAD_FILE, "hello", "hello\n");
+    add_shell(box, "cat hello; ls /proc/self/fd; exit 3");
+
+    assert_exited(run(box), 3 << 8);
+
+    assert_string_equal(output_of(box), "hello\n0\n1\n2\n3\n");
+}
+
+/* They are another process' work, and the program a second one's. */
+static void waiting_init_goes_at_once_with_read_only_files(void **state)
+{
+    struct box *box = *state;
+
+    box->argument = SBX_INIT_WAIT_ARGUMENT;
+    box->is_go_along = true;
+    add_read_only(box, "fixed", "fixed\n");
+    add(box, SBX_PAYLOAD_FILE, "hello", "hello\n");
+    add_shell(box, "cat fixed hello; rm -f fixed 2>/dev/null; cat fixed; exit 4");
+
+    assert_exited(run(box), 4 << 8);
+
+    assert_string_equal(output_of(box), "fixed\nhello\nfixed\n");
+}
+
+/* READY is told before, as where GO comes later. */
+static void waiting_init_that_goes_at_once_reports_what_cannot_be_executed(void **state)
+{
+    struct box *box = *state;
+    struct sbx_init_msg msg;
+
+    box->argument = SBX_INIT_WAIT_ARGUMENT;
+    box->is_go_along = true;
+    add(box, SBX_PAYLOAD_ARG, "", "/no/such/program");
+    start(box);
+    receive(box, &msg);
+    load(box);
+    receive(box, &msg);
+    assert_int_equal(msg.event, SBX_INIT_READY);
+    receive(box, &msg);
+
+    assert_failed(msg, SBX_STAGE_EXEC, ENOENT);
+}
+
 static void waiting_init_ends_with_its_backend(void **state)
 {
     struct box *box = *state;
@@ -664,6 +715,9 @@ int main(void)
         BOX_TEST(init_cannot_be_reached_by_the_program),
         BOX_TEST(init_does_not_start_anything_without_the_backend),
         BOX_TEST(waiting_init_runs_what_comes_with_load),
+        BOX_TEST(waiting_init_goes_at_once_when_it_is_told_so),
+        BOX_TEST(waiting_init_goes_at_once_with_read_only_files),
+        BOX_TEST(waiting_init_that_goes_at_once_reports_what_cannot_be_executed),
         BOX_TEST(waiting_init_ends_with_its_backend),
         BOX_TEST(waiting_init_refuses_go_before_load),
         BOX_TEST(init_adopts_a_program_that_exists),

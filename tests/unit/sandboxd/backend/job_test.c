@@ -27,6 +27,7 @@ static struct {
     int kills;
     int releases;
     bool is_measure_broken;
+    bool is_alone;
 } fake;
 
 static int fake_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
@@ -92,6 +93,13 @@ static void measure(struct sbx_backend *backend, struct sbx_job *job)
     (void)sbx_job_read_counters(job, NULL);
 }
 
+static bool is_alone(struct sbx_backend *backend, struct sbx_job *job)
+{
+    (void)backend;
+    (void)job;
+    return fake.is_alone;
+}
+
 static void release(struct sbx_backend *backend, struct sbx_job *job)
 {
     (void)backend;
@@ -104,6 +112,7 @@ static const struct sbx_backend_ops ops = {
     .start = start,
     .on_start_time = on_start_time,
     .on_start_cancelled = on_start_cancelled,
+    .is_alone = is_alone,
     .kill = note_kill,
     .on_kill_time = note_kill,
     .measure = measure,
@@ -436,6 +445,42 @@ static void an_init_that_lies_is_killed(void **state)
     assert_int_equal(set_up(state), 0);
 }
 
+static void the_end_of_an_init_that_is_alone_is_not_waited_for(void **state)
+{
+    (void)state;
+    fake.is_alone = true;
+    run();
+    (void)receive(SBX_MSG_STARTED);
+    init_says(&(struct sbx_init_msg){.event = SBX_INIT_EXITED, .wait_status = 3 << 8});
+
+    assert_int_equal(fake.job.state, SBX_JOB_DRAINING);
+    assert_int_equal(fake.kills, 1);
+    assert_int_equal(fake.job.control_fd, -1);
+    (void)receive(SBX_MSG_EXITED);
+    assert_int_equal(sbx_job_on_drained(&fake.backend, &fake.job, &drained), 0);
+    assert_int_equal(receive(SBX_MSG_RESULT).result.verdict, SBX_VERDICT_NONZERO_EXIT);
+}
+
+/* The program may be running while READY is on its way: its time counts from LOAD on. */
+static void go_that_went_along_is_not_sent_again(void **state)
+{
+    const struct sbx_cgroup_usage idle = {.cpu_total_us = 40};
+    struct sbx_init_msg msg;
+
+    (void)state;
+    fake.is_measure_broken = true; /* nothing is read at READY */
+    begin();
+    sbx_job_go_along(&fake.job, &idle);
+    prepare();
+    init_says(&(struct sbx_init_msg){.event = SBX_INIT_READY});
+
+    assert_int_equal(fake.job.state, SBX_JOB_RUNNING);
+    assert_int_equal(fake.job.go_ns, fake.job.along_ns);
+    assert_int_equal(fake.job.baseline.cpu_total_us, 40);
+    assert_int_equal(recv(fake.init_fd, &msg, sizeof(msg), MSG_DONTWAIT), -1);
+    (void)receive(SBX_MSG_STARTED);
+}
+
 static void counters_that_cannot_be_read_stop_the_start(void **state)
 {
     (void)state;
@@ -533,6 +578,8 @@ int main(void)
         CASE(a_start_that_takes_too_long_names_its_stage),
         CASE(an_init_that_never_is_ready_is_our_fault),
         CASE(an_init_that_lies_is_killed),
+        CASE(the_end_of_an_init_that_is_alone_is_not_waited_for),
+        CASE(go_that_went_along_is_not_sent_again),
         CASE(counters_that_cannot_be_read_stop_the_start),
         CASE(a_box_that_was_taken_away_is_lost),
         CASE(drained_is_legal_once_and_only_when_draining),
