@@ -94,9 +94,13 @@ void sbx_backend_init(struct sbx_backend *backend, const struct sbx_backend_ops 
     }
 }
 
-int sbx_backend_take_fds(struct sbx_backend *backend, const char *program, struct cr_err *err)
+int sbx_backend_take_fds(struct sbx_backend *backend, const char *program, bool with_runtimes,
+                         struct cr_err *err)
 {
-    int r = sbx_process_take_fds(program, &backend->link.fd, &backend->lifeline_fd, err);
+    int r = with_runtimes ? sbx_runtimes_load(SBX_BACKEND_FD_RUNTIMES, err) : 0;
+
+    if (r == 0)
+        r = sbx_process_take_fds(program, &backend->link.fd, &backend->lifeline_fd, err);
 
     return r < 0 ? r : sbx_process_block_signals(err);
 }

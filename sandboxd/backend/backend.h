@@ -104,8 +104,10 @@ struct sbx_backend {
 /* Nothing open yet; sbx_backend_close() is right from here on. */
 void sbx_backend_init(struct sbx_backend *backend, const struct sbx_backend_ops *ops);
 
-/* Takes the sockets that the supervisor handed to `program`, and blocks the signals. */
-int sbx_backend_take_fds(struct sbx_backend *backend, const char *program, struct cr_err *err);
+/* Takes the sockets that the supervisor handed to `program`, and the operator's runtimes when there
+ * are some, and blocks the signals. */
+int sbx_backend_take_fds(struct sbx_backend *backend, const char *program, bool with_runtimes,
+                         struct cr_err *err);
 
 /* The operator's maxima, 0 being the built-in one. */
 void sbx_backend_set_maxima(struct sbx_backend *backend, const uint64_t maximum[SBX_LIMIT_COUNT]);

@@ -219,6 +219,8 @@ int sbx_cgroup_fd(const struct sbx_cgroup *group, enum sbx_controller controller
 /* Writes a number and, when `is_checked`, compares what the file then says. */
 int sbx_cgroup_put(int fd, const char *name, uint64_t value, bool is_checked, struct cr_err *err);
 int sbx_cgroup_write(int fd, const char *name, const char *text);
+/* The whole file as text, and no more than fits: `ret_text` is terminated. Returns 0 or -errno.
+ * With AT_FDCWD and an absolute path it reads any file of the kernel's kind. */
 int sbx_cgroup_read(int fd, const char *name, char *ret_text, size_t size);
 int sbx_cgroup_get(int fd, const char *name, uint64_t *ret_value);
 

@@ -6,6 +6,7 @@ struct cr_err;
 /* The fds that the supervisor gives to every backend. */
 #define SBX_BACKEND_FD_FRONT 3
 #define SBX_BACKEND_FD_LIFELINE 4
+#define SBX_BACKEND_FD_RUNTIMES 5 /* only with --with-runtimes */
 
 /* Signals are the supervisor's business: it closes the lifeline when it wants us to stop. */
 int sbx_process_block_signals(struct cr_err *err);

@@ -32,6 +32,7 @@ struct sbx_docker_settings {
     bool is_gc;
     bool is_ping;
     bool is_check;
+    bool with_runtimes; /* the operator's, on a descriptor of the supervisor */
     struct sbx_weaken_settings weaken;
     char *log_level;
     char *log_format;

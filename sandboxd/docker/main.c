@@ -49,6 +49,7 @@ static const struct cr_setting settings_table[] = {
     BOOL("gc", is_gc, "Remove what was left behind, and end."),
     BOOL("ping", is_ping, "End with 0 when the engine answers."),
     BOOL("check", is_check, "Say what a start needs and lacks, and end."),
+    BOOL("with-runtimes", with_runtimes, "The operator's runtimes are on descriptor 5."),
     TEXT("init", init_path, NULL, false,
          "The sandbox-init binary; empty: the one beside this binary."),
     TEXT("accept-gap", accept_gaps, NULL, true,

@@ -260,7 +260,7 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
     sbx_backend_init(&docker->base, &sbx_docker_ops);
     r = sbx_weaken_parse(&settings->weaken, &docker->base.weakened, err);
     if (r == 0)
-        r = sbx_backend_take_fds(&docker->base, "sandboxd-docker", err);
+        r = sbx_backend_take_fds(&docker->base, "sandboxd-docker", settings->with_runtimes, err);
     if (r < 0)
         return r;
     sbx_backend_set_maxima(&docker->base, settings->maximum);

@@ -21,6 +21,7 @@
 /* What ListRuntimes tells about one runtime. */
 struct runtime_row {
     Crisol__Sandbox__V1__Runtime message;
+    Crisol__Sandbox__V1__Limits limits;
     char digest[SBX_DIGEST_SIZE];
     char version[SBX_VERSION_TEXT_MAX];
 };
@@ -35,9 +36,10 @@ static size_t count_strings(const char *const *list)
 }
 
 static void fill_runtime(struct runtime_row *row, const struct sbx_runtime *runtime,
-                         Crisol__Sandbox__V1__Limits *limits, Crisol__Sandbox__V1__Backend *backend)
+                         const struct sbx_limits *maximum, Crisol__Sandbox__V1__Backend *backend)
 {
     Crisol__Sandbox__V1__Runtime *message = &row->message;
+    struct sbx_limits defaults;
 
     crisol__sandbox__v1__runtime__init(message);
     message->name = cr_unconst(runtime->name); /* protobuf-c knows no const */
@@ -47,7 +49,10 @@ static void fill_runtime(struct runtime_row *row, const struct sbx_runtime *runt
     message->argv = cr_unconst(runtime->argv);
     if (runtime->entry_file)
         message->entry_file = cr_unconst(runtime->entry_file);
-    message->default_limits = limits;
+    crisol__sandbox__v1__limits__init(&row->limits);
+    sbx_limits_default(maximum, runtime, &defaults);
+    sbx_limits_write(&defaults, &row->limits);
+    message->default_limits = &row->limits;
     sbx_digest_runtime(runtime, row->digest);
     message->digest = row->digest;
     message->n_backends = 1;
@@ -75,11 +80,9 @@ void sbx_service_list_runtimes(struct rpc_call *call)
     struct sbx_service *service = rpc_call_context(call);
     Crisol__Sandbox__V1__ListRuntimesResponse response =
         CRISOL__SANDBOX__V1__LIST_RUNTIMES_RESPONSE__INIT;
-    Crisol__Sandbox__V1__Limits limits = CRISOL__SANDBOX__V1__LIMITS__INIT;
     Crisol__Sandbox__V1__Runtime *list[SBX_RUNTIMES_MAX];
     struct runtime_row rows[SBX_RUNTIMES_MAX] = {{.version = ""}};
     Crisol__Sandbox__V1__Backend backend;
-    struct sbx_limits defaults;
     struct sbx_msg_hello hello;
     size_t count;
     const struct sbx_runtime *runtimes = sbx_runtimes(&count);
@@ -87,14 +90,12 @@ void sbx_service_list_runtimes(struct rpc_call *call)
     if (!get_hello(call, &hello))
         return;
     backend = (Crisol__Sandbox__V1__Backend)hello.backend;
-    sbx_limits_default(&hello.maximum, &defaults);
-    sbx_limits_write(&defaults, &limits);
     (void)pthread_mutex_lock(&service->lock);
-    for (size_t i = 0; i < count && i < SBX_RUNTIMES_MAX; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (!(sbx_service_runtimes(service, &hello) & (UINT32_C(1) << i)))
             continue;
         (void)snprintf(rows[i].version, sizeof(rows[i].version), "%s", service->versions[i]);
-        fill_runtime(&rows[i], &runtimes[i], &limits, &backend);
+        fill_runtime(&rows[i], &runtimes[i], &hello.maximum, &backend);
         list[response.n_runtimes++] = &rows[i].message;
     }
     (void)pthread_mutex_unlock(&service->lock);
@@ -152,7 +153,7 @@ void sbx_service_get_capabilities(struct rpc_call *call)
 
     if (!get_hello(call, &hello))
         return;
-    sbx_limits_default(&hello.maximum, &default_limits);
+    sbx_limits_default(&hello.maximum, NULL, &default_limits);
     sbx_limits_write(&hello.maximum, &maximum);
     sbx_limits_write(&default_limits, &defaults);
     sbx_controls_fill(&controls, &hello, &default_limits);

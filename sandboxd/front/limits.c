@@ -11,35 +11,30 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * The floor of each limit: below it a sandbox cannot even start, and the
- * caller would see a failure of the sandbox in place of a bad field.
- */
 static const struct {
     size_t offset;
     bool is_64_bit;
-    uint64_t minimum;
 } fields[] = {
 
-#define FIELD_32(name, minimum)                                                                    \
+#define FIELD_32(name)                                                                             \
     {                                                                                              \
-        offsetof(Crisol__Sandbox__V1__Limits, name), false, minimum                                \
+        offsetof(Crisol__Sandbox__V1__Limits, name), false                                         \
     }
-#define FIELD_64(name, minimum)                                                                    \
+#define FIELD_64(name)                                                                             \
     {                                                                                              \
-        offsetof(Crisol__Sandbox__V1__Limits, name), true, minimum                                 \
+        offsetof(Crisol__Sandbox__V1__Limits, name), true                                          \
     }
-    [SBX_LIMIT_WALL_TIME] = FIELD_32(wall_time_ms, 1),
-    [SBX_LIMIT_CPU_TIME] = FIELD_32(cpu_time_ms, 1),
-    [SBX_LIMIT_MEMORY] = FIELD_64(memory_bytes, UINT64_C(4) << 20),
-    [SBX_LIMIT_PROCESSES] = FIELD_32(processes, 1),
-    [SBX_LIMIT_CPU_MILLICORES] = FIELD_32(cpu_millicores, 10), /* the kernel's quota: 1 ms of 100 */
-    [SBX_LIMIT_OPEN_FILES] = FIELD_32(open_files, 16),
-    [SBX_LIMIT_FILE_SIZE] = FIELD_64(file_size_bytes, 4096),
-    [SBX_LIMIT_WORKSPACE_BYTES] = FIELD_64(workspace_bytes, UINT64_C(64) << 10),
-    [SBX_LIMIT_WORKSPACE_INODES] = FIELD_32(workspace_inodes, 64),
-    [SBX_LIMIT_STACK] = FIELD_64(stack_bytes, UINT64_C(128) << 10),
-    [SBX_LIMIT_OUTPUT] = FIELD_64(output_bytes, 1),
+    [SBX_LIMIT_WALL_TIME] = FIELD_32(wall_time_ms),
+    [SBX_LIMIT_CPU_TIME] = FIELD_32(cpu_time_ms),
+    [SBX_LIMIT_MEMORY] = FIELD_64(memory_bytes),
+    [SBX_LIMIT_PROCESSES] = FIELD_32(processes),
+    [SBX_LIMIT_CPU_MILLICORES] = FIELD_32(cpu_millicores),
+    [SBX_LIMIT_OPEN_FILES] = FIELD_32(open_files),
+    [SBX_LIMIT_FILE_SIZE] = FIELD_64(file_size_bytes),
+    [SBX_LIMIT_WORKSPACE_BYTES] = FIELD_64(workspace_bytes),
+    [SBX_LIMIT_WORKSPACE_INODES] = FIELD_32(workspace_inodes),
+    [SBX_LIMIT_STACK] = FIELD_64(stack_bytes),
+    [SBX_LIMIT_OUTPUT] = FIELD_64(output_bytes),
 #undef FIELD_32
 #undef FIELD_64
 };
@@ -70,10 +65,12 @@ static void set_field(Crisol__Sandbox__V1__Limits *message, size_t index, uint64
         memcpy(slot, &narrow, sizeof(narrow));
 }
 
-void sbx_limits_default(const struct sbx_limits *maximum, struct sbx_limits *ret_limits)
+void sbx_limits_default(const struct sbx_limits *maximum, const struct sbx_runtime *runtime,
+                        struct sbx_limits *ret_limits)
 {
     for (size_t i = 0; i < SBX_LIMIT_COUNT; i++) {
-        uint64_t value = sbx_default_limits.value[i];
+        uint64_t value = runtime && runtime->defaults.value[i] > 0 ? runtime->defaults.value[i]
+                                                                   : sbx_default_limits.value[i];
 
         ret_limits->value[i] = value > maximum->value[i] ? maximum->value[i] : value;
     }
@@ -87,16 +84,25 @@ static void check(size_t index, uint64_t value, uint64_t maximum, struct rpc_sta
     if (value > maximum)
         rpc_status_add_violation(status, field, "%" PRIu64 " is more than the maximum of %" PRIu64,
                                  value, maximum);
-    else if (value < fields[index].minimum)
+    else if (value < sbx_minimum_limits.value[index])
         rpc_status_add_violation(status, field, "%" PRIu64 " is less than the minimum of %" PRIu64,
-                                 value, fields[index].minimum);
+                                 value, sbx_minimum_limits.value[index]);
+}
+
+/* The default of the CPU limit is the wall limit of the same request. */
+static uint64_t default_cpu_ms(const struct sbx_limits *maximum, const struct sbx_limits *limits)
+{
+    uint64_t wall_ms = limits->value[SBX_LIMIT_WALL_TIME];
+    uint64_t cpu_max_ms = maximum->value[SBX_LIMIT_CPU_TIME];
+
+    return wall_ms < cpu_max_ms ? wall_ms : cpu_max_ms;
 }
 
 void sbx_limits_read(const Crisol__Sandbox__V1__Limits *message, const struct sbx_limits *maximum,
-                     struct sbx_limits *ret_limits, uint32_t *ret_requested,
-                     struct rpc_status *status)
+                     const struct sbx_runtime *runtime, struct sbx_limits *ret_limits,
+                     uint32_t *ret_requested, struct rpc_status *status)
 {
-    sbx_limits_default(maximum, ret_limits);
+    sbx_limits_default(maximum, runtime, ret_limits);
     *ret_requested = 0;
     for (size_t i = 0; message && i < SBX_LIMIT_COUNT; i++) {
         uint64_t value = get_field(message, i);
@@ -107,13 +113,9 @@ void sbx_limits_read(const Crisol__Sandbox__V1__Limits *message, const struct sb
         ret_limits->value[i] = value;
         check(i, value, maximum->value[i], status);
     }
-    /* The default of the CPU limit is the wall limit of the same request. */
-    if (!(*ret_requested & (UINT32_C(1) << SBX_LIMIT_CPU_TIME))) {
-        uint64_t wall_ms = ret_limits->value[SBX_LIMIT_WALL_TIME];
-        uint64_t cpu_max_ms = maximum->value[SBX_LIMIT_CPU_TIME];
-
-        ret_limits->value[SBX_LIMIT_CPU_TIME] = wall_ms < cpu_max_ms ? wall_ms : cpu_max_ms;
-    }
+    if (!(*ret_requested & (UINT32_C(1) << SBX_LIMIT_CPU_TIME)) &&
+        !(runtime && runtime->defaults.value[SBX_LIMIT_CPU_TIME] > 0))
+        ret_limits->value[SBX_LIMIT_CPU_TIME] = default_cpu_ms(maximum, ret_limits);
 }
 
 void sbx_limits_write(const struct sbx_limits *limits, Crisol__Sandbox__V1__Limits *message)

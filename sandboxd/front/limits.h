@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct rpc_status;
+struct sbx_runtime;
 
 /*
  * Limits between the contract (crisol.sandbox.v1.Limits, 0 = default) and the
@@ -14,17 +15,19 @@ struct rpc_status;
  */
 
 /*
- * Reads the limits of a request. `message` may be NULL: everything is a
- * default. A default never exceeds `maximum`. Bit i of *ret_requested is set
+ * Reads the limits of a request for `runtime`. `message` may be NULL:
+ * everything is a default. A default never exceeds `maximum`. Bit i of *ret_requested is set
  * when limit i came from the request. Adds a violation for each limit that is
  * out of range; the results are filled in all the same.
  */
 void sbx_limits_read(const Crisol__Sandbox__V1__Limits *message, const struct sbx_limits *maximum,
-                     struct sbx_limits *ret_limits, uint32_t *ret_requested,
-                     struct rpc_status *status);
+                     const struct sbx_runtime *runtime, struct sbx_limits *ret_limits,
+                     uint32_t *ret_requested, struct rpc_status *status);
 
-/* What a request gets that asks for nothing. */
-void sbx_limits_default(const struct sbx_limits *maximum, struct sbx_limits *ret_limits);
+/* What a request for `runtime` (NULL: for one that says nothing of limits) gets that asks for
+ * nothing. */
+void sbx_limits_default(const struct sbx_limits *maximum, const struct sbx_runtime *runtime,
+                        struct sbx_limits *ret_limits);
 
 /* Fills in the fields of an initialised message. */
 void sbx_limits_write(const struct sbx_limits *limits, Crisol__Sandbox__V1__Limits *message);

@@ -153,6 +153,17 @@ static int take_audit(struct front *front, struct cr_err *err)
     return 0;
 }
 
+static int take_runtimes(const struct front *front, struct cr_err *err)
+{
+    int r;
+
+    if (!front->settings.with_runtimes)
+        return 0;
+    r = sbx_runtimes_load(SBX_FRONT_FD_RUNTIMES, err);
+    (void)close(SBX_FRONT_FD_RUNTIMES);
+    return r;
+}
+
 static int start_backend(struct front *front, struct cr_err *err)
 {
     struct sbx_backend_options options = {
@@ -219,7 +230,7 @@ static void learn_versions(struct front *front)
     if (!sbx_backend_hello(front->backend, &hello))
         return; /* lost again: the next one is asked */
     offered = sbx_service_runtimes(&front->service, &hello);
-    for (uint32_t i = 0; i < count && i < SBX_RUNTIMES_MAX; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const char *const argv[] = {runtimes[i].version_path, "--version", NULL};
         struct sbx_probe probe;
 
@@ -316,6 +327,8 @@ static int start(struct front *front, struct cr_err *err)
         r = load_auth(front, err);
     if (r == 0)
         r = take_audit(front, err);
+    if (r == 0)
+        r = take_runtimes(front, err);
     if (r == 0)
         r = start_backend(front, err);
     if (r < 0)

@@ -398,7 +398,8 @@ int sbx_request_check(const Crisol__Sandbox__V1__ExecuteRequest *message,
     check_request_id(&check);
     if (check_runtime(&check) < 0 || check_unimplemented(&check) < 0)
         return -EINVAL;
-    sbx_limits_read(message->limits, &rules->maximum, &request.limits, &request.requested, status);
+    sbx_limits_read(message->limits, &rules->maximum, check.runtime, &request.limits,
+                    &request.requested, status);
     check_container(&check);
     check_code(&check);
     check_argv(&check, &total);

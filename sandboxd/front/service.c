@@ -6,7 +6,6 @@
 #include "rpc/status.h"
 #include "sandboxd/front/call.h"
 #include "sandboxd/front/execution.h"
-#include "sandboxd/runtimes/table.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +21,7 @@ void sbx_service_init(struct sbx_service *service, struct sbx_backend *backend,
 
     *service = (struct sbx_service){.backend = backend, .auth = *auth, .audit = audit};
     (void)pthread_mutex_init(&service->lock, NULL); /* cannot fail with default attributes */
-    for (size_t i = 0; i < count && i < SBX_RUNTIMES_MAX; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (access(runtimes[i].version_path, X_OK) == 0)
             service->runtimes |= UINT32_C(1) << i;
     }

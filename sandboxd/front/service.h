@@ -4,6 +4,7 @@
 #include "rpc/server.h"
 #include "sandboxd/front/auth.h"
 #include "sandboxd/front/recall.h"
+#include "sandboxd/runtimes/table.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -16,7 +17,6 @@ struct sbx_backend;
 struct sbx_msg_hello;
 struct sbx_execution;
 
-#define SBX_RUNTIMES_MAX 32U
 #define SBX_VERSION_TEXT_MAX 64U
 
 /* A live execution of a call, for Cancel. Embedded in the call's state. */

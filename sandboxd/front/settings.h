@@ -11,9 +11,10 @@ struct cr_err;
 /* Descriptors that the supervisor hands over. */
 #define SBX_FRONT_FD_WIRE 3
 #define SBX_FRONT_FD_CONTROL 4
-#define SBX_FRONT_FD_TOKEN 5 /* only with --with-token */
-#define SBX_FRONT_FD_AUDIT 6 /* only with --with-audit */
-#define SBX_FRONT_FD_LISTEN 7
+#define SBX_FRONT_FD_TOKEN 5    /* only with --with-token */
+#define SBX_FRONT_FD_AUDIT 6    /* only with --with-audit */
+#define SBX_FRONT_FD_RUNTIMES 7 /* only with --with-runtimes */
+#define SBX_FRONT_FD_LISTEN 8
 
 struct sbx_front_settings {
     uint64_t user;
@@ -21,6 +22,7 @@ struct sbx_front_settings {
     char *allow_uids;
     _Bool with_token;
     _Bool with_audit;
+    _Bool with_runtimes;
     uint64_t queue;
     uint64_t grace_ms;
     struct cr_edge_settings edge; /* what callers may do, as written … */

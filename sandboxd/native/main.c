@@ -50,6 +50,12 @@ static const struct cr_setting settings_table[] = {
         .offset = offsetof(struct sbx_native_settings, is_check),
         .help = "Print what this host has and lacks, and end.",
     },
+    {
+        .flag = "with-runtimes",
+        .type = CR_SETTING_BOOL,
+        .offset = offsetof(struct sbx_native_settings, with_runtimes),
+        .help = "The operator's runtimes are on descriptor 5.",
+    },
     TEXT("weaken", weaken.control, NULL, false,
          "A control to leave out; only together with --selftest."),
     {

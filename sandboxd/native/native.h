@@ -24,11 +24,12 @@ struct cr_err;
 struct sbx_native_settings {
     uint64_t slots; /* 0: by cores and memory */
     uint64_t uid_base;
-    char *init_path;   /* NULL: beside our own binary */
-    char *accept_gaps; /* comma-separated names of controls; NULL: none */
-    char *pool;        /* as for sbx_pool_init() */
-    bool is_check;     /* sbx_native_check() instead of serving */
-    char *preload;     /* on or off: templates */
+    char *init_path;    /* NULL: beside our own binary */
+    char *accept_gaps;  /* comma-separated names of controls; NULL: none */
+    char *pool;         /* as for sbx_pool_init() */
+    bool is_check;      /* sbx_native_check() instead of serving */
+    bool with_runtimes; /* the operator's, on a descriptor of the supervisor */
+    char *preload;      /* on or off: templates */
     struct sbx_weaken_settings weaken;
     char *log_level;
     char *log_format;

@@ -114,7 +114,7 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
                           native->templates.is_on && !native->templates.is_by_caller, err);
     native->base.pool_slots = native->pool.slot_count;
     if (r == 0)
-        r = sbx_backend_take_fds(&native->base, "sandboxd-native", err);
+        r = sbx_backend_take_fds(&native->base, "sandboxd-native", settings->with_runtimes, err);
     if (r < 0)
         return r;
     take_priority();

@@ -116,8 +116,8 @@ static bool suits(enum sbx_template_kind kind, const struct sbx_job *job)
     bool fits_args = kind == SBX_TEMPLATE_PYTHON || has_args == (kind != SBX_TEMPLATE_PYTEST);
 
     /* The libc of the interpreter has read the limit of its stack at its start. */
-    return sbx_template_runtime(kind) == runtime && fits_args &&
-           (job->flags & SBX_RUN_HAS_OWN) == 0 &&
+    return runtime->preload && strcmp(runtime->preload, sbx_template_runtime(kind)->name) == 0 &&
+           fits_args && (job->flags & SBX_RUN_HAS_OWN) == 0 &&
            job->limits.value[SBX_LIMIT_STACK] == sbx_default_limits.value[SBX_LIMIT_STACK];
 }
 

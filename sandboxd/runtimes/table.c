@@ -2,9 +2,15 @@
 #include "sandboxd/runtimes/table.h"
 
 #include "common/auto.h"
+#include "common/err.h"
+#include "sandboxd/runtimes/bundle.h"
 
-#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <sys/stat.h>
 
 #define KIB UINT64_C(1024)
 #define MIB (1024 * KIB)
@@ -28,86 +34,22 @@ const char *const sbx_environment[] = {
     NULL,
 };
 
-static const char *const no_environment[] = {NULL};
+/* The files that are built in (shipped.S). */
+extern const char sbx_shipped_pytest[];
+extern const char sbx_shipped_pytest_end[];
+extern const char sbx_shipped_python[];
+extern const char sbx_shipped_python_end[];
+extern const char sbx_shipped_shell[];
+extern const char sbx_shipped_shell_end[];
 
-/*
- * -s -E   no user site, no PYTHON* variable. Not -I: in 3.11 that implies -P, which takes the
- *         folder of main.py out of sys.path, and `import helper` of another input file fails.
- * -B      no __pycache__ beside the user's files.
- * -u      output leaves when it is printed: it streams, and a program that is killed at a limit has
- *         said what it said.
- */
-static const char *const python_argv[] = {
-    "/usr/bin/python3", "-s", "-E", "-B", "-u", "main.py", NULL,
-};
-
-/*
- * A test run that files of the program cannot steer: -I keeps the working folder off sys.path until
- * pytest itself puts the folder of a test file there (import mode "prepend", so that the test can
- * import the solution beside it), so a pytest.py or sitecustomize.py in it is never imported;
- * configuration, conftest.py, plugins and the cache are off; an unexpected pass is a failure. -q
- * leaves out what no reader needs; the numbers are taken from the report.
- */
-static const char *const pytest_argv[] = {
-    "/usr/bin/python3",
-    "-I",
-    "-B",
-    "-m",
-    "pytest",
-    "-q",
-    "-c",
-    "/dev/null",
-    "--rootdir=/workspace",
-    "--noconftest",
-    "-p",
-    "no:cacheprovider",
-    "--strict-markers",
-    "-o",
-    "xfail_strict=true",
-    "--junitxml=/workspace/.crisol-report.xml", /* SBX_PYTEST_REPORT */
-    NULL,
-};
-
-static const char *const pytest_environment[] = {
-    "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", /* plugins are found by entry point otherwise */
-    NULL,
-};
-
-static const char *const shell_argv[] = {"/bin/sh", "main.sh", NULL};
-
-/* Sorted by name. */
-static const struct sbx_runtime runtimes[] = {
-    {
-        .name = "pytest",
-        .description = "Runs the pytest tests among the files; the result has a test report",
-        .entry_file = "test_main.py",
-        .argv = pytest_argv,
-        .environment = pytest_environment,
-        .version_path = "/usr/bin/pytest",
-        .report_file = SBX_PYTEST_REPORT,
-        .needs_files = true,
-        .rootfs = SBX_ROOTFS_HOST_USR,
-    },
-    {
-        .name = "python",
-        .description = "Python 3 with the standard library",
-        .entry_file = "main.py",
-        .argv = python_argv,
-        .environment = no_environment,
-        .version_path = "/usr/bin/python3",
-        .needs_files = true,
-        .rootfs = SBX_ROOTFS_HOST_USR,
-    },
-    {
-        .name = "shell",
-        .description = "POSIX shell script (/bin/sh) with the host's command line tools",
-        .entry_file = "main.sh",
-        .argv = shell_argv,
-        .environment = no_environment,
-        .version_path = "/bin/sh",
-        .needs_files = true,
-        .rootfs = SBX_ROOTFS_HOST_USR,
-    },
+static const struct {
+    const char *file;
+    const char *begin;
+    const char *end;
+} shipped[] = {
+    {"pytest.runtime", sbx_shipped_pytest, sbx_shipped_pytest_end},
+    {"python.runtime", sbx_shipped_python, sbx_shipped_python_end},
+    {"shell.runtime", sbx_shipped_shell, sbx_shipped_shell_end},
 };
 
 const struct sbx_limits sbx_default_limits = {{
@@ -124,6 +66,21 @@ const struct sbx_limits sbx_default_limits = {{
     [SBX_LIMIT_OUTPUT] = 1 * MIB,
 }};
 
+/* Below these a box cannot even start, and a caller would see a failure of the sandbox. */
+const struct sbx_limits sbx_minimum_limits = {{
+    [SBX_LIMIT_WALL_TIME] = 1,
+    [SBX_LIMIT_CPU_TIME] = 1,
+    [SBX_LIMIT_MEMORY] = 4 * MIB,
+    [SBX_LIMIT_PROCESSES] = 1,
+    [SBX_LIMIT_CPU_MILLICORES] = 10, /* the kernel's quota: 1 ms of 100 */
+    [SBX_LIMIT_OPEN_FILES] = 16,
+    [SBX_LIMIT_FILE_SIZE] = 4 * KIB,
+    [SBX_LIMIT_WORKSPACE_BYTES] = 64 * KIB,
+    [SBX_LIMIT_WORKSPACE_INODES] = 64,
+    [SBX_LIMIT_STACK] = 128 * KIB,
+    [SBX_LIMIT_OUTPUT] = 1,
+}};
+
 const struct sbx_limits sbx_maximum_limits = {{
     [SBX_LIMIT_WALL_TIME] = 300000,
     [SBX_LIMIT_CPU_TIME] = 1200000, /* four cores for the whole wall time */
@@ -138,19 +95,174 @@ const struct sbx_limits sbx_maximum_limits = {{
     [SBX_LIMIT_OUTPUT] = 64 * MIB,
 }};
 
+/* ---- a table ---- */
+
+static int find(const struct sbx_runtime_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        if (strcmp(table->list[i].name, name) == 0)
+            return (int)i;
+    }
+    return -ENOENT;
+}
+
+static bool is_same_list(const char *const *a, const char *const *b)
+{
+    size_t i = 0;
+
+    while (a[i] && b[i] && strcmp(a[i], b[i]) == 0)
+        i++;
+    return !a[i] && !b[i];
+}
+
+/* The runtime of that name, when interpreters are made for it and wait. */
+static const struct sbx_runtime *find_model(const struct sbx_runtime_table *table, const char *name)
+{
+    const int index = find(table, name);
+    const struct sbx_runtime *model = index < 0 ? NULL : &table->list[index];
+
+    return model && model->preload && strcmp(model->preload, model->name) == 0 ? model : NULL;
+}
+
+static bool is_same_start(const struct sbx_runtime *a, const struct sbx_runtime *b)
+{
+    const char *entry_a = a->entry_file ? a->entry_file : "";
+    const char *entry_b = b->entry_file ? b->entry_file : "";
+
+    return strcmp(entry_a, entry_b) == 0 && is_same_list(a->argv, b->argv) &&
+           is_same_list(a->environment, b->environment);
+}
+
+/* An interpreter that waits has its argv, its environment and its entry file behind it. */
+static int check_preload(const struct sbx_runtime_table *table, const struct sbx_runtime *runtime,
+                         const char *file, struct cr_err *err)
+{
+    const struct sbx_runtime *model;
+
+    if (!runtime->preload)
+        return 0;
+    model = find_model(table, runtime->preload);
+    if (!model)
+        return cr_err_set(err, EINVAL,
+                          "%s:%u: preload: '%.64s' has no interpreters that wait; none, python and "
+                          "pytest are right",
+                          file, runtime->preload_line, runtime->preload);
+    if (!is_same_start(model, runtime))
+        return cr_err_set(err, EINVAL,
+                          "%s:%u: preload: the interpreters of '%s' were started with its own "
+                          "argv, env and entry_file: give the same ones, or preload = none",
+                          file, runtime->preload_line, model->name);
+    return 0;
+}
+
+static int check_new(const struct sbx_runtime_table *table, const struct sbx_runtime *runtime,
+                     const char *file, struct cr_err *err)
+{
+    if (find(table, runtime->name) >= 0)
+        return cr_err_set(err, EINVAL,
+                          "%s:%u: name: there is a runtime '%s' already, built in or of another "
+                          "file; choose another name",
+                          file, runtime->name_line, runtime->name);
+    if (table->count == SBX_RUNTIMES_MAX)
+        return cr_err_set(err, EINVAL,
+                          "%s:%u: is one runtime more than the maximum of %u, those that are built "
+                          "in counted; remove a file",
+                          file, runtime->name_line, SBX_RUNTIMES_MAX);
+    return 0;
+}
+
+/* Takes the runtime. */
+static void insert(struct sbx_runtime_table *table, const struct sbx_runtime *runtime)
+{
+    size_t at = table->count++;
+
+    for (; at > 0 && strcmp(table->list[at - 1].name, runtime->name) > 0; at--)
+        table->list[at] = table->list[at - 1];
+    table->list[at] = *runtime;
+}
+
+int sbx_runtime_table_add(struct sbx_runtime_table *table, const char *file, const char *text,
+                          size_t size, struct cr_err *err)
+{
+    struct sbx_runtime runtime;
+    int r = sbx_runtime_file_parse(file, text, size, &runtime, err);
+
+    if (r < 0)
+        return r;
+    r = check_new(table, &runtime, file, err);
+    if (r == 0)
+        r = check_preload(table, &runtime, file, err);
+    if (r < 0)
+        sbx_runtime_done(&runtime);
+    else
+        insert(table, &runtime);
+    return r;
+}
+
+void sbx_runtime_table_init(struct sbx_runtime_table *table)
+{
+    *table = (struct sbx_runtime_table){0};
+    for (size_t i = 0; i < CR_ARRAY_SIZE(shipped); i++) {
+        const size_t size = (size_t)((uintptr_t)shipped[i].end - (uintptr_t)shipped[i].begin);
+
+        struct sbx_runtime runtime;
+
+        if (sbx_runtime_file_parse(shipped[i].file, shipped[i].begin, size, &runtime, NULL) < 0)
+            abort();
+        insert(table, &runtime);
+    }
+}
+
+void sbx_runtime_table_done(struct sbx_runtime_table *table)
+{
+    while (table->count > 0)
+        sbx_runtime_done(&table->list[--table->count]);
+}
+
+/* ---- the table of this process ---- */
+
+/* Made on first use, changed by sbx_runtimes_load() before the first thread, and then by nobody. */
+static struct sbx_runtime_table own;
+static pthread_once_t own_once = PTHREAD_ONCE_INIT;
+
+static void init_own(void)
+{
+    sbx_runtime_table_init(&own);
+}
+
 const struct sbx_runtime *sbx_runtimes(size_t *ret_count)
 {
-    *ret_count = CR_ARRAY_SIZE(runtimes);
-    return runtimes;
+    (void)pthread_once(&own_once, init_own); /* fails for a bad argument only */
+    *ret_count = own.count;
+    return own.list;
+}
+
+int sbx_runtimes_load(int fd, struct cr_err *err)
+{
+    CR_AUTO_FREE char *data = NULL;
+    struct stat info;
+    ssize_t size;
+
+    (void)pthread_once(&own_once, init_own);
+    if (fstat(fd, &info) < 0)
+        return cr_err_sys(err, errno, "read the runtimes");
+    if (info.st_size < 0 || (uint64_t)info.st_size > SBX_BUNDLE_MAX)
+        return cr_err_set(err, EPROTO, "the runtimes are too large");
+    data = malloc((size_t)info.st_size + 1);
+    if (!data)
+        return cr_err_set(err, ENOMEM, "out of memory for the runtimes");
+    size = pread(fd, data, (size_t)info.st_size, 0); /* whoever reads next starts at 0, too */
+    if (size != info.st_size)
+        return cr_err_set(err, EPROTO, "the runtimes are cut short");
+    return sbx_bundle_read(data, (size_t)size, &own, err);
 }
 
 int sbx_runtime_find(const char *name)
 {
-    for (size_t i = 0; i < CR_ARRAY_SIZE(runtimes); i++) {
-        if (strcmp(runtimes[i].name, name) == 0)
-            return (int)i;
-    }
-    return -ENOENT;
+    size_t count;
+
+    (void)sbx_runtimes(&count);
+    return find(&own, name);
 }
 
 /* The terminating NUL is hashed too, so that {"a", "b"} is not {"ab"}. */
@@ -173,13 +285,16 @@ static uint64_t hash_list(uint64_t hash, const char *const *list)
 uint64_t sbx_runtimes_digest(void)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    size_t count;
+    const struct sbx_runtime *list = sbx_runtimes(&count);
 
     hash = hash_list(hash, sbx_environment);
-    for (size_t i = 0; i < CR_ARRAY_SIZE(runtimes); i++) {
-        hash = hash_text(hash, runtimes[i].name);
-        hash = hash_text(hash, runtimes[i].entry_file);
-        hash = hash_list(hash, runtimes[i].argv);
-        hash = hash_list(hash, runtimes[i].environment);
+    for (size_t i = 0; i < count; i++) {
+        hash = hash_text(hash, list[i].name);
+        hash = hash_text(hash, list[i].entry_file ? list[i].entry_file : "");
+        hash = hash_text(hash, list[i].preload ? list[i].preload : "");
+        hash = hash_list(hash, list[i].argv);
+        hash = hash_list(hash, list[i].environment);
     }
     return hash;
 }

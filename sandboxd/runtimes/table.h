@@ -7,17 +7,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct cr_err;
+
 /* Below /workspace; names that begin with ".crisol" are refused in requests. */
 #define SBX_PYTEST_REPORT ".crisol-report.xml"
 
-/*
- * The runtimes that are built in. Front and backend link the same table; the
- * wire carries an index into it, never a path.
- */
+/* Runtimes at most, with those that are built in: sets of them are bits of 32. */
+#define SBX_RUNTIMES_MAX 31U
+
 enum sbx_rootfs {
-    SBX_ROOTFS_HOST_USR, /* the host's own /usr, read-only */
+    SBX_ROOTFS_HOST, /* native: the host's own /usr, read-only; docker: the image of the service */
 };
 
+/*
+ * What can be run, as a runtime file says it (file.h; docs/runtimes.md has the
+ * format). Front and backend have the same table; the wire carries an index
+ * into it, never a path.
+ */
 struct sbx_runtime {
     const char *name;
     const char *description;
@@ -26,12 +32,44 @@ struct sbx_runtime {
     const char *const *environment; /* NULL-terminated NAME=value, beside sbx_environment */
     const char *version_path;       /* binary that must exist for the runtime to be offered */
     const char *report_file; /* JUnit XML below /workspace to collect and parse; NULL: none */
+    const char *preload;     /* runtime whose warm interpreters do for this one; NULL: none */
     bool needs_files;        /* refuses a request without files and without code */
     enum sbx_rootfs rootfs;
+    struct sbx_limits defaults; /* 0: sbx_default_limits */
+    unsigned int name_line;     /* of the file, for errors */
+    unsigned int preload_line;  /* likewise */
+    void *storage;              /* owns every text above */
 };
 
-/* Sorted by name. */
+/* Sorted by name. Owns its rows. */
+struct sbx_runtime_table {
+    struct sbx_runtime list[SBX_RUNTIMES_MAX];
+    size_t count;
+};
+
+/* The runtimes that are built in. Aborts when one of their files is wrong, which a test shows. */
+void sbx_runtime_table_init(struct sbx_runtime_table *table);
+
+/*
+ * Adds what the file `file` says (a name for errors). Refuses, with the file
+ * and the line, what sbx_runtime_file_parse() does, a name that is taken, one
+ * runtime too many, and a `preload` that cannot do for it. Returns 0, -EINVAL,
+ * or -ENOMEM, and then the table is as it was.
+ */
+int sbx_runtime_table_add(struct sbx_runtime_table *table, const char *file, const char *text,
+                          size_t size, struct cr_err *err);
+
+/* Safe to repeat. */
+void sbx_runtime_table_done(struct sbx_runtime_table *table);
+
+/*
+ * The table of this process: what is built in, and what sbx_runtimes_load()
+ * added before the first thread. It does not change from then on.
+ */
 const struct sbx_runtime *sbx_runtimes(size_t *ret_count);
+
+/* Adds the runtimes of a bundle (bundle.h) on `fd` (borrowed). Once, before the first thread. */
+int sbx_runtimes_load(int fd, struct cr_err *err);
 
 /* Returns the index, or -ENOENT. */
 int sbx_runtime_find(const char *name);
@@ -44,8 +82,11 @@ uint64_t sbx_runtimes_digest(void);
 extern const char *const sbx_environment[];
 
 /*
- * What a request gets for a limit of 0 (but cpu_time_ms: the wall limit of the same request), and
- * the built-in maxima, which an operator and a backend may lower.
+ * What a request gets for a limit of 0 when its runtime says nothing else (but
+ * cpu_time_ms: the wall limit of the same request); the floors, below which no
+ * box could start; and the built-in maxima, which an operator and a backend
+ * may lower.
  */
 extern const struct sbx_limits sbx_default_limits;
+extern const struct sbx_limits sbx_minimum_limits;
 extern const struct sbx_limits sbx_maximum_limits;

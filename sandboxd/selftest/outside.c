@@ -2,6 +2,7 @@
 #include "sandboxd/selftest/outside.h"
 
 #include "common/auto.h"
+#include "sandboxd/backend/cgroup.h"
 #include "sandboxd/backend/cgroup_paths.h"
 
 #include <dirent.h>
@@ -23,33 +24,12 @@
 #define TEXT_MAX (1U << 16)
 #define INODES_MANY 100000U /* nobody set that: the kernel did, by the size of the machine */
 
-/* Reads a file whole, as text. Returns 0 or -errno. */
-static int read_text(const char *path, char *ret_text, size_t size)
-{
-    CR_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t used = 0;
-
-    if (fd < 0)
-        return -errno;
-    while (used < size - 1) {
-        ssize_t n = read(fd, ret_text + used, size - 1 - used);
-
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-        used += (size_t)n;
-    }
-    ret_text[used] = '\0';
-    return 0;
-}
-
 static int read_proc(pid_t pid, const char *name, char *ret_text, size_t size)
 {
     char path[64];
 
     (void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-    return read_text(path, ret_text, size);
+    return sbx_cgroup_read(AT_FDCWD, path, ret_text, size);
 }
 
 static void say(char *ret_seen, size_t size, const char *format, ...)
@@ -203,13 +183,13 @@ static int read_cgroup(const struct sbx_view *view, const char *controller, cons
     size_t used;
 
     if (read_proc(view->pid, "cgroup", groups, sizeof(groups)) < 0 ||
-        read_text("/proc/self/mountinfo", mounts, sizeof(mounts)) < 0 ||
+        sbx_cgroup_read(AT_FDCWD, "/proc/self/mountinfo", mounts, sizeof(mounts)) < 0 ||
         sbx_cgroup_own_path(groups, controller, own, sizeof(own)) < 0 ||
         sbx_cgroup_directory(mounts, controller, own, path, sizeof(path)) < 0)
         return -ENOENT;
     used = strlen(path);
     (void)snprintf(path + used, sizeof(path) - used, "/%s", file);
-    if (read_text(path, ret_text, size) < 0)
+    if (sbx_cgroup_read(AT_FDCWD, path, ret_text, size) < 0)
         return -ENOENT;
     ret_text[strcspn(ret_text, "\n")] = '\0';
     return 0;

@@ -119,7 +119,7 @@ static int start_children(struct sbx_stack *stack, struct sbx_child_args *backen
 {
     struct sbx_child_args front = {0};
     const struct sbx_front_fds fds = {
-        .token = -1, .audit = -1, .listens = {stack->listen.fd}, .listen_count = 1};
+        .token = -1, .audit = -1, .runtimes = -1, .listens = {stack->listen.fd}, .listen_count = 1};
     CR_AUTO_CLOSE int backend_end = -1;
     CR_AUTO_CLOSE int front_end = -1;
     int pair[2];
@@ -133,7 +133,7 @@ static int start_children(struct sbx_stack *stack, struct sbx_child_args *backen
     if (sbx_settings_front_args(settings, 1, &front) < 0)
         r = cr_err_set(err, ENOMEM, "out of memory for the arguments of the stack");
     if (r == 0)
-        r = sbx_spawn_backend(&stack->backend, backend, backend_end, err);
+        r = sbx_spawn_backend(&stack->backend, backend, backend_end, -1, err);
     if (r == 0)
         r = sbx_spawn_front(&stack->front, &front, front_end, &fds, err);
     sbx_child_args_done(&front);

@@ -9,6 +9,7 @@
 #include "sandboxd/supervisor/audit_file.h"
 #include "sandboxd/supervisor/child.h"
 #include "sandboxd/supervisor/choice.h"
+#include "sandboxd/supervisor/runtime_files.h"
 #include "sandboxd/supervisor/settings.h"
 #include "sandboxd/supervisor/token.h"
 
@@ -98,6 +99,19 @@ static int check_audit(const struct sbx_settings *settings)
     return print_line("audit log (--audit-log)", fd, &err);
 }
 
+static int check_runtimes(const struct sbx_settings *settings)
+{
+    struct cr_err err = CR_ERR_INIT;
+    int fd;
+
+    if (!settings->runtimes_dir || !*settings->runtimes_dir)
+        return 0;
+    fd = sbx_runtime_files_open(settings->runtimes_dir, &err);
+    if (fd >= 0)
+        (void)close(fd);
+    return print_line("runtimes (--runtimes-dir)", fd, &err);
+}
+
 /* The backend checks the rest itself, with our own output. Returns 1 when something is missing. */
 static int check_backend(const struct sbx_settings *settings, struct cr_err *err)
 {
@@ -120,8 +134,8 @@ static int check_backend(const struct sbx_settings *settings, struct cr_err *err
 
 int sbx_check_run(const struct sbx_settings *settings, struct cr_err *err)
 {
-    int missing =
-        check_programs() + check_token(settings) + check_audit(settings) + check_sockets(settings);
+    int missing = check_programs() + check_token(settings) + check_audit(settings) +
+                  check_runtimes(settings) + check_sockets(settings);
     int r = check_backend(settings, err);
 
     if (r < 0)

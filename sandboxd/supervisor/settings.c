@@ -5,6 +5,7 @@
 #include "common/config.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "sandboxd/supervisor/runtime_files.h"
 #include "sandboxd/wire/maxima.h"
 
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NUMBER(name, member, least, most, standard, text)                                          \
     {                                                                                              \
@@ -83,6 +85,9 @@ static const struct cr_setting table[] = {
     TEXT("preload", NULL, preload, "on", false,
          "on, caller or off: whether interpreters are started once and forked for runs; caller: "
          "for each caller its own."),
+    TEXT("runtimes-dir", "CRISOL_RUNTIMES_DIR", runtimes_dir, NULL, false,
+         "Folder with files NAME.runtime: runtimes besides those that are built in. It and they "
+         "must be root's and writable by root only."),
     TEXT("accept-gap", NULL, accept_gaps, NULL, true,
          "Name of a control that this host lacks and that you accept to be without. Repeatable."),
     TEXT("pool", NULL, pool, NULL, true,
@@ -100,19 +105,37 @@ static bool is_empty(const char *text)
     return !text || !*text;
 }
 
-int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, struct cr_err *err)
+/* `words` is for the person too. */
+static int check_word(const char *flag, const char *value, const char *const *words,
+                      const char *text, struct cr_err *err)
+{
+    for (; *words; words++) {
+        if (strcmp(value, *words) == 0)
+            return 0;
+    }
+    return cr_err_set(err, EINVAL, "--%s: '%s' is not %s", flag, value, text);
+}
+
+static int check_words(const struct sbx_settings *settings, struct cr_err *err)
+{
+    static const char *const backends[] = {"native", "docker", "auto", NULL};
+    static const char *const preloads[] = {"on", "caller", "off", NULL};
+    static const char *const pulls[] = {"never", "missing", NULL};
+    int r = check_word("backend", settings->backend, backends, "native, docker or auto", err);
+
+    if (r == 0)
+        r = check_word("preload", settings->preload, preloads, "on, caller or off", err);
+    if (r == 0)
+        r = check_word("docker-pull", settings->docker_pull, pulls, "never or missing", err);
+    return r;
+}
+
+/* What one row of the table cannot say. */
+static int check_together(const struct sbx_settings *settings, struct cr_err *err)
 {
     struct cr_edge limits; /* only to see that they can be read */
-    int r = cr_config_load(
-        table, CR_ARRAY_SIZE(table), "sandboxd",
-        "Runs untrusted programs in throw-away sandboxes and serves them by "
-        "gRPC (crisol.sandbox.v1).\nMust be started as root.\n\n"
-        "sandboxd check [SETTING…]   prints what this host has and lacks, with the fix\n"
-        "sandboxd selftest --help    attacks its own sandboxes and judges each control",
-        argc, argv, settings, err);
+    int r;
 
-    if (r != 0)
-        return r;
     if (!is_empty(settings->listen) && is_empty(settings->token_file))
         return cr_err_set(err, EINVAL,
                           "--listen: TCP callers need a token, on loopback too; write one line of "
@@ -123,22 +146,42 @@ int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, stru
         return cr_err_set(err, EINVAL, "--docker-socket: takes no user and no password");
     if (is_empty(settings->socket) && is_empty(settings->listen))
         return cr_err_set(err, EINVAL, "--socket: is empty, and there is no --listen either");
-    if (strcmp(settings->backend, "native") != 0 && strcmp(settings->backend, "docker") != 0 &&
-        strcmp(settings->backend, "auto") != 0)
-        return cr_err_set(err, EINVAL, "--backend: '%s' is not native, docker or auto",
-                          settings->backend);
-    if (strcmp(settings->preload, "on") != 0 && strcmp(settings->preload, "caller") != 0 &&
-        strcmp(settings->preload, "off") != 0)
-        return cr_err_set(err, EINVAL, "--preload: '%s' is not on, caller or off",
-                          settings->preload);
-    if (strcmp(settings->docker_pull, "never") != 0 &&
-        strcmp(settings->docker_pull, "missing") != 0)
-        return cr_err_set(err, EINVAL, "--docker-pull: '%s' is neither never nor missing",
-                          settings->docker_pull);
-    r = cr_edge_parse(&settings->edge, &limits, err);
+    r = check_words(settings, err);
+    return r == 0 ? cr_edge_parse(&settings->edge, &limits, err) : r;
+}
+
+static int check_runtimes(const struct sbx_settings *settings, struct cr_err *err)
+{
+    int fd;
+
+    if (is_empty(settings->runtimes_dir))
+        return 0;
+    fd = sbx_runtime_files_open(settings->runtimes_dir, err);
+    if (fd < 0)
+        return fd;
+    (void)close(fd);
+    return 0;
+}
+
+int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, struct cr_err *err)
+{
+    int r = cr_config_load(
+        table, CR_ARRAY_SIZE(table), "sandboxd",
+        "Runs untrusted programs in throw-away sandboxes and serves them by "
+        "gRPC (crisol.sandbox.v1).\nMust be started as root.\n\n"
+        "sandboxd check [SETTING…]   prints what this host has and lacks, with the fix\n"
+        "sandboxd selftest --help    attacks its own sandboxes and judges each control",
+        argc, argv, settings, err);
+
+    if (r != 0)
+        return r;
+    r = check_together(settings, err);
     if (r == 0)
         r = cr_log_setup_by_name("sandboxd", settings->log_level, settings->log_format, err);
     if (r < 0 || !settings->must_check_config)
+        return r;
+    r = check_runtimes(settings, err); /* a start reads them itself, once */
+    if (r < 0)
         return r;
     cr_config_print(table, CR_ARRAY_SIZE(table), settings);
     return 1;
@@ -224,6 +267,8 @@ int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_chi
         r = add(args, "--accept-gap=%s", settings->accept_gaps);
     if (r == 0 && !is_empty(settings->pool))
         r = add(args, "--pool=%s", settings->pool);
+    if (r == 0 && !is_empty(settings->runtimes_dir))
+        r = add(args, "--with-runtimes");
     return r == 0 ? add_maxima(settings, args) : r;
 }
 
@@ -304,6 +349,8 @@ int sbx_settings_docker_args(const struct sbx_settings *settings, bool is_restar
         r = add(args, "--slots=%" PRIu64, settings->slots);
     if (r == 0 && is_restart)
         r = add(args, "--wait-for-engine");
+    if (r == 0 && !is_empty(settings->runtimes_dir))
+        r = add(args, "--with-runtimes");
     return r == 0 ? add_maxima(settings, args) : r;
 }
 
@@ -346,5 +393,7 @@ int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_c
         r = add(args, "--with-token");
     if (r == 0 && !is_empty(settings->audit_log))
         r = add(args, "--with-audit");
+    if (r == 0 && !is_empty(settings->runtimes_dir))
+        r = add(args, "--with-runtimes");
     return r == 0 ? add_edge(settings, args) : r;
 }

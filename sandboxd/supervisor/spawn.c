@@ -11,7 +11,7 @@
 
 #include <sys/socket.h>
 
-#define FRONT_EXTRAS 2 /* token and audit, each a hole when it is missing */
+#define FRONT_EXTRAS 3 /* token, audit and runtimes, each a hole when it is missing */
 
 int sbx_spawn_pair(int ret_fds[2], struct cr_err *err)
 {
@@ -45,15 +45,15 @@ static int spawn(struct sbx_child *child, const struct sbx_child_args *args, int
 }
 
 int sbx_spawn_backend(struct sbx_child *child, const struct sbx_child_args *args, int wire_fd,
-                      struct cr_err *err)
+                      int runtimes_fd, struct cr_err *err)
 {
-    return spawn(child, args, wire_fd, NULL, 0, err);
+    return spawn(child, args, wire_fd, &runtimes_fd, 1, err);
 }
 
 int sbx_spawn_front(struct sbx_child *child, const struct sbx_child_args *args, int wire_fd,
                     const struct sbx_front_fds *fds, struct cr_err *err)
 {
-    int more[FRONT_EXTRAS + SBX_SPAWN_LISTEN_MAX] = {fds->token, fds->audit};
+    int more[FRONT_EXTRAS + SBX_SPAWN_LISTEN_MAX] = {fds->token, fds->audit, fds->runtimes};
 
     for (size_t i = 0; i < fds->listen_count; i++)
         more[FRONT_EXTRAS + i] = fds->listens[i];

@@ -13,6 +13,7 @@ struct sbx_child_args;
 struct sbx_front_fds {
     int token;
     int audit;
+    int runtimes; /* a bundle of runtime files */
     int listens[SBX_SPAWN_LISTEN_MAX];
     size_t listen_count;
 };
@@ -20,10 +21,11 @@ struct sbx_front_fds {
 /*
  * Start the two kinds of children, each with its end of the wire (borrowed)
  * and a lifeline of its own, whose other end is then child->lifeline_fd.
+ * `runtimes_fd` is as in struct sbx_front_fds.
  * The order of the descriptors is decided here and nowhere else.
  */
 int sbx_spawn_backend(struct sbx_child *child, const struct sbx_child_args *args, int wire_fd,
-                      struct cr_err *err);
+                      int runtimes_fd, struct cr_err *err);
 int sbx_spawn_front(struct sbx_child *child, const struct sbx_child_args *args, int wire_fd,
                     const struct sbx_front_fds *fds, struct cr_err *err);
 

@@ -11,6 +11,7 @@
 #include "sandboxd/supervisor/child.h"
 #include "sandboxd/supervisor/choice.h"
 #include "sandboxd/supervisor/restart.h"
+#include "sandboxd/supervisor/runtime_files.h"
 #include "sandboxd/supervisor/settings.h"
 #include "sandboxd/supervisor/spawn.h"
 #include "sandboxd/supervisor/token.h"
@@ -44,6 +45,7 @@ struct supervisor {
     size_t listen_count;
     int token_fd;
     int audit_fd;
+    int runtimes_fd;
     int signal_fd;
     struct sbx_child backend;
     struct sbx_child front;
@@ -107,8 +109,9 @@ static int start_backend(struct supervisor *supervisor, int wire_fd, struct cr_e
                 ? sbx_settings_docker_args(supervisor->settings, supervisor->was_ready, &args)
                 : sbx_settings_native_args(supervisor->settings, &args);
 
-    r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of the backend")
-              : sbx_spawn_backend(&supervisor->backend, &args, wire_fd, err);
+    r = r < 0
+            ? cr_err_set(err, ENOMEM, "out of memory for the arguments of the backend")
+            : sbx_spawn_backend(&supervisor->backend, &args, wire_fd, supervisor->runtimes_fd, err);
     sbx_child_args_done(&args);
     return r;
 }
@@ -118,6 +121,7 @@ static int start_front(struct supervisor *supervisor, int wire_fd, struct cr_err
     struct sbx_child_args args = {0};
     struct sbx_front_fds fds = {.token = supervisor->token_fd,
                                 .audit = supervisor->audit_fd,
+                                .runtimes = supervisor->runtimes_fd,
                                 .listen_count = supervisor->listen_count};
     int r = sbx_settings_front_args(supervisor->settings, supervisor->listen_count, &args);
 
@@ -421,15 +425,18 @@ static int open_file(const char *path, int (*open_it)(const char *path, struct c
     return 0;
 }
 
-/* What the front cannot open itself. */
+/* What the children cannot open themselves, or must not read at different times. */
 static int open_files(struct supervisor *supervisor, struct cr_err *err)
 {
     const struct sbx_settings *settings = supervisor->settings;
     int r = open_file(settings->token_file, sbx_token_open, &supervisor->token_fd, err);
 
-    if (r < 0)
-        return r;
-    return open_file(settings->audit_log, sbx_audit_file_open, &supervisor->audit_fd, err);
+    if (r == 0)
+        r = open_file(settings->audit_log, sbx_audit_file_open, &supervisor->audit_fd, err);
+    if (r == 0)
+        r = open_file(settings->runtimes_dir, sbx_runtime_files_open, &supervisor->runtimes_fd,
+                      err);
+    return r;
 }
 
 static int start(struct supervisor *supervisor, struct cr_err *err)
@@ -454,6 +461,7 @@ int sbx_supervisor_run(const struct sbx_settings *settings, struct cr_err *err)
         .listens = {CR_LISTEN_INIT, CR_LISTEN_INIT},
         .token_fd = -1,
         .audit_fd = -1,
+        .runtimes_fd = -1,
         .signal_fd = -1,
         .backend = {.name = "sandboxd-native", .lifeline_fd = -1},
         .front = {.name = "sandboxd-front", .lifeline_fd = -1},
@@ -470,6 +478,7 @@ int sbx_supervisor_run(const struct sbx_settings *settings, struct cr_err *err)
         cr_listen_close(&supervisor.listens[i]);
     cr_close_fd(&supervisor.token_fd);
     cr_close_fd(&supervisor.audit_fd);
+    cr_close_fd(&supervisor.runtimes_fd);
     cr_close_fd(&supervisor.signal_fd);
     if (r == 0 && supervisor.has_failed)
         return cr_err_set(err, EIO, "stopped after a failure; the lines above say which");

@@ -28,7 +28,7 @@ LAYERS = {
     "sandboxd/docker": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend",
                         "sandboxd/init"],
     "sandboxd/front": ["common", "rpc", "sandboxd/wire", "sandboxd/runtimes", "proto", "generated"],
-    "sandboxd/supervisor": ["common", "sandboxd/wire"],
+    "sandboxd/supervisor": ["common", "sandboxd/wire", "sandboxd/runtimes"],
     "sandboxd/selftest": ["common", "rpc", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend",
                           "sandboxd/supervisor", "generated"],
     "orchestrator/model": ["common"],

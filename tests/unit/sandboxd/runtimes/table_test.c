@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
+#include "common/err.h"
 #include "sandboxd/runtimes/table.h"
 #include "sandboxd/wire/payload.h"
 #include "tests/harness/test.h"
@@ -46,6 +47,93 @@ static void table_defaults_lie_within_the_maxima(void **state)
      */
     assert_true(sbx_default_limits.value[SBX_LIMIT_WORKSPACE_BYTES] * 2 <=
                 sbx_default_limits.value[SBX_LIMIT_MEMORY]);
+}
+
+static void table_minima_lie_below_the_defaults(void **state)
+{
+    (void)state;
+
+    for (size_t i = 0; i < SBX_LIMIT_COUNT; i++) {
+        assert_true(sbx_minimum_limits.value[i] > 0);
+        assert_true(sbx_minimum_limits.value[i] <= sbx_default_limits.value[i]);
+    }
+}
+
+#define HEAD(name) "name = " name "\ndescription = d\n"
+#define PYTHON                                                                                     \
+    "argv = /usr/bin/python3\nargv = -s\nargv = -E\nargv = -B\nargv = -u\nargv = main.py\n"
+
+static int table_add(struct sbx_runtime_table *table, const char *text, struct cr_err *err)
+{
+    return sbx_runtime_table_add(table, "x.runtime", text, strlen(text), err);
+}
+
+/* Nothing is added, and the error begins with `error`. */
+static void must_refuse(struct sbx_runtime_table *table, const char *text, const char *error)
+{
+    const size_t count = table->count;
+    struct cr_err err = CR_ERR_INIT;
+
+    assert_int_equal(table_add(table, text, &err), -EINVAL);
+    assert_int_equal(table->count, count);
+    if (strncmp(err.text, error, strlen(error)) != 0)
+        fail_msg("'%s' is not '%s…'", err.text, error);
+}
+
+static void table_takes_each_name_once(void **state)
+{
+    struct sbx_runtime_table table;
+
+    (void)state;
+    sbx_runtime_table_init(&table);
+    must_refuse(&table, HEAD("python") "argv = /bin/x\n",
+                "x.runtime:1: name: there is a runtime 'python' already");
+    assert_int_equal(table_add(&table, HEAD("lua") "argv = /bin/x\n", NULL), 0);
+    must_refuse(&table, "\n" HEAD("lua") "argv = /bin/x\n",
+                "x.runtime:2: name: there is a runtime 'lua' already");
+    assert_string_equal(table.list[0].name, "lua"); /* sorted */
+    sbx_runtime_table_done(&table);
+    assert_int_equal(table.count, 0);
+}
+
+static void table_takes_so_many_and_no_more(void **state)
+{
+    struct sbx_runtime_table table;
+    char text[64];
+
+    (void)state;
+    sbx_runtime_table_init(&table);
+    while (table.count < SBX_RUNTIMES_MAX) {
+        (void)snprintf(text, sizeof(text), HEAD("r%zu") "argv = /x\n", table.count);
+        assert_int_equal(table_add(&table, text, NULL), 0);
+    }
+    must_refuse(&table, HEAD("more") "argv = /x\n",
+                "x.runtime:1: is one runtime more than the maximum of 31");
+    sbx_runtime_table_done(&table);
+}
+
+static void table_preloads_only_what_starts_alike(void **state)
+{
+    struct sbx_runtime_table table;
+
+    (void)state;
+    sbx_runtime_table_init(&table);
+    must_refuse(&table, HEAD("a") "preload = shell\nargv = /bin/sh\nargv = main.sh\n",
+                "x.runtime:3: preload: 'shell' has no interpreters that wait");
+    must_refuse(&table, HEAD("a") "preload = a\nargv = /bin/sh\n",
+                "x.runtime:3: preload: 'a' has no interpreters that wait");
+    must_refuse(&table, HEAD("a") "preload = python\nentry_file = main.py\n" PYTHON "argv = x\n",
+                "x.runtime:3: preload: the interpreters of 'python' were started with its own");
+    must_refuse(&table, HEAD("a") "preload = python\nentry_file = main.py\n" PYTHON "env = A=1\n",
+                "x.runtime:3: preload: the interpreters of 'python' were started with its own");
+    must_refuse(&table, HEAD("a") "preload = python\n" PYTHON,
+                "x.runtime:3: preload: the interpreters of 'python' were started with its own");
+    assert_int_equal(
+        table_add(&table, HEAD("a") "preload = python\nentry_file = main.py\n" PYTHON, NULL), 0);
+    /* Of what is preloaded itself only what is built in is a model. */
+    must_refuse(&table, HEAD("b") "preload = a\nentry_file = main.py\n" PYTHON,
+                "x.runtime:3: preload: 'a' has no interpreters that wait");
+    sbx_runtime_table_done(&table);
 }
 
 static void table_digest_is_stable(void **state)
@@ -282,6 +370,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_is_sorted_and_complete),
         cmocka_unit_test(table_defaults_lie_within_the_maxima),
+        cmocka_unit_test(table_minima_lie_below_the_defaults),
+        cmocka_unit_test(table_takes_each_name_once),
+        cmocka_unit_test(table_takes_so_many_and_no_more),
+        cmocka_unit_test(table_preloads_only_what_starts_alike),
         cmocka_unit_test(table_digest_is_stable),
         cmocka_unit_test(table_report_is_what_the_argv_writes),
         cmocka_unit_test(table_environment_steers_no_interpreter),

@@ -12,7 +12,7 @@
 static int load(const char *const *flags, size_t count, struct sbx_settings *settings,
                 struct cr_err *err)
 {
-    char *argv[16] = {cr_unconst("sandboxd")};
+    char *argv[17] = {cr_unconst("sandboxd")};
 
     for (size_t i = 0; i < count; i++)
         argv[1 + i] = cr_unconst(flags[i]);
@@ -64,7 +64,7 @@ static void settings_refuse_nonsense_by_name(void **state)
 {
     static const char *const bad[] = {"--slots=many",     "--preload=yes",    "--front-user=0",
                                       "--log-level=loud", "--log-format=xml", "--sockets=x",
-                                      "--grace-ms=-1"};
+                                      "--grace-ms=-1",    "--backend=vm",     "--docker-pull=yes"};
 
     (void)state;
     for (size_t i = 0; i < CR_ARRAY_SIZE(bad); i++) {
@@ -87,7 +87,7 @@ static void settings_reach_the_children(void **state)
                                         "--allow-uid=1000",    "--allow-uid=1001",
                                         "--socket-owner=1234", "--token-file=/t",
                                         "--log-level=debug",   "--pool=0",
-                                        "--pool=plain=3"};
+                                        "--pool=plain=3",      "--runtimes-dir=/r"};
     struct sbx_child_args native = {0};
     struct sbx_child_args front = {0};
     struct cr_err err = CR_ERR_INIT;
@@ -102,6 +102,8 @@ static void settings_reach_the_children(void **state)
     assert_true(has_arg(&native, "--accept-gap=swap,ipc"));
     assert_true(has_arg(&native, "--pool=0,plain=3"));
     assert_true(has_arg(&native, "--log-level=debug"));
+    assert_true(has_arg(&native, "--with-runtimes"));
+    assert_true(has_arg(&front, "--with-runtimes"));
     assert_true(has_arg(&front, "--allow-uids=0,1234,1000,1001"));
     assert_true(has_arg(&front, "--listen-count=2"));
     assert_true(has_arg(&front, "--with-token"));
@@ -115,6 +117,7 @@ static void settings_are_printed_and_checked_on_demand(void **state)
 {
     static const char *const good[] = {"--check-config", "--grpc-streams=7"};
     static const char *const bad[] = {"--check-config", "--grpc-rate-reset=7"};
+    static const char *const no_folder[] = {"--check-config", "--runtimes-dir=/nowhere"};
     struct cr_err err = CR_ERR_INIT;
     struct sbx_child_args front = {0};
     struct sbx_settings settings;
@@ -131,6 +134,9 @@ static void settings_are_printed_and_checked_on_demand(void **state)
     sbx_settings_done(&settings);
     assert_int_equal(load(bad, 2, &settings, &err), -EINVAL);
     assert_non_null(strstr(err.text, "--grpc-rate-reset"));
+    sbx_settings_done(&settings);
+    assert_int_equal(load(no_folder, 2, &settings, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "--runtimes-dir '/nowhere': open it"));
     sbx_settings_done(&settings);
 }
 

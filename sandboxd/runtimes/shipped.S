@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files of the runtimes that are built in, one behind the other; see table.c. */
+    .section .rodata
+    .macro shipped name file
+    .global \name
+    .hidden \name
+    .global \name\()_end
+    .hidden \name\()_end
+\name:
+    .incbin "\file"
+\name\()_end:
+    .endm
+    shipped sbx_shipped_pytest, "pytest.runtime"
+    shipped sbx_shipped_python, "python.runtime"
+    shipped sbx_shipped_shell, "shell.runtime"
+    .section .note.GNU-stack, "", %progbits

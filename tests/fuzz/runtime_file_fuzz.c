@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/buf.h"
+#include "common/err.h"
+#include "sandboxd/runtimes/bundle.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <string.h>
+
+static void check_runtime(const struct sbx_runtime *runtime)
+{
+    size_t count = 0;
+
+    FUZZ_CHECK(*runtime->name && strlen(runtime->name) <= SBX_RUNTIME_NAME_MAX);
+    FUZZ_CHECK(*runtime->description && runtime->argv[0][0] == '/');
+    FUZZ_CHECK(runtime->version_path[0] == '/');
+    while (runtime->argv[count])
+        count++;
+    FUZZ_CHECK(count <= SBX_RUNTIME_LIST_MAX);
+    for (count = 0; runtime->environment[count]; count++)
+        FUZZ_CHECK(strchr(runtime->environment[count], '=') > runtime->environment[count]);
+    FUZZ_CHECK(count <= SBX_RUNTIME_LIST_MAX);
+    FUZZ_CHECK(!runtime->entry_file || !strchr(runtime->entry_file, '/'));
+    for (size_t i = 0; i < SBX_LIMIT_COUNT; i++)
+        FUZZ_CHECK(runtime->defaults.value[i] <= sbx_maximum_limits.value[i]);
+}
+
+/* What one process took, all take: the supervisor reads the files, the others its bundle. */
+static void check_bundle(const char *text, size_t size)
+{
+    struct sbx_runtime_table table;
+    struct cr_buf bundle;
+
+    cr_buf_init(&bundle, SBX_BUNDLE_MAX);
+    sbx_runtime_table_init(&table);
+    FUZZ_CHECK(sbx_bundle_add(&bundle, "fuzz.runtime", text, size) == 0);
+    if (sbx_bundle_read(bundle.data, bundle.size, &table, NULL) == 0)
+        FUZZ_CHECK(table.count == 4);
+    else
+        FUZZ_CHECK(table.count == 3);
+    sbx_runtime_table_done(&table);
+    cr_buf_done(&bundle);
+}
+
+/* A runtime file, and the same bytes as a bundle. What is refused names the file. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct sbx_runtime_table table;
+    struct sbx_runtime runtime;
+    struct cr_err err = CR_ERR_INIT;
+
+    if (sbx_runtime_file_parse("fuzz.runtime", (const char *)data, size, &runtime, &err) == 0) {
+        check_runtime(&runtime);
+        sbx_runtime_done(&runtime);
+        check_bundle((const char *)data, size);
+    } else {
+        FUZZ_CHECK(strncmp(err.text, "fuzz.runtime:", strlen("fuzz.runtime:")) == 0);
+    }
+    sbx_runtime_table_init(&table);
+    (void)sbx_bundle_read(data, size, &table, &err);
+    sbx_runtime_table_done(&table);
+    return 0;
+}
