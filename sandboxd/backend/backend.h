@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sandboxd/backend/cgroup.h"
+#include "sandboxd/backend/collector.h"
 #include "sandboxd/backend/link.h"
 #include "sandboxd/wire/boxctl.h"
 #include "sandboxd/wire/msg.h"
@@ -68,6 +69,9 @@ struct sbx_backend_ops {
      */
     bool (*take_collector)(struct sbx_backend *backend, struct sbx_job *job, pid_t *ret_pid,
                            int *ret_pidfd);
+    /* Folders (borrowed) below which all that the box could write lies. Returns how many. */
+    size_t (*get_places)(struct sbx_backend *backend, struct sbx_job *job,
+                         int ret_fds[SBX_COLLECTOR_PLACES]);
     /* The slot becomes free: gives back what is the backend's own. */
     void (*release)(struct sbx_backend *backend, struct sbx_job *job);
 

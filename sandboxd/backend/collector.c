@@ -26,6 +26,8 @@
 #define WORKSPACE_FD 3
 #define PAYLOAD_FD 4
 #define OUT_FD 5
+#define PLACES_FD 6 /* the first of them */
+#define FDS_MAX (3 + SBX_COLLECTOR_PLACES)
 #define SPARE_FD 16 /* free ones from here on, for the way there */
 
 #define FILE_BYTES_MAX (16U << 20)
@@ -200,21 +202,25 @@ static int collect_all(struct collector *collector, struct sbx_payload_reader re
     return r;
 }
 
-/* The three fds at their places, nothing else open. */
-static int place_fds(const int fds[3])
+/* The fds at their places, nothing else open. */
+static int place_fds(const struct sbx_collector_plan *plan)
 {
-    int spare[3];
+    int fds[FDS_MAX] = {plan->workspace_fd, plan->payload_fd, plan->out_fd};
+    const int count = 3 + (int)plan->place_count;
 
-    for (int i = 0; i < 3; i++) {
-        spare[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, SPARE_FD);
-        if (spare[i] < 0)
+    for (size_t i = 0; i < plan->place_count; i++)
+        fds[3 + i] = plan->places[i];
+    for (int i = 0; i < count; i++) {
+        fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, SPARE_FD);
+        if (fds[i] < 0)
             return -errno;
     }
-    for (int i = 0; i < 3; i++) {
-        if (dup3(spare[i], WORKSPACE_FD + i, O_CLOEXEC) < 0)
+    for (int i = 0; i < count; i++) {
+        if (dup3(fds[i], WORKSPACE_FD + i, O_CLOEXEC) < 0)
             return -errno;
     }
-    if (close_range(0, WORKSPACE_FD - 1, 0) < 0 || close_range(OUT_FD + 1, ~0U, 0) < 0)
+    if (close_range(0, WORKSPACE_FD - 1, 0) < 0 ||
+        close_range((unsigned int)(WORKSPACE_FD + count), ~0U, 0) < 0)
         return -errno;
     return 0;
 }
@@ -227,7 +233,7 @@ static int limit_self(void)
     } limits[] = {
         {RLIMIT_CORE, 0},
         {RLIMIT_FSIZE, 0}, /* pipes have no size */
-        {RLIMIT_NOFILE, OUT_FD + 2},
+        {RLIMIT_NOFILE, WORKSPACE_FD + FDS_MAX + 1},
         {RLIMIT_CPU, CPU_SECONDS_MAX},
     };
 
@@ -293,8 +299,17 @@ static int reset_signals(void)
     return r;
 }
 
+static bool has_size(const struct collector *collector, const struct sbx_collector_plan *plan)
+{
+    for (size_t i = 0; plan->size > 0 && i < plan->place_count; i++) {
+        if (sbx_walk_has_size(collector->walk, PLACES_FD + (int)i, plan->size))
+            return true;
+    }
+    return false;
+}
+
 /* Returns the exit code. */
-static int run(const int fds[3], uid_t id, uint64_t size, pid_t parent)
+static int run(const struct sbx_collector_plan *plan, pid_t parent)
 {
     struct collector collector = {0};
     struct sbx_payload_reader reader;
@@ -302,11 +317,11 @@ static int run(const int fds[3], uid_t id, uint64_t size, pid_t parent)
 
     r = reset_signals();
     if (r == 0)
-        r = place_fds(fds);
+        r = place_fds(plan);
     if (r == 0)
         r = limit_self();
     if (r == 0)
-        r = cr_privilege_drop(id, id, NULL);
+        r = cr_privilege_drop(plan->id, plan->id, NULL);
     if (r < 0)
         return SBX_COLLECTOR_FAILED;
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
@@ -324,22 +339,18 @@ static int run(const int fds[3], uid_t id, uint64_t size, pid_t parent)
         r = collect_all(&collector, reader);
     if (r < 0)
         return SBX_COLLECTOR_FAILED;
-    return size > 0 && sbx_walk_has_size(collector.walk, WORKSPACE_FD, size)
-               ? SBX_COLLECTOR_SIZE_SEEN
-               : SBX_COLLECTOR_DONE;
+    return has_size(&collector, plan) ? SBX_COLLECTOR_SIZE_SEEN : SBX_COLLECTOR_DONE;
 }
 
-int sbx_collector_start(int workspace_fd, int payload_fd, int out_fd, uid_t id, uint64_t size,
-                        pid_t *ret_pid, struct cr_err *err)
+int sbx_collector_start(const struct sbx_collector_plan *plan, pid_t *ret_pid, struct cr_err *err)
 {
-    const int fds[3] = {workspace_fd, payload_fd, out_fd};
     const pid_t parent = getpid();
     const pid_t pid = fork();
 
     if (pid < 0)
         return cr_err_sys(err, errno, "fork the collector");
     if (pid == 0)
-        _exit(run(fds, id, size, parent));
+        _exit(run(plan, parent));
     *ret_pid = pid;
     return 0;
 }

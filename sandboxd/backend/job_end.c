@@ -88,12 +88,17 @@ static uint64_t size_to_look_for(const struct sbx_job *job)
 
 static int fork_collector(struct sbx_backend *backend, struct sbx_job *job)
 {
-    uid_t owner = 0;
-    CR_AUTO_CLOSE int folder = backend->ops->open_folder(backend, job, &owner);
+    struct sbx_collector_plan plan = {
+        .payload_fd = job->fds[0],
+        .out_fd = job->fds[COLLECT_FD],
+        .size = size_to_look_for(job),
+    };
+    CR_AUTO_CLOSE int folder = backend->ops->open_folder(backend, job, &plan.id);
     struct cr_err err = CR_ERR_INIT;
 
-    if (folder < 0 || sbx_collector_start(folder, job->fds[0], job->fds[COLLECT_FD], owner,
-                                          size_to_look_for(job), &job->collector_pid, &err) < 0) {
+    plan.workspace_fd = folder;
+    plan.place_count = backend->ops->get_places(backend, job, plan.places);
+    if (folder < 0 || sbx_collector_start(&plan, &job->collector_pid, &err) < 0) {
         cr_log_error("cannot start the collector run=%" PRIu64 " error=\"%s\"", job->id,
                      folder < 0 ? strerrordesc_np(-folder) : err.text);
         return -ECHILD;

@@ -86,6 +86,7 @@ const struct sbx_backend_ops sbx_docker_ops = {
     .measure = sbx_docker_run_measure,
     .open_folder = sbx_docker_run_open_folder,
     .take_collector = sbx_docker_inside_take_collector,
+    .get_places = sbx_docker_run_get_places,
     .release = sbx_docker_run_release,
     .on_event = on_event,
     .next_ns = next_ns,

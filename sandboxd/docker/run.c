@@ -187,6 +187,17 @@ int sbx_docker_run_open_folder(struct sbx_backend *backend, struct sbx_job *job,
     return fd < 0 ? -errno : fd;
 }
 
+size_t sbx_docker_run_get_places(struct sbx_backend *backend, struct sbx_job *job,
+                                 int ret_fds[SBX_COLLECTOR_PLACES])
+{
+    _Static_assert(SBX_DOCKER_FOLDERS <= SBX_COLLECTOR_PLACES, "each is looked into");
+
+    (void)backend;
+    for (int i = 0; i < SBX_DOCKER_FOLDERS; i++)
+        ret_fds[i] = sbx_docker_run_of(job)->folder_fds[i];
+    return SBX_DOCKER_FOLDERS;
+}
+
 void sbx_docker_run_release(struct sbx_backend *backend, struct sbx_job *job)
 {
     struct sbx_docker *docker = sbx_docker_of(backend);

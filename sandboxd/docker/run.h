@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "sandboxd/backend/collector.h"
 #include "sandboxd/backend/job.h"
 #include "sandboxd/docker/container.h"
 #include "sandboxd/docker/relay.h"
@@ -69,6 +70,8 @@ void sbx_docker_run_kill(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_docker_run_on_kill_time(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_docker_run_measure(struct sbx_backend *backend, struct sbx_job *job);
 int sbx_docker_run_open_folder(struct sbx_backend *backend, struct sbx_job *job, uid_t *ret_owner);
+size_t sbx_docker_run_get_places(struct sbx_backend *backend, struct sbx_job *job,
+                                 int ret_fds[SBX_COLLECTOR_PLACES]);
 void sbx_docker_run_release(struct sbx_backend *backend, struct sbx_job *job);
 
 /* run_inside.c: what of that is another for a box that is read from inside */

@@ -94,10 +94,26 @@ static uint64_t file_size_limit(void)
                                                                                    : 0;
 }
 
+static void add_places(const struct sbx_inside *inside, struct sbx_collector_plan *plan)
+{
+    _Static_assert(SBX_INSIDE_FOLDERS <= SBX_COLLECTOR_PLACES, "each is looked into");
+
+    for (int i = 0; i < SBX_INSIDE_FOLDERS; i++) {
+        if (inside->folder_fds[i] >= 0)
+            plan->places[plan->place_count++] = inside->folder_fds[i];
+    }
+}
+
 uint32_t sbx_inside_collect(const struct sbx_inside *inside, int payload_fd, bool must_find_size,
                             void (*send)(void *data, size_t size))
 {
     static uint8_t piece[PIECE_MAX];
+    struct sbx_collector_plan plan = {
+        .workspace_fd = inside->folder_fds[0],
+        .payload_fd = payload_fd,
+        .id = SBX_PROGRAM_UID,
+        .size = must_find_size ? file_size_limit() : 0,
+    };
     CR_AUTO_CLOSE int from = -1;
     CR_AUTO_CLOSE int to = -1;
     int ends[2];
@@ -110,8 +126,9 @@ uint32_t sbx_inside_collect(const struct sbx_inside *inside, int payload_fd, boo
         return 0;
     from = ends[0];
     to = ends[1];
-    r = sbx_collector_start(inside->folder_fds[0], payload_fd, to, SBX_PROGRAM_UID,
-                            must_find_size ? file_size_limit() : 0, &pid, NULL);
+    plan.out_fd = to;
+    add_places(inside, &plan);
+    r = sbx_collector_start(&plan, &pid, NULL);
     if (r < 0)
         return 0; /* the reader sees no file, and says which is missing */
     cr_close_fd(&to);

@@ -65,6 +65,7 @@ const struct sbx_backend_ops sbx_native_ops = {
     .on_kill_time = sbx_run_on_kill_time,
     .measure = sbx_run_measure,
     .open_folder = sbx_run_open_folder,
+    .get_places = sbx_run_get_places,
     .release = sbx_run_release,
     .on_event = on_event,
     .next_ns = next_ns,

@@ -264,6 +264,15 @@ int sbx_run_open_folder(struct sbx_backend *backend, struct sbx_job *job, uid_t 
     return fd < 0 ? -errno : fd;
 }
 
+/* One tmpfs holds them all: /workspace, /tmp and /dev/shm are folders of it. */
+size_t sbx_run_get_places(struct sbx_backend *backend, struct sbx_job *job,
+                          int ret_fds[SBX_COLLECTOR_PLACES])
+{
+    (void)backend;
+    ret_fds[0] = run_of(job)->cell.workspace_fd;
+    return 1;
+}
+
 void sbx_run_release(struct sbx_backend *backend, struct sbx_job *job)
 {
     struct sbx_native *native = sbx_native_of(backend);

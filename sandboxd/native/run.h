@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "sandboxd/backend/collector.h"
 #include "sandboxd/backend/job.h"
 #include "sandboxd/native/cell.h"
 
@@ -38,6 +39,8 @@ void sbx_run_kill(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_run_on_kill_time(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_run_measure(struct sbx_backend *backend, struct sbx_job *job);
 int sbx_run_open_folder(struct sbx_backend *backend, struct sbx_job *job, uid_t *ret_owner);
+size_t sbx_run_get_places(struct sbx_backend *backend, struct sbx_job *job,
+                          int ret_fds[SBX_COLLECTOR_PLACES]);
 void sbx_run_release(struct sbx_backend *backend, struct sbx_job *job);
 
 /* A control group may be ready for a run that waits for one. */

@@ -178,6 +178,9 @@ class Verdicts(lab.Suite):
             self.assertEqual((result.exit_code, result.limit_hit.limit, result.limit_hit.value, result.limit_hit.observed),
                              (code, "file_size_bytes", 100000, 100000))
             self.assertEqual(result.verdict.confidence, pb.CONFIDENCE_INFERRED)
+        for place in ("/tmp", "/dev/shm"):
+            result = self.must(FILE_SIZE, self.shell(f"mkdir {place}/d; head -c 200000 /dev/zero > {place}/d/x; exit 4", limits=limits))
+            self.assertEqual((result.exit_code, result.limit_hit.observed), (4, 100000))
         self.must(OK, self.shell("head -c 200000 /dev/zero > object; true", limits=limits))  # who bears it is fine
         self.must(NONZERO, self.shell("head -c 99999 /dev/zero > object; exit 4", limits=limits))
 

@@ -22,13 +22,14 @@ struct box {
     int fd;
     struct cr_buf payload;
     uint64_t size; /* that is asked about; 0: none */
+    int other_fd;  /* another place to look into; -1: none */
 };
 
 static int make_box(void **state)
 {
     static struct box box;
 
-    box = (struct box){.path = "/tmp/collector-test-XXXXXX"};
+    box = (struct box){.path = "/tmp/collector-test-XXXXXX", .other_fd = -1};
     if (!mkdtemp(box.path))
         return -1;
     box.fd = open(box.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -73,7 +74,13 @@ static void ask_for(struct box *box, const char *name, uint32_t max_bytes)
 static pid_t start(struct box *box, int *ret_fd, int pipe_flags)
 {
     CR_AUTO_CLOSE int payload_fd = -1;
-    const uid_t id = geteuid() == 0 ? SLOT_ID : geteuid();
+    struct sbx_collector_plan plan = {
+        .workspace_fd = box->fd,
+        .id = geteuid() == 0 ? SLOT_ID : geteuid(),
+        .size = box->size,
+        .places = {box->fd, box->other_fd},
+        .place_count = box->other_fd < 0 ? 1 : 2,
+    };
     pid_t pid = -1;
     int ends[2];
 
@@ -81,8 +88,9 @@ static pid_t start(struct box *box, int *ret_fd, int pipe_flags)
     payload_fd = sbx_payload_seal(&box->payload, NULL);
     assert_true(payload_fd >= 0);
     assert_int_equal(pipe2(ends, O_CLOEXEC | pipe_flags), 0);
-    assert_int_equal(sbx_collector_start(box->fd, payload_fd, ends[1], id, box->size, &pid, NULL),
-                     0);
+    plan.payload_fd = payload_fd;
+    plan.out_fd = ends[1];
+    assert_int_equal(sbx_collector_start(&plan, &pid, NULL), 0);
     assert_int_equal(close(ends[1]), 0);
     *ret_fd = ends[0];
     return pid;
@@ -364,6 +372,28 @@ static void collector_tells_whether_a_file_has_a_size(void **state)
     }
 }
 
+/* Not only /workspace can be written. */
+static void collector_looks_for_a_size_in_every_place(void **state)
+{
+    struct box *box = *state;
+    char path[] = "/tmp/collector-place-XXXXXX";
+    CR_AUTO_CLOSE int pipe_fd = -1;
+    CR_AUTO_CLOSE int file_fd = -1;
+
+    assert_non_null(mkdtemp(path));
+    box->other_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(fchmod(box->other_fd, 0777), 0);
+    file_fd = openat(box->other_fd, "five", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(ftruncate(file_fd, 5), 0);
+    box->size = 5;
+
+    assert_ends_with(start(box, &pipe_fd, 0), SBX_COLLECTOR_SIZE_SEEN << 8);
+
+    assert_int_equal(unlinkat(box->other_fd, "five", 0), 0);
+    assert_int_equal(close(box->other_fd), 0);
+    assert_int_equal(rmdir(path), 0);
+}
+
 static void collector_refuses_a_malformed_payload(void **state)
 {
     struct box *box = *state;
@@ -408,6 +438,7 @@ int main(void)
         BOX_TEST(pattern_follows_no_link_and_gives_no_other_kind),
         BOX_TEST(pattern_is_bounded_in_what_it_looks_at),
         BOX_TEST(collector_tells_whether_a_file_has_a_size),
+        BOX_TEST(collector_looks_for_a_size_in_every_place),
         BOX_TEST(collector_refuses_a_malformed_payload),
         BOX_TEST(collector_ends_when_nobody_reads),
     };
