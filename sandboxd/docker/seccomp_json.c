@@ -29,7 +29,10 @@ static uint32_t outer_answer(const struct sbx_seccomp_rule *rule)
     /* sandbox-init gives up capabilities, of which it has none, and sets the exact filter. */
     if (rule->filter || rule->number == __NR_seccomp || rule->number == __NR_capset)
         return SECCOMP_RET_ALLOW;
-    return rule->answer;
+    /* Not to be executed here either, but the exact filter comes first: a kill, or an errno, would
+     * go before its listener, which tells the call by name. Without a tracer, which nobody can be,
+     * it is ENOSYS. */
+    return rule->answer == SECCOMP_RET_KILL_PROCESS ? SECCOMP_RET_TRACE : rule->answer;
 }
 
 static bool add_action(cJSON *group, uint32_t answer)
@@ -37,8 +40,8 @@ static bool add_action(cJSON *group, uint32_t answer)
     switch (answer & SECCOMP_RET_ACTION_FULL) {
     case SECCOMP_RET_ALLOW:
         return cJSON_AddStringToObject(group, "action", "SCMP_ACT_ALLOW") != NULL;
-    case SECCOMP_RET_KILL_PROCESS:
-        return cJSON_AddStringToObject(group, "action", "SCMP_ACT_KILL_PROCESS") != NULL;
+    case SECCOMP_RET_TRACE:
+        return cJSON_AddStringToObject(group, "action", "SCMP_ACT_TRACE") != NULL;
     default:
         return cJSON_AddStringToObject(group, "action", "SCMP_ACT_ERRNO") != NULL &&
                cJSON_AddNumberToObject(group, "errnoRet", answer & SECCOMP_RET_DATA) != NULL;

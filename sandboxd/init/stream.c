@@ -9,6 +9,7 @@
 #include "sandboxd/init/payload_map.h"
 #include "sandboxd/init/program.h"
 #include "sandboxd/init/unpack.h"
+#include "sandboxd/init/violation.h"
 #include "sandboxd/wire/boxstream.h"
 #include "sandboxd/wire/msg.h"
 #include "sandboxd/wire/payload.h"
@@ -40,6 +41,7 @@ enum source {
     SOURCE_STDOUT,
     SOURCE_STDERR,
     SOURCE_STDIN,
+    SOURCE_LISTENER, /* of the program's filter */
     SOURCE_COUNT,
 };
 
@@ -212,7 +214,6 @@ static int open_pipes(struct stream *stream, int theirs[3])
 static void go(struct stream *stream)
 {
     int theirs[3] = {-1, -1, -1};
-    int listener_fd = -1; /* none: the engine's own filter kills before ours could hold back */
     struct sbx_program_failure failure;
     int r = chdir(WORKSPACE) < 0 ? -errno : open_pipes(stream, theirs);
 
@@ -224,10 +225,11 @@ static void go(struct stream *stream)
             .payload_fd = stream->payload_fd,
             .seccomp_fd = stream->filter_fd,
             .private_fd = -1,
+            .is_watched = true,
         };
 
         raise_oom_score();
-        stream->leader = sbx_leader_start(&plan, &listener_fd, &failure);
+        stream->leader = sbx_leader_start(&plan, &stream->fds[SOURCE_LISTENER], &failure);
         if (stream->leader < 0)
             fail(stream, (enum sbx_stage)failure.stage, -failure.error);
     }
@@ -324,17 +326,20 @@ static void tell_end(struct stream *stream, bool has_failed)
     send_event(collected);
 }
 
-static void finish(struct stream *stream, int status)
+/* Ends everything in the box: what was written before is passed on before the last word. */
+static void finish(struct stream *stream, struct sbx_init_msg last)
 {
-    struct sbx_init_msg exited = {.event = SBX_INIT_EXITED, .wait_status = status};
+    const uint32_t leftovers = sbx_leader_kill_rest();
+    const bool is_exit = last.event == SBX_INIT_EXITED;
 
-    exited.leftovers = sbx_leader_kill_rest();
+    if (is_exit)
+        last.leftovers = leftovers;
     pass_on_rest(stream);
     if (stream->inside.is_on)
         sbx_inside_tell(&stream->inside, send_event);
-    send_event(exited);
+    send_event(last);
     if (stream->inside.is_on)
-        tell_end(stream, status != 0);
+        tell_end(stream, !is_exit || last.wait_status != 0);
 }
 
 /* The backend wants the end, and does not ask how the program would have ended. */
@@ -405,6 +410,27 @@ static void read_host(struct stream *stream)
         write_input(stream);
 }
 
+/*
+ * Whoever is held back in a forbidden call dies of our kill, in that call. The
+ * end of the leader does not say that it was watched: a call through another
+ * door (int 0x80, x32) is killed by the engine's own profile, and nobody tells.
+ */
+static void tell_violation(struct stream *stream)
+{
+    const uint32_t call = sbx_violation_read(stream->fds[SOURCE_LISTENER]);
+
+    finish(stream, (struct sbx_init_msg){.event = SBX_INIT_VIOLATION, .detail = call});
+    cr_close_fd(&stream->fds[SOURCE_LISTENER]);
+}
+
+/* True when a process waits in a forbidden call. */
+static bool has_violation(const struct stream *stream)
+{
+    struct pollfd poll_fd = {.fd = stream->fds[SOURCE_LISTENER], .events = POLLIN};
+
+    return poll_fd.fd >= 0 && poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & POLLIN);
+}
+
 /* Adopted processes are reaped as they come. */
 static void reap(struct stream *stream)
 {
@@ -414,8 +440,13 @@ static void reap(struct stream *stream)
 
     (void)!read(stream->fds[SOURCE_SIGNAL], &info, sizeof(info));
     while (!stream->is_over && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        if (pid == stream->leader)
-            finish(stream, status);
+        if (pid != stream->leader)
+            continue;
+        /* A child of the program may be held back while the program ended. */
+        if (has_violation(stream))
+            tell_violation(stream);
+        else
+            finish(stream, (struct sbx_init_msg){.event = SBX_INIT_EXITED, .wait_status = status});
     }
 }
 
@@ -440,6 +471,7 @@ static void wait_for_events(struct stream *stream)
         [SOURCE_SIGNAL] = {.fd = stream->fds[SOURCE_SIGNAL], .events = POLLIN},
         [SOURCE_STDOUT] = {.fd = stream->fds[SOURCE_STDOUT], .events = POLLIN},
         [SOURCE_STDERR] = {.fd = stream->fds[SOURCE_STDERR], .events = POLLIN},
+        [SOURCE_LISTENER] = {.fd = stream->fds[SOURCE_LISTENER], .events = POLLIN},
         [SOURCE_STDIN] = {.fd = stream->input_size > 0 ? stream->fds[SOURCE_STDIN] : -1,
                           .events = POLLOUT},
     };
@@ -459,6 +491,10 @@ static void wait_for_events(struct stream *stream)
     }
     if (fds[SOURCE_STDIN].revents && stream->fds[SOURCE_STDIN] >= 0)
         write_input(stream);
+    if (!stream->is_over && (fds[SOURCE_LISTENER].revents & POLLIN))
+        tell_violation(stream);
+    else if (fds[SOURCE_LISTENER].revents) /* POLLHUP: nobody is left who has the filter */
+        cr_close_fd(&stream->fds[SOURCE_LISTENER]);
     if (fds[SOURCE_SIGNAL].revents)
         reap(stream);
 }
@@ -487,7 +523,8 @@ static int start(struct stream *stream)
 
 int sbx_stream_main(bool is_inside)
 {
-    static struct stream stream = {.filter_fd = -1, .payload_fd = -1, .fds = {-1, -1, -1, -1, -1}};
+    static struct stream stream = {
+        .filter_fd = -1, .payload_fd = -1, .fds = {-1, -1, -1, -1, -1, -1}};
     int r = start(&stream);
 
     if (r < 0)
