@@ -24,8 +24,11 @@ bool sbx_wreckage_is_full(const struct sbx_wreckage *wreckage)
 
 static void drop(struct sbx_wreckage *wreckage, uint32_t i)
 {
-    if (wreckage->wrecks[i].attempts >= QUARANTINE_ATTEMPTS)
+    if (wreckage->wrecks[i].attempts >= QUARANTINE_ATTEMPTS) {
         wreckage->quarantined--;
+        cr_log_info("a container is out of quarantine container=%.12s quarantined=%" PRIu32,
+                    wreckage->wrecks[i].id, wreckage->quarantined);
+    }
     wreckage->wrecks[i] = wreckage->wrecks[--wreckage->count];
 }
 

@@ -4,7 +4,8 @@
 
 Between sandboxd and the engine stands a gate that holds one answer back: the engine has done what it was
 asked for and nobody knows. At every point the caller has a typed end, no process of the run and no
-container of that sandboxd is there soon after, and the next run works.
+container of that sandboxd is there soon after, and the next run works. The gate can also refuse in the engine's
+place: so a container is wedged, and its quarantine is seen.
 """
 import concurrent.futures
 import contextlib
@@ -37,6 +38,7 @@ HELD = {
     "inspecting": rb"GET /v[\d.]+/containers/\w+/json",
     "removing": rb"DELETE /v[\d.]+/containers/\w+",
 }
+REFUSAL = b'HTTP/1.1 500 Internal Server Error\r\nContent-Length: 26\r\n\r\n{"message":"it is wedged"}'
 # Phase -> victim -> how the held run may end; two where two of ours race for it.
 LOST, BROKEN = {"SANDBOX_LOST"}, {"UNAVAILABLE"}
 START = {"supervisor": LOST, "front": BROKEN, "docker": LOST, "engine": LOST}
@@ -52,11 +54,11 @@ PHASES = {
 
 
 class Gate(threading.Thread):
-    """A unix socket before the engine's. Passes everything on, but holds the answer to one kind of request."""
+    """A unix socket before the engine's. Passes everything on, but holds the answer to one kind of request, and fails another."""
 
     def __init__(self, path, engine):
         super().__init__(daemon=True)
-        self.path, self.engine, self.pattern = path, engine, None
+        self.path, self.engine, self.pattern, self.refused = path, engine, None, None
         self.held, self.released = threading.Event(), threading.Event()
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(path)
@@ -87,7 +89,9 @@ class Gate(threading.Thread):
         while True:
             for source in select.select(sources, [], [])[0]:
                 data = source.recv(1 << 16)
-                if source is client and data:
+                if source is client and self.refused and self.refused.match(data):
+                    client.sendall(REFUSAL)
+                elif source is client and data:
                     must_hold = must_hold or bool(self.pattern and self.pattern.match(data))
                     engine.sendall(data)
                 elif source is client:
@@ -156,8 +160,8 @@ class Point:
         self.run = {init, *host.descendants(init)} if init else set()
         self.run |= set(children(self.backend))  # its relay, its collector
 
-    def call(self, code):
-        self.caller = Caller(self.stub, code=code, limits=pb.Limits(wall_time_ms=50000))
+    def call(self, code, wall_time_ms=50000):
+        self.caller = Caller(self.stub, code=code, limits=pb.Limits(wall_time_ms=wall_time_ms))
         return self.caller
 
     def hold_answer(self):
@@ -234,6 +238,42 @@ def inject(engine, phase, victim):
     return None
 
 
+def stop_shim(container, actions):
+    """The engine hears nothing of that container any more, until the actions are done."""
+    shim = next(pid for pid, (_, command) in host.processes().items() if "containerd-shim" in command and container in command)
+    os.kill(shim, signal.SIGSTOP)
+    actions.append(lambda: os.kill(shim, signal.SIGCONT))
+
+
+def wedge(engine):
+    """A container that the engine can neither end nor remove costs its caller nothing, is told, and goes in the end."""
+    began = time.monotonic()
+    try:
+        with Point(engine, "running", "nobody") as point:
+            point.call("echo up; sleep 50", wall_time_ms=2500).wait_output()
+            container = point.containers()[0]
+            point.gate.refused = re.compile(rb"DELETE /v[\d.]+/containers/" + container.encode())
+            stop_shim(container, point.after_kill)
+            point.caller.join(15 * processes.SLOWNESS)
+            assert point.caller.end[0] == "WALL_TIME_LIMIT", point.caller.end
+            assert point.run_next().stdout_data == b"next\n"  # on the only slot
+            told = f"in quarantine until the engine removes it container={container[:12]} quarantined=1"
+            host.wait_for(lambda: told in point.service.log(), 30, "the quarantine is told")
+            assert 'error="it is wedged"' in point.service.log()
+            assert point.containers() == [container]
+            assert point.run_next().stdout_data == b"next\n"
+            point.gate.refused = None
+            point.let_go()
+            host.wait_for(lambda: f"out of quarantine container={container[:12]} quarantined=0" in point.service.log(), 30,
+                          "the removal is tried again")
+            host.wait_for(lambda: not point.containers(), GONE_SECONDS, "no container is left")
+            assert point.service.log().count("in quarantine") == 1
+    except Exception as error:  # pylint: disable=broad-except
+        return f"a wedged container: {type(error).__name__}: {error}"
+    print(f"ok a wedged container: {point.caller.end}, {time.monotonic() - began:.1f} s", flush=True)
+    return None
+
+
 def inject_engine(engine, phases):
     """One sandboxd for each phase, all held, and one engine that dies and comes back under all of them."""
     with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
@@ -268,15 +308,19 @@ def main(names):
                          "--docker-pull=never"):
             pass  # the image is built once
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            wedged = pool.submit(wedge, engine) if not names or "wedged" in names else None
             problems = [problem for problem in pool.map(lambda point: inject(engine, *point), [
                 point for point in points if point[1] != "engine"]) if problem]
+        if wedged and wedged.result():
+            problems.append(wedged.result())
         with_engine = [phase for phase, victim in points if victim == "engine"]
         if with_engine:
             problems += inject_engine(engine, with_engine)
     for problem in problems:
         print(problem)
-    print(f"{len(points)} points injected, {len(problems)} failed, {len(points) - len(problems)} passed")
-    return 1 if problems or not points else 0
+    count = len(points) + (wedged is not None)
+    print(f"{count} points injected, {len(problems)} failed, {count - len(problems)} passed")
+    return 1 if problems or not count else 0
 
 
 if __name__ == "__main__":
