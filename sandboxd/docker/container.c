@@ -5,6 +5,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "sandboxd/backend/cgroup.h"
+#include "sandboxd/docker/covers.h"
 #include "sandboxd/docker/json.h"
 #include "sandboxd/init/stream.h"
 #include "sandboxd/wire/msg.h"
@@ -127,15 +128,6 @@ static void add_ulimits(struct builder *builder, cJSON *host, const struct sbx_l
     add_ulimit(builder, array, "nofile", limits->value[SBX_LIMIT_OPEN_FILES]);
 }
 
-/* A folder of the host's kind, for a box whose IPC is the host's, has a size already. */
-static void add_ipc(struct builder *builder, cJSON *host, const struct sbx_container_plan *plan,
-                    uint64_t shm_bytes)
-{
-    text(builder, host, "IpcMode", has(plan, SBX_CONTROL_IPC) ? "private" : "host");
-    if (has(plan, SBX_CONTROL_IPC))
-        number(builder, host, "ShmSize", shm_bytes); /* the engine knows no inode count for it */
-}
-
 static void add_places(struct builder *builder, cJSON *host, const struct sbx_container_plan *plan,
                        const struct sbx_limits *limits)
 {
@@ -147,7 +139,7 @@ static void add_places(struct builder *builder, cJSON *host, const struct sbx_co
     int owner = has(plan, SBX_CONTROL_USER) ? 1000 : 0;
 
     flag(builder, host, "ReadonlyRootfs", has(plan, SBX_CONTROL_ROOTFS));
-    add_ipc(builder, host, plan, bytes.shm);
+    text(builder, host, "IpcMode", has(plan, SBX_CONTROL_IPC) ? "private" : "host");
     if (!has(plan, SBX_CONTROL_TMPFS)) {
         tmpfs(builder, places, "/workspace", "rw,exec,mode=0755,uid=%d,gid=%d", owner, owner);
         tmpfs(builder, places, "/tmp", "rw,exec,mode=1777");
@@ -159,6 +151,12 @@ static void add_places(struct builder *builder, cJSON *host, const struct sbx_co
     tmpfs(builder, places, "/tmp",
           "rw,noexec,nosuid,nodev,size=%" PRIu64 ",nr_inodes=%" PRIu64 ",mode=1777", bytes.tmp,
           inodes.tmp);
+    /* In place of the engine's own, for which it knows no inode count. Where the IPC is the host's,
+     * so is the folder. */
+    if (has(plan, SBX_CONTROL_IPC))
+        tmpfs(builder, places, "/dev/shm",
+              "rw,noexec,nosuid,nodev,size=%" PRIu64 ",nr_inodes=%" PRIu64 ",mode=1777", bytes.shm,
+              inodes.shm);
 }
 
 static void add_resources(struct builder *builder, cJSON *host,
@@ -231,17 +229,21 @@ static void add_security(struct builder *builder, cJSON *host,
     text(builder, host, "CgroupnsMode", "private");
 }
 
-/* What is left out when a control of /proc or /dev is: nothing covered, a device too many. */
+static void add_covers(struct builder *builder, cJSON *host, const struct sbx_container_plan *plan)
+{
+    static const char *const none[] = {NULL};
+    const bool is_weak = !has(plan, SBX_CONTROL_PROC);
+
+    list(builder, host, "MaskedPaths", is_weak ? none : sbx_covered_paths(plan->is_inside));
+    list(builder, host, "ReadonlyPaths", is_weak ? none : sbx_read_only_paths);
+}
+
+/* What is left out when the control of /dev is: a device too many. */
 static void add_weaknesses(struct builder *builder, cJSON *host,
                            const struct sbx_container_plan *plan)
 {
-    static const char *const none[] = {NULL};
     cJSON *device;
 
-    if (!has(plan, SBX_CONTROL_PROC)) {
-        list(builder, host, "MaskedPaths", none);
-        list(builder, host, "ReadonlyPaths", none);
-    }
     if (has(plan, SBX_CONTROL_DEV))
         return;
     device = cJSON_CreateObject();
@@ -267,6 +269,7 @@ static cJSON *make_host_config(const struct sbx_container_plan *plan,
     add_network(&builder, host, plan);
     add_resources(&builder, host, plan, limits);
     add_places(&builder, host, plan, limits);
+    add_covers(&builder, host, plan);
     add_weaknesses(&builder, host, plan);
     log = object(&builder, host, "LogConfig");
     text(&builder, log, "Type", "none");

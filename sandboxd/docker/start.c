@@ -69,10 +69,9 @@ static bool has_seccomp(const cJSON *info)
 static void judge(const cJSON *info, bool is_inside, uint8_t controls[SBX_CONTROL_COUNT])
 {
     memset(controls, SBX_ENFORCED, SBX_CONTROL_COUNT);
-    controls[SBX_CONTROL_USER] = SBX_PARTIAL;  /* the ids are those of the host */
-    controls[SBX_CONTROL_PROC] = SBX_PARTIAL;  /* masked, but there; and so is /sys, read-only */
-    controls[SBX_CONTROL_TMPFS] = SBX_PARTIAL; /* /dev/shm has no limit of inodes */
-    controls[SBX_CONTROL_DEV] = SBX_PARTIAL;   /* terminals and mqueue besides */
+    controls[SBX_CONTROL_USER] = SBX_PARTIAL; /* the ids are those of the host */
+    controls[SBX_CONTROL_PROC] = SBX_PARTIAL; /* pid 1 and the origin of mounts can be seen */
+    controls[SBX_CONTROL_DEV] = SBX_PARTIAL;  /* terminals and mqueue besides */
     if (is_inside)
         controls[SBX_CONTROL_ROOTFS] = SBX_PARTIAL; /* read-only files are the program's own */
     if (!is_true(info, "MemoryLimit"))

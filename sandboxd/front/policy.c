@@ -32,7 +32,8 @@ static const char *const container_details[SBX_CONTROL_COUNT] = {
     [SBX_CONTROL_ROOTFS] = "read-only, the image",
     [SBX_CONTROL_SECCOMP] = ("the engine's profile and an exact filter, of one allow-list; unknown "
                              "calls get ENOSYS"),
-    [SBX_CONTROL_PROC] = "own pid namespace; /proc masked, /sys read-only",
+    [SBX_CONTROL_PROC] =
+        "own pid namespace; /proc and /sys covered where they speak of the machine",
     [SBX_CONTROL_DEV] = "the engine's standard devices",
 };
 
@@ -77,8 +78,7 @@ static void describe(uint32_t control, const struct sbx_limits *limits,
     case SBX_CONTROL_TMPFS:
         (void)snprintf(text, size, "%" PRIu64 " bytes and %" PRIu64 " inodes%s",
                        value[SBX_LIMIT_WORKSPACE_BYTES], value[SBX_LIMIT_WORKSPACE_INODES],
-                       is_container ? ": 1/2 /workspace, 3/8 /tmp, 1/8 /dev/shm (its inodes are "
-                                      "not limited)"
+                       is_container ? ": 1/2 /workspace, 3/8 /tmp, 1/8 /dev/shm"
                                     : " for /workspace, /tmp, /dev/shm");
         break;
     case SBX_CONTROL_OUTPUT:

@@ -29,29 +29,30 @@ static const struct {
     {"host-sees-no-groups", "1000", NULL},
     {"workspace-size", "33554432 bytes, 2048 inodes", NULL},
     {"tmp-size", "25165824 bytes, 1536 inodes", NULL},
-    /* Covered by an empty file, so that it opens: host-sees-no-keys and -kcore look for that. */
+    /* Covered by an empty file, so that it opens: host-sees-no-keys and so on look for that. */
     {"keys", "ENOENT|ok", NULL},
     {"kcore", "ENOENT|ok", NULL},
+    {"kallsyms", "ENOENT|ok", NULL},
+    {"kernel-config", "ENOENT|ok", NULL},
+    {"cpuinfo", "ENOENT|ok", NULL},
+    {"shm-size", "8388608 bytes, 512 inodes", NULL},
 
     /* USER is partial: the ids are those of the host, and sandbox-init has them too. */
     {"kill-init", NULL, "ok"}, /* which the kernel ignores, as it is pid 1 */
     {"host-sees-own-user", NULL, "1000\t1000\t1000\t1000"},
     {"host-sees-user-namespace", NULL, "the host's"},
     {"init-is-another-user", NULL, "1000\t1000\t1000\t1000"},
-    /* PROC is partial: the engine's /proc shows the machine, and /sys is there, read-only. */
+    /* PROC is partial: no option of a container hides other processes, nor a mount's origin. Where
+     * sandbox-init reads the counters, the folder of control groups is there, too. */
     {"cgroup-folder", NULL, "ok"},
     {"sys-folder", NULL, "ok"},
-    {"kallsyms", NULL, "ok"},
-    {"kernel-config", NULL, "ok"},
-    {"cpuinfo", NULL, "ok"},
+    {"host-sees-no-sys", NULL, "there"},
     {"mount-table", NULL, "overlay"},
     {"count-processes", NULL, "2 none"},
     {"see-other-box-processes", NULL, "2 none"},
     {"proc-mount", NULL, "nosuid,nodev,noexec"},
     /* DEV is partial: the engine makes terminals and mqueue. */
     {"dev-is-complete", NULL, "EEXIST"},
-    /* TMPFS is partial: the engine knows no limit of inodes for /dev/shm. */
-    {"shm-size", NULL, "8388608 bytes, many inodes"},
 };
 
 void sbx_docker_answer(struct sbx_item *item)

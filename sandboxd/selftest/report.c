@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandboxd/selftest/report.h"
 
+#include "common/err.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -30,6 +32,59 @@ static const char *class_of(const char *id)
 static bool is_in(uint32_t bits, uint32_t control)
 {
     return control < SBX_CONTROL_COUNT && (bits & (UINT32_C(1) << control)) != 0;
+}
+
+/* ---- what is accepted ---- */
+
+uint32_t sbx_report_find_control(const char *name, size_t size)
+{
+    for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++) {
+        const char *known = sbx_control_name(i);
+
+        if (strlen(known) == size && memcmp(known, name, size) == 0)
+            return i;
+    }
+    return SBX_NO_CONTROL;
+}
+
+/* Accepts one name. Several probes may share it: one of them would be no use. */
+static bool accept_name(struct sbx_report *report, const char *name, size_t size)
+{
+    const uint32_t control = sbx_report_find_control(name, size);
+    bool is_known = control != SBX_NO_CONTROL;
+
+    if (is_known)
+        report->accepted |= UINT32_C(1) << control;
+    for (size_t i = 0; i < report->catalog.count; i++) {
+        const char *known = report->catalog.items[i].name;
+
+        if (strlen(known) != size || memcmp(known, name, size) != 0)
+            continue;
+        report->is_accepted[i] = true;
+        is_known = true;
+    }
+    return is_known;
+}
+
+int sbx_report_accept(struct sbx_report *report, const char *names, struct cr_err *err)
+{
+    for (const char *at = names; at && *at;) {
+        const size_t size = strcspn(at, ",");
+
+        if (!accept_name(report, at, size))
+            return cr_err_set(err, EINVAL,
+                              "--accept: '%.*s' is neither a control nor a probe; the lines of the "
+                              "report begin with both names",
+                              (int)size, at);
+        at += size + (at[size] == ',');
+    }
+    return 0;
+}
+
+bool sbx_report_accepts(const struct sbx_report *report, size_t index)
+{
+    return report->is_accepted[index] ||
+           is_in(report->accepted, report->catalog.items[index].control);
 }
 
 void sbx_report_settle(struct sbx_report *report)
@@ -73,6 +128,17 @@ static uint32_t count_red(const struct sbx_report *report)
     return count;
 }
 
+/* Probes of `control` (SBX_NO_CONTROL: of all) whose gap nobody accepted. */
+static uint32_t count_unaccepted(const struct sbx_report *report, uint32_t control)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < report->catalog.count; i++)
+        count += (control == SBX_NO_CONTROL || report->catalog.items[i].control == control) &&
+                 report->status[i] == SBX_PROBE_GAP && !sbx_report_accepts(report, i);
+    return count;
+}
+
 static uint32_t unaccepted_gaps(const struct sbx_report *report)
 {
     uint32_t gaps = report->gaps & ~report->accepted;
@@ -84,7 +150,8 @@ bool sbx_report_is_good(const struct sbx_report *report)
 {
     return !report->problem[0] && sbx_report_count(report, SBX_NO_CONTROL, SBX_PROBE_FAIL) == 0 &&
            sbx_report_count(report, SBX_NO_CONTROL, SBX_PROBE_ERROR) == 0 &&
-           unaccepted_gaps(report) == 0 && count_red(report) == SBX_CONTROL_COUNT;
+           unaccepted_gaps(report) == 0 && count_unaccepted(report, SBX_NO_CONTROL) == 0 &&
+           count_red(report) == SBX_CONTROL_COUNT;
 }
 
 /* ---- text ---- */
@@ -101,7 +168,9 @@ static void print_controls(const struct sbx_report *report)
         else if (is_in(report->gaps, i) && i != report->weakened)
             gap = "  GAP, accepted";
         else if (sbx_report_count(report, i, SBX_PROBE_GAP) > 0)
-            gap = "  PARTIAL on this backend: the lines below say how";
+            gap = count_unaccepted(report, i) > 0
+                      ? "  PARTIAL on this backend: the lines below say how"
+                      : "  PARTIAL on this backend, accepted";
         (void)printf("%-16s %7u %6u   ", name, count_executed(report, i),
                      sbx_report_count(report, i, SBX_PROBE_PASS));
         if (report->red[i] > 0)
@@ -111,6 +180,14 @@ static void print_controls(const struct sbx_report *report)
     }
 }
 
+/* What is said of a probe behind what it saw. */
+static const char *acceptance(const struct sbx_report *report, size_t index)
+{
+    if (report->status[index] != SBX_PROBE_GAP)
+        return "";
+    return sbx_report_accepts(report, index) ? "; accepted" : "; not accepted (--accept=NAME)";
+}
+
 void sbx_report_print_text(const struct sbx_report *report)
 {
     print_controls(report);
@@ -118,21 +195,22 @@ void sbx_report_print_text(const struct sbx_report *report)
         const struct sbx_item *item = &report->catalog.items[i];
 
         if (report->status[i] != SBX_PROBE_PASS)
-            (void)printf("%-5s %s %s (%s): expected %s, seen %s\n", status_names[report->status[i]],
-                         item->id, item->name,
+            (void)printf("%-5s %s %s (%s): expected %s, seen %s%s\n",
+                         status_names[report->status[i]], item->id, item->name,
                          item->control < SBX_CONTROL_COUNT ? sbx_control_name(item->control)
                                                            : "no single control",
-                         item->expected, report->seen[i]);
+                         item->expected, report->seen[i], acceptance(report, i));
     }
     if (report->problem[0])
         (void)printf("ERROR %s\n", report->problem);
     (void)printf(
-        "%u probes executed: %u PASS, %u FAIL, %u GAP, %u ERROR; %u of %u controls seen to "
-        "fail when left out\n",
+        "%u probes executed: %u PASS, %u FAIL, %u GAP (%u not accepted), %u ERROR; %u of %u "
+        "controls seen to fail when left out\n",
         count_executed(report, SBX_NO_CONTROL),
         sbx_report_count(report, SBX_NO_CONTROL, SBX_PROBE_PASS),
         sbx_report_count(report, SBX_NO_CONTROL, SBX_PROBE_FAIL),
         sbx_report_count(report, SBX_NO_CONTROL, SBX_PROBE_GAP),
+        count_unaccepted(report, SBX_NO_CONTROL),
         sbx_report_count(report, SBX_NO_CONTROL, SBX_PROBE_ERROR), count_red(report),
         (unsigned int)SBX_CONTROL_COUNT);
 }
@@ -174,6 +252,8 @@ static void print_probe(const struct sbx_report *report, size_t index)
     print_member("status", status_names[report->status[index]], ",");
     print_member("expected", item->expected, ",");
     print_member("seen", report->seen[index], ",");
+    if (report->status[index] == SBX_PROBE_GAP)
+        (void)printf("\"is_accepted\":%s,", sbx_report_accepts(report, index) ? "true" : "false");
     if (item->control < SBX_CONTROL_COUNT)
         print_member("control", sbx_control_name(item->control), "}");
     else
@@ -184,11 +264,12 @@ static void print_control(const struct sbx_report *report, uint32_t control)
 {
     (void)printf("%s{", control > 0 ? ",\n  " : "\n  ");
     print_member("name", sbx_control_name(control), ",");
-    (void)printf("\"probes\":%u,\"held\":%u,\"weaker\":%u,\"is_gap\":%s,\"red_seen\":%s,"
-                 "\"red_probes\":%u}",
+    (void)printf("\"probes\":%u,\"held\":%u,\"weaker\":%u,\"not_accepted\":%u,\"is_gap\":%s,"
+                 "\"is_accepted\":%s,\"red_seen\":%s,\"red_probes\":%u}",
                  count_executed(report, control), sbx_report_count(report, control, SBX_PROBE_PASS),
                  sbx_report_count(report, control, SBX_PROBE_GAP),
-                 is_in(report->gaps, control) ? "true" : "false",
+                 count_unaccepted(report, control), is_in(report->gaps, control) ? "true" : "false",
+                 is_in(report->accepted, control) ? "true" : "false",
                  report->red[control] > 0 ? "true" : "false", report->red[control]);
 }
 

@@ -269,7 +269,8 @@ class Shared(unittest.TestCase):
         self.assertIn("no-new-privileges", host["SecurityOpt"])
         self.assertEqual(host["Binds"], None)
         self.assertEqual(seen["Config"]["User"], "1000:1000")
-        self.assertEqual(host["ShmSize"], 8 << 20)
+        self.assertIn("size=8388608,nr_inodes=512", host["Tmpfs"]["/dev/shm"])
+        self.assertLessEqual({"/sys", "/proc/kcore", "/proc/cpuinfo"}, set(host["MaskedPaths"]))
 
     # ---- refusals ----
 

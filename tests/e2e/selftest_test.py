@@ -63,7 +63,7 @@ def a_missing_control_fails_its_probes_and_no_others():
 
 
 def what_cannot_be_meant_is_refused():
-    for flags, text in ((["--backend=none"], "--backend"), (["--accept-gap=nothing"], "is no control"),
+    for flags, text in ((["--backend=none"], "--backend"), (["--accept=nothing"], "is neither a control nor a probe"),
                         (["--weaken=nothing"], "is no control"), (["--slots=3"], "slots")):
         code, document, errors = selftest(*flags)
         assert code != 0 and document is None and text in errors, (flags, errors)

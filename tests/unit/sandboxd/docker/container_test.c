@@ -60,6 +60,15 @@ static double number_of(const cJSON *host, const char *key)
     return cJSON_GetNumberValue(cJSON_GetObjectItem(host, key));
 }
 
+static bool has_item(const cJSON *array, const char *text)
+{
+    for (const cJSON *item = array->child; item; item = item->next) {
+        if (strcmp(item->valuestring, text) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void the_body_holds_the_policy(void **state)
 {
     CR_AUTO_JSON cJSON *body = make_body();
@@ -72,7 +81,12 @@ static void the_body_holds_the_policy(void **state)
     assert_true(number_of(host, "MemorySwap") == 128 << 20);
     assert_true(number_of(host, "CpuQuota") * 2 == number_of(host, "CpuPeriod"));
     assert_true(number_of(host, "PidsLimit") == 65);
-    assert_true(number_of(host, "ShmSize") == 8 << 20);
+    assert_string_equal(
+        cJSON_GetObjectItem(cJSON_GetObjectItem(host, "Tmpfs"), "/dev/shm")->valuestring,
+        "rw,noexec,nosuid,nodev,size=8388608,nr_inodes=512,mode=1777");
+    assert_true(has_item(cJSON_GetObjectItem(host, "MaskedPaths"), "/sys"));
+    assert_true(has_item(cJSON_GetObjectItem(host, "MaskedPaths"), "/proc/kcore"));
+    assert_true(has_item(cJSON_GetObjectItem(host, "ReadonlyPaths"), "/proc/sys"));
     assert_true(cJSON_IsTrue(cJSON_GetObjectItem(host, "ReadonlyRootfs")));
     assert_true(cJSON_IsFalse(cJSON_GetObjectItem(host, "Privileged")));
     assert_string_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(host, "CapDrop"), 0)->valuestring,
@@ -236,6 +250,8 @@ static void a_box_that_is_read_from_inside_outlives_its_end(void **state)
     assert_string_equal(
         cJSON_GetStringValue(cJSON_GetArrayItem(cJSON_GetObjectItem(body, "Entrypoint"), 1)),
         "--stream-inside");
+    assert_false(has_item(cJSON_GetObjectItem(host, "MaskedPaths"), "/sys")); /* has the counters */
+    assert_true(has_item(cJSON_GetObjectItem(host, "MaskedPaths"), "/sys/kernel"));
     cJSON_Delete(body);
     assert_int_equal(sbx_container_read_end("{\"State\":{\"OOMKilled\":true}}", &is_oom), 0);
     assert_true(is_oom);

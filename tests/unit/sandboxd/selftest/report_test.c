@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/err.h"
 #include "sandboxd/selftest/docker_answers.h"
 #include "sandboxd/selftest/report.h"
 #include "tests/harness/test.h"
@@ -83,7 +85,7 @@ static void a_gap_is_good_only_when_it_is_accepted(void **state)
     assert_int_equal(sbx_report_count(report, SBX_CONTROL_SWAP, SBX_PROBE_GAP), 1);
     assert_false(sbx_report_is_good(report));
 
-    report->accepted = swap;
+    assert_int_equal(sbx_report_accept(report, "swap", NULL), 0);
     assert_true(sbx_report_is_good(report));
 }
 
@@ -139,7 +141,66 @@ static void a_weaker_answer_is_a_gap_that_is_seen(void **state)
     report->status[index] = SBX_PROBE_GAP;
     sbx_report_settle(report);
     assert_int_equal(sbx_report_count(report, SBX_CONTROL_PROC, SBX_PROBE_GAP), 1);
+    assert_false(sbx_report_is_good(report));
+}
+
+/* By the name of the probe, or of its control, and of no other. */
+static void a_weaker_answer_is_good_only_when_it_is_accepted(void **state)
+{
+    static const struct {
+        const char *names;
+        bool is_good;
+    } cases[] = {
+        {NULL, false},
+        {"", false},
+        {"seccomp", false},
+        {"cpuinfo", false},
+        {"mount-table", true},
+        {"proc", true},
+        {"dev,kill-init,mount-table,swap", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(cases); i++) {
+        struct sbx_report *report = good_report();
+        size_t index = 0;
+
+        while (strcmp(report->catalog.items[index].name, "mount-table") != 0)
+            index++;
+        report->status[index] = SBX_PROBE_GAP;
+        sbx_report_settle(report);
+        assert_int_equal(sbx_report_accept(report, cases[i].names, NULL), 0);
+        assert_int_equal(sbx_report_accepts(report, index), cases[i].is_good);
+        assert_int_equal(sbx_report_is_good(report), cases[i].is_good);
+    }
+}
+
+/* A control that is missing as a whole is more than some of its probes. */
+static void a_missing_control_is_accepted_by_its_own_name(void **state)
+{
+    struct sbx_report *report = good_report();
+
+    (void)state;
+    report->gaps = UINT32_C(1) << SBX_CONTROL_SWAP;
+    sbx_report_settle(report);
+    assert_int_equal(sbx_report_accept(report, "swap-limit-in-force", NULL), 0);
+    assert_false(sbx_report_is_good(report));
+    assert_int_equal(sbx_report_accept(report, "swap", NULL), 0);
     assert_true(sbx_report_is_good(report));
+}
+
+static void a_name_of_nothing_is_refused(void **state)
+{
+    static const char *const names[] = {"nothing",   "proc,nothing", ",",
+                                        "proc,,dev", "swa",          "swaps"};
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(names); i++) {
+        struct cr_err err = CR_ERR_INIT;
+
+        assert_int_equal(sbx_report_accept(good_report(), names[i], &err), -EINVAL);
+        assert_non_null(strstr(err.text, "is neither a control nor a probe"));
+    }
 }
 
 /* The verdict of one comparison, as it goes through the pipe. */
@@ -181,6 +242,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_answer_of_docker_is_about_a_probe),
         cmocka_unit_test(a_weaker_answer_is_a_gap_that_is_seen),
+        cmocka_unit_test(a_weaker_answer_is_good_only_when_it_is_accepted),
+        cmocka_unit_test(a_missing_control_is_accepted_by_its_own_name),
+        cmocka_unit_test(a_name_of_nothing_is_refused),
         cmocka_unit_test(only_exact_answers_count),
         cmocka_unit_test(all_held_and_all_red_is_good),
         cmocka_unit_test(one_failure_is_not_good),
