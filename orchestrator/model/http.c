@@ -19,7 +19,6 @@ static const uint32_t DEFAULT_MAX_LIVE = 20000;
 static const uint32_t DEFAULT_MAX_IN_FLIGHT = 4096;
 static const uint32_t DEFAULT_MAX_CONNECTING = 50;
 static const rlim_t FD_RESERVE = 256;
-static const long IDLE_CONNECTIONS = 256;
 
 static int watch_own(const struct agt_http_client *http, int fd, struct cr_err *err)
 {
@@ -77,7 +76,7 @@ static int open_multi(struct agt_http_client *http, uint32_t host_connections, s
     (void)curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
     (void)curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, agt_http_loop_note_timer);
     (void)curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
-    (void)curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS);
+    (void)curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, (long)AGT_HTTP_IDLE_CONNECTIONS);
     (void)curl_multi_setopt(http->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)http->max_in_flight);
     (void)curl_multi_setopt(http->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)host_connections);
     return 0;

@@ -232,7 +232,8 @@ static void check_deadlines(struct agt_http_client *http)
 
 static void hand_over(struct agt_http_client *http, struct agt_http_request *request)
 {
-    int r = agt_http_request_prepare(request, http->ca_file, http->proxy);
+    int r = agt_http_request_prepare(request, http->ca_file, http->proxy,
+                                     http->running.count >= AGT_HTTP_IDLE_CONNECTIONS);
 
     if (r < 0) {
         finish(http, request, AGT_HTTP_CONFIG);

@@ -6,6 +6,9 @@
 /* Inside of the HTTP client: the loop that drives libcurl. Only http.c and http_loop.c include
  * this. */
 
+/* Kept for later requests; with more under way each has one of its own (http_request.h). */
+#define AGT_HTTP_IDLE_CONNECTIONS 256
+
 struct agt_http_list {
     struct agt_http_request *first;
     struct agt_http_request *last;

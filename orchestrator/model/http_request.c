@@ -221,8 +221,32 @@ static void set_callbacks(CURL *easy, struct agt_http_request *request)
     (void)curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, on_rewind);
 }
 
+/*
+ * libcurl's own 16 and 64 KiB would be most of what a request takes that waits for its answer, and
+ * all of it is wiped at the end (wiping.h).
+ */
+static void set_sizes(CURL *easy)
+{
+    (void)curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 4096L);
+    (void)curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, 16384L); /* the least that it takes */
+}
+
+/*
+ * For each new request libcurl 7.88 walks over all connections to its host, and at each end again:
+ * with thousands of them a connection of its own costs less. Over TLS, HTTP/2 keeps them few. On
+ * such a connection nothing is ever sent twice, so that libcurl may have the body without a buffer
+ * for it.
+ */
+static void go_alone(CURL *easy, const struct agt_http_request *request)
+{
+    (void)curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+    (void)curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
+    if (request->spec.body)
+        (void)curl_easy_setopt(easy, CURLOPT_POSTFIELDS, (const char *)request->spec.body);
+}
+
 int agt_http_request_prepare(struct agt_http_request *request, const char *ca_file,
-                             const char *proxy)
+                             const char *proxy, bool is_crowded)
 {
     request->easy = curl_easy_init();
     if (!request->easy || add_headers(request) < 0 ||
@@ -231,6 +255,9 @@ int agt_http_request_prepare(struct agt_http_request *request, const char *ca_fi
         return -ENOMEM;
     }
     set_callbacks(request->easy, request);
+    set_sizes(request->easy);
+    if (is_crowded && strncasecmp(request->spec.url, "http://", 7) == 0)
+        go_alone(request->easy, request);
     request->phase = AGT_HTTP_CONNECTING;
     return 0;
 }

@@ -61,9 +61,10 @@ struct agt_http_request {
 void agt_http_note_sent(struct agt_http_client *http);
 void agt_http_note_deadline(struct agt_http_client *http, int64_t deadline_ns);
 
-/* Makes the libcurl handle. Returns 0 or -ENOMEM. */
+/* Makes the libcurl handle; `is_crowded`: so many are under way that it shares no connection.
+ * Returns 0 or -ENOMEM. */
 int agt_http_request_prepare(struct agt_http_request *request, const char *ca_file,
-                             const char *proxy);
+                             const char *proxy, bool is_crowded);
 
 /* Frees the handle; it is in no multi any more. */
 void agt_http_request_release(struct agt_http_request *request);
