@@ -63,6 +63,7 @@ static int run(struct agt_config *config, struct cr_err *err)
     if (config->must_check)
         return agt_check_model(config, err);
     agt_process_raise_files();
+    agt_process_share_memory();
     agt_config_log(config);
     return serve(config, has_landlock, &signals, err);
 }

@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "common/privilege.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -59,6 +60,15 @@ void agt_process_wipe_environment(const char *name)
         return;
     explicit_bzero(value, strlen(value));
     (void)unsetenv(name); /* NOLINT(concurrency-mt-unsafe): before the first thread */
+}
+
+/*
+ * Most of what one thread allocates another frees: with an arena for each thread, what is free in
+ * one could not be used by the others.
+ */
+void agt_process_share_memory(void)
+{
+    (void)mallopt(M_ARENA_MAX, 2);
 }
 
 void agt_process_raise_files(void)

@@ -22,6 +22,9 @@ int agt_process_confine(uint32_t uid, struct cr_err *err);
 /* Wipes the value of an environment variable where it lies, and removes it. */
 void agt_process_wipe_environment(const char *name);
 
+/* Before the first thread: lets all threads use the memory that one has freed. */
+void agt_process_share_memory(void);
+
 /* Raises the soft limit of open files to the hard one. */
 void agt_process_raise_files(void);
 

@@ -275,13 +275,20 @@ static void on_sandbox_event(void *user, const ProtobufCMessage *event)
     }
 }
 
+void agt_call_set_status(struct agt_call *call, enum rpc_code code, const char *message)
+{
+    call->status.code = code;
+    (void)snprintf(call->status.message, sizeof(call->status.message), "%s", message);
+}
+
 static void on_sandbox_end(void *user, const struct rpc_status *status)
 {
     struct agt_call *call = user;
 
-    call->status = *status;
+    agt_call_set_status(call, status->code, status->message);
+    call->status.retry_after_ms = status->retry_after_ms;
     if (status->code == RPC_OK && !call->result)
-        rpc_status_set(&call->status, RPC_INTERNAL, "sandboxd ended the call without a result");
+        agt_call_set_status(call, RPC_INTERNAL, "sandboxd ended the call without a result");
     post_end(call);
 }
 
@@ -340,7 +347,7 @@ static void end_unstarted(struct agt_call *call, enum agt_model_end model_end, e
     call->model_end = model_end;
     if (call->model)
         call->message = strdup("the call could not be made");
-    rpc_status_set(&call->status, code, "the call could not be made");
+    agt_call_set_status(call, code, "the call could not be made");
     post_end(call);
 }
 

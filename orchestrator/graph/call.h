@@ -60,6 +60,13 @@ enum agt_call_output {
     AGT_CALL_DROPPED, /* neither */
 };
 
+/* What is kept of a struct rpc_status, which has room for much that no call needs. */
+struct agt_call_status {
+    enum rpc_code code;
+    int32_t retry_after_ms;
+    char message[RPC_MESSAGE_MAX];
+};
+
 /*
  * A call to the model or to sandboxd. Its handlers run on other threads and
  * write here until they post CALL_END; from then on it is the engine's.
@@ -102,7 +109,7 @@ struct agt_call {
     uint64_t out_omitted;
     uint64_t err_omitted;
     Crisol__Sandbox__V1__ExecuteResult *result; /* owned; NULL: none came */
-    struct rpc_status status;
+    struct agt_call_status status;
 };
 
 /*
@@ -119,6 +126,9 @@ int agt_call_start_sandbox(struct agt_run *run, const Crisol__Sandbox__V1__Execu
 
 /* Starts a call that was held. The end comes in any case. */
 void agt_call_go(struct agt_call *call);
+
+/* How the call to sandboxd ended. */
+void agt_call_set_status(struct agt_call *call, enum rpc_code code, const char *message);
 
 /* Asks it to end; the end still comes. */
 void agt_call_cancel(struct agt_call *call);

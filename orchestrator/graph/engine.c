@@ -131,6 +131,8 @@ static void remove_run(struct agt_engine *engine, struct agt_run *run)
     agt_journal_drop_all(run);
     if (!agt_run_has_ended(run)) /* it was left to the next process: nothing more comes here */
         agt_event_log_end(run->log);
+    if (run->has_ended)
+        agt_run_shed(run);
     /* From here on a cancel is too late, and nobody reaches the engine through the run. */
     (void)pthread_mutex_lock(&run->lock);
     run->engine = NULL;

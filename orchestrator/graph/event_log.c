@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DELTAS_FIRST 32
+_Static_assert(AGT_LOG_DELTAS_MAX % DELTAS_FIRST == 0,
+               "doubled, the ring becomes as large as may be");
+
 /*
  * Every event has a position: 0, 1, 2, … over states and deltas together.
  * State events are never missing, so a position that a reader cannot find any
@@ -28,7 +32,8 @@ struct agt_event_log {
     struct entry *states; /* by seq - 1 */
     size_t state_count;
     size_t state_room;
-    struct entry *deltas; /* ring of AGT_LOG_DELTAS_MAX; NULL until the first */
+    struct entry *deltas; /* ring; NULL until the first */
+    size_t delta_room;    /* entries of the ring; at most AGT_LOG_DELTAS_MAX */
     size_t delta_first;
     size_t delta_count;
     size_t delta_bytes;
@@ -108,7 +113,7 @@ struct agt_event_log *agt_event_log_ref(struct agt_event_log *log)
 
 static struct entry *delta_at(const struct agt_event_log *log, size_t index)
 {
-    return &log->deltas[(log->delta_first + index) % AGT_LOG_DELTAS_MAX];
+    return &log->deltas[(log->delta_first + index) % log->delta_room];
 }
 
 static void forget_first_delta(struct agt_event_log *log)
@@ -117,7 +122,7 @@ static void forget_first_delta(struct agt_event_log *log)
 
     log->delta_bytes -= entry->event->size;
     entry->event = agt_event_unref(entry->event);
-    log->delta_first = (log->delta_first + 1) % AGT_LOG_DELTAS_MAX;
+    log->delta_first = (log->delta_first + 1) % log->delta_room;
     log->delta_count--;
 }
 
@@ -155,14 +160,28 @@ static int add_state(struct agt_event_log *log, struct agt_event *event)
     return 0;
 }
 
+/* Most runs have few deltas, and there are many runs. */
+static int grow_ring(struct agt_event_log *log)
+{
+    size_t room = log->delta_room ? 2 * log->delta_room : DELTAS_FIRST;
+    struct entry *deltas = calloc(room, sizeof(*deltas));
+
+    if (!deltas)
+        return -ENOMEM;
+    for (size_t i = 0; i < log->delta_count; i++)
+        deltas[i] = *delta_at(log, i);
+    free(log->deltas);
+    log->deltas = deltas;
+    log->delta_room = room;
+    log->delta_first = 0;
+    return 0;
+}
+
 static int add_delta(struct agt_event_log *log, struct agt_event *event)
 {
-    if (!log->deltas) {
-        log->deltas = calloc(AGT_LOG_DELTAS_MAX, sizeof(*log->deltas));
-        if (!log->deltas)
-            return -ENOMEM;
-        log->delta_count = 0; /* as it was: for static analysis */
-    }
+    if (log->delta_count == log->delta_room && log->delta_room < AGT_LOG_DELTAS_MAX &&
+        grow_ring(log) < 0)
+        return -ENOMEM;
     while (log->delta_count == AGT_LOG_DELTAS_MAX ||
            (log->delta_count > 0 && log->delta_bytes + event->size > AGT_LOG_DELTA_BYTES_MAX))
         forget_first_delta(log);

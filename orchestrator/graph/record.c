@@ -154,7 +154,7 @@ static int restore_sandbox(struct agt_call *call, const call_record *record)
         r = cr_buf_add(&call->err, record->stderr_data.data, record->stderr_data.len);
     call->out_omitted = record->stdout_omitted;
     call->err_omitted = record->stderr_omitted;
-    rpc_status_set(&call->status, (enum rpc_code)record->status_code, "%s", record->status_message);
+    agt_call_set_status(call, (enum rpc_code)record->status_code, record->status_message);
     call->status.retry_after_ms = record->retry_after_ms;
     if (record->result.len > 0) {
         call->result = crisol__sandbox__v1__execute_result__unpack(NULL, record->result.len,
@@ -168,7 +168,7 @@ static int restore_sandbox(struct agt_call *call, const call_record *record)
     }
     /* As on_sandbox_end(): whoever reads an OK may rely on a result. */
     if (call->status.code == RPC_OK && !call->result)
-        rpc_status_set(&call->status, RPC_INTERNAL, "the recorded result cannot be read");
+        agt_call_set_status(call, RPC_INTERNAL, "the recorded result cannot be read");
     return r;
 }
 

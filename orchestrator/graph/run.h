@@ -126,7 +126,7 @@ struct agt_run {
     char *stdout_text;
     char *stderr_text;
 
-    struct agt_attempt attempts[AGT_ITERATIONS_MAX];
+    struct agt_attempt *attempts; /* room for AGT_ITERATIONS_MAX; NULL behind the end. Owned */
     size_t attempt_count;
     size_t best; /* index; only with attempt_count > 0 */
     struct agt_list errors;
@@ -144,6 +144,9 @@ void agt_run_make_id(char id[static 33]);
 /* Makes a run with one reference. The spec is valid. Returns 0 or -ENOMEM. */
 int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
                 struct agt_run **ret_run);
+
+/* Frees what only the work on the run needed: what became of it is in its events. */
+void agt_run_shed(struct agt_run *run);
 
 /* ---- run.c: the engine's thread drives the run with these ---- */
 

@@ -43,21 +43,41 @@ static void free_attempt(struct agt_attempt *attempt)
     free(attempt->verification);
 }
 
-static void free_run(struct agt_run *run)
+static void free_text(char **text)
 {
-    for (size_t i = 0; i < run->attempt_count; i++)
-        free_attempt(&run->attempts[i]);
+    free(*text);
+    *text = NULL;
+}
+
+void agt_run_shed(struct agt_run *run)
+{
+    while (run->attempt_count > 0)
+        free_attempt(&run->attempts[--run->attempt_count]);
+    free(run->attempts);
+    run->attempts = NULL;
     agt_list_done(&run->errors);
     agt_list_done(&run->warnings);
     agt_list_done(&run->models_served);
     agt_files_done(&run->files);
     if (run->execution)
         crisol__sandbox__v1__execute_result__free_unpacked(run->execution, NULL);
+    run->execution = NULL;
+    free_text(&run->frozen_tests);
+    free_text(&run->plan);
+    free_text(&run->diff);
+    free_text(&run->complaint);
+    free_text(&run->stdout_text);
+    free_text(&run->stderr_text);
+    agt_receipt_done(&run->receipt);
+}
+
+static void free_run(struct agt_run *run)
+{
+    agt_run_shed(run);
     if (run->limits)
         crisol__sandbox__v1__limits__free_unpacked(run->limits, NULL);
     crisol__agent__v1__task_terms__free_unpacked(run->terms, NULL);
     (void)agt_checks_free(run->checks);
-    free(run->frozen_tests);
     free(run->task);
     free(run->model);
     free(run->model_requested);
@@ -65,13 +85,7 @@ static void free_run(struct agt_run *run)
     free(run->key);
     (void)agt_journal_free(run->journal);
     free(run->crossings);
-    free(run->plan);
-    free(run->diff);
-    free(run->complaint);
-    free(run->stdout_text);
-    free(run->stderr_text);
     free(run->failure);
-    agt_receipt_done(&run->receipt);
     free(run->cancel_mail); /* it holds no reference before it is posted */
     (void)agt_event_log_unref(run->log);
     (void)pthread_mutex_destroy(&run->lock);
@@ -111,9 +125,10 @@ static bool fill(struct agt_run *run, const struct agt_run_spec *spec)
 {
     run->log = agt_event_log_new(run->id);
     run->crossings = calloc(agt_agent_graph.edge_count, sizeof(*run->crossings));
+    run->attempts = calloc(AGT_ITERATIONS_MAX, sizeof(*run->attempts));
     run->cancel_mail = agt_mail_new(AGT_MAIL_CANCEL, NULL, NULL, 0);
-    return run->log && run->crossings && run->cancel_mail && copy(&run->task, spec->task) &&
-           copy(&run->model, spec->model) &&
+    return run->log && run->crossings && run->attempts && run->cancel_mail &&
+           copy(&run->task, spec->task) && copy(&run->model, spec->model) &&
            copy(&run->model_requested, model_name(run->engine, spec)) &&
            copy(&run->caller, spec->caller) && copy(&run->key, spec->key) && unpack(run, spec);
 }

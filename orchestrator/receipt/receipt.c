@@ -30,7 +30,7 @@ void agt_receipt_digest(const void *data, size_t size, char ret_digest[AGT_RECEI
 static struct agt_receipt_link *new_link(struct agt_receipt *receipt)
 {
     struct agt_receipt_link *links;
-    size_t room = receipt->room > 0 ? 2 * receipt->room : 32;
+    size_t room = receipt->room > 0 ? 2 * receipt->room : 8;
 
     if (receipt->count == AGT_RECEIPT_LINKS_MAX) {
         receipt->error = -ENOSPC;
