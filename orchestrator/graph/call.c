@@ -6,6 +6,7 @@
 #include "common/utf8.h"
 #include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
+#include "orchestrator/graph/tool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,10 @@ struct agt_call *agt_call_free(struct agt_call *call)
     free(call->model_requested);
     free(call->model_served);
     free(call->finish_reason);
+    free(call->call_name);
+    free(call->call_arguments);
+    free(call->call_id);
+    free(call->call_signature);
     cr_buf_done(&call->out);
     cr_buf_done(&call->err);
     if (call->result)
@@ -132,6 +137,12 @@ static void on_model_retry(void *user, const struct agt_model_retry *retry)
     post(call, mail);
 }
 
+/* Providers without functions leave these out. */
+static char *dup_or_empty(const char *text)
+{
+    return strdup(text ? text : "");
+}
+
 static void on_model_end(void *user, const struct agt_model_answer *answer)
 {
     struct agt_call *call = user;
@@ -142,10 +153,15 @@ static void on_model_end(void *user, const struct agt_model_answer *answer)
     call->model_requested = strdup(answer->model_requested);
     call->model_served = strdup(answer->model_served);
     call->finish_reason = strdup(answer->finish_reason);
+    call->call_name = dup_or_empty(answer->call_name);
+    call->call_arguments = dup_or_empty(answer->call_arguments);
+    call->call_id = dup_or_empty(answer->call_id);
+    call->call_signature = dup_or_empty(answer->call_signature);
     call->usage = answer->usage;
     call->calls = answer->calls;
     call->elapsed_ms = answer->elapsed_ms;
-    if (call->model_end == AGT_MODEL_OK && !call->text)
+    if (call->model_end == AGT_MODEL_OK &&
+        (!call->text || !call->call_name || !call->call_arguments))
         call->model_end = AGT_MODEL_BAD_ANSWER;
     post_end(call);
 }
@@ -184,6 +200,9 @@ int agt_call_start_model(struct agt_run *run, const struct agt_model_request *re
         return cr_err_set(err, ENOMEM, "out of memory for a model call");
     call->model = agt_engine_model(run->engine);
     (void)snprintf(call->key, sizeof(call->key), "model.%u", run->steps);
+    if (agt_tools_asked(run) > 0) /* a question of the same step */
+        (void)snprintf(call->key, sizeof(call->key), "model.%u.%u", run->steps,
+                       agt_tools_asked(run));
     run->call = call; /* before the start: its end may be on its way when that returns */
     run->calls_in_flight++;
     r = run->journal ? hold_model(call, request) : go_model(call, request, err);

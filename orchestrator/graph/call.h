@@ -99,6 +99,10 @@ struct agt_call {
     char *model_requested;
     char *model_served;
     char *finish_reason;
+    char *call_name; /* function that the model calls; "": none */
+    char *call_arguments;
+    char *call_id;
+    char *call_signature;
     struct agt_model_usage usage;
     uint32_t calls;
     uint32_t elapsed_ms;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/buf.h"
 #include "common/err.h"
+#include "orchestrator/graph/answer.h"
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/diff.h"
 #include "orchestrator/graph/node_model.h"
 #include "orchestrator/graph/run.h"
+#include "orchestrator/graph/tool.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +21,19 @@ static struct agt_attempt *last_attempt(struct agt_run *run)
 
 void agt_generator_enter(struct agt_run *run)
 {
+    agt_tools_reset(run);
+    agt_generator_ask(run);
+}
+
+void agt_generator_ask(struct agt_run *run)
+{
     const struct agt_attempt *failed = last_attempt(run);
     struct agt_prompt prompt = {
         .task = run->task,
         .terms = run->terms,
         .plan = run->plan,
         .complaint = run->complaint,
+        .rules = agt_answer_rules(agt_model_form(run)),
     };
 
     if (!failed) {
@@ -112,6 +121,17 @@ static int keep_frozen_tests(struct agt_run *run)
     return 0;
 }
 
+static int read_answer(const struct agt_call *call, struct agt_files *ret_files, char *complaint,
+                       size_t complaint_size)
+{
+    const struct agt_answer answer = {.text = call->text,
+                                      .size = strlen(call->text),
+                                      .call_name = call->call_name,
+                                      .call_arguments = call->call_arguments};
+
+    return agt_answer_read(&answer, ret_files, complaint, complaint_size);
+}
+
 void agt_generator_on_end(struct agt_run *run, struct agt_call *call)
 {
     const struct agt_attempt *before = last_attempt(run);
@@ -119,9 +139,17 @@ void agt_generator_on_end(struct agt_run *run, struct agt_call *call)
     char complaint[512] = "";
     int r;
 
+    if (!call->model) {
+        agt_tool_on_end(run, call);
+        return;
+    }
     if (!agt_model_check(run, call))
         return;
-    r = agt_fenced_read(call->text, strlen(call->text), &files, complaint, sizeof(complaint));
+    if (agt_tool_is_called(call)) {
+        agt_tool_begin(run, call);
+        return;
+    }
+    r = read_answer(call, &files, complaint, sizeof(complaint));
     if (r == -EINVAL) {
         agt_model_ask_again(run, complaint);
         return;

@@ -4,8 +4,10 @@
 #include "common/auto.h"
 #include "common/buf.h"
 #include "common/err.h"
+#include "orchestrator/graph/answer.h"
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/run.h"
+#include "orchestrator/graph/tool.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +36,46 @@ static void book_answer(struct agt_run *run, const struct agt_call *call)
 {
     agt_receipt_add_text(&run->receipt, AGT_RECEIPT_SERVED, run->iteration, call->model_served);
     agt_receipt_add_text(&run->receipt, AGT_RECEIPT_ANSWER, run->iteration, call->text);
+    if (call->call_name && call->call_name[0])
+        agt_receipt_add_text(&run->receipt, AGT_RECEIPT_ANSWER, run->iteration,
+                             call->call_arguments);
+}
+
+Crisol__Agent__V1__AnswerForm agt_model_form(const struct agt_run *run)
+{
+    return run->is_plain
+               ? CRISOL__AGENT__V1__ANSWER_FORM__ANSWER_FORM_FENCED
+               : agt_answer_form(run->terms ? run->terms->answer_form : 0, run->format_retries);
+}
+
+/* What the generator may call, and what form its answer is held to. */
+static void shape_request(const struct agt_run *run, struct agt_model_request *request)
+{
+    /* Both, or one of them: the first is the tool, the second hands in. */
+    static const struct agt_model_function submit = {
+        .name = AGT_SUBMIT_NAME,
+        .description = "Hands in the whole of test_solution.py and of solution.py.",
+        .parameters = agt_answer_schema,
+    };
+    Crisol__Agent__V1__AnswerForm form = agt_model_form(run);
+    bool has_tool = false;
+    uint32_t left = agt_tools_left(run, &has_tool);
+
+    if (form == CRISOL__AGENT__V1__ANSWER_FORM__ANSWER_FORM_JSON) {
+        request->schema = agt_answer_schema;
+        return;
+    }
+    has_tool = has_tool && !run->is_plain;
+    if (has_tool)
+        request->functions[request->function_count++] = agt_tool_function;
+    request->turns = agt_tools_turns(run, &request->turn_count);
+    if (form == CRISOL__AGENT__V1__ANSWER_FORM__ANSWER_FORM_CALL) {
+        request->functions[request->function_count++] = submit;
+        request->must_call = true;
+        request->only = has_tool && left == 0 ? AGT_SUBMIT_NAME : NULL;
+    } else if (has_tool && left == 0) {
+        request->may_not_call = true;
+    }
 }
 
 void agt_model_ask(struct agt_run *run, enum agt_prompt_kind kind, const struct agt_prompt *prompt)
@@ -48,6 +90,8 @@ void agt_model_ask(struct agt_run *run, enum agt_prompt_kind kind, const struct 
     };
     int r;
 
+    if (kind != AGT_PROMPT_PLAN)
+        shape_request(run, &request);
     cr_buf_init(&text, AGT_PROMPT_MAX);
     r = agt_prompt_add(prompt, &text);
     if (r == 0) {
@@ -126,6 +170,26 @@ static const struct {
 _Static_assert(AGT_MODEL_CANCELLED + 1 == AGT_MODEL_END_COUNT, "one row per end");
 _Static_assert(CR_ARRAY_SIZE(ends) == AGT_MODEL_END_COUNT, "one row per end");
 
+/*
+ * Not every server knows schemas and functions. One that refuses a request with
+ * them is asked once more without, which is no fault of an answer.
+ */
+static bool go_plain(struct agt_run *run, const char *message)
+{
+    bool has_tool = false;
+
+    (void)agt_tools_left(run, &has_tool);
+    if (run->node != AGT_NODE_GENERATOR || run->is_plain ||
+        (!has_tool && agt_model_form(run) == CRISOL__AGENT__V1__ANSWER_FORM__ANSWER_FORM_FENCED))
+        return false;
+    agt_list_add(&run->warnings,
+                 "The provider refused a schema or functions; it was asked for fenced blocks: %s",
+                 message);
+    run->is_plain = true;
+    agt_run_set_outcome(run, AGT_OUTCOME_ASK_AGAIN);
+    return true;
+}
+
 bool agt_model_check(struct agt_run *run, const struct agt_call *call)
 {
     const char *message = call->message ? call->message : "";
@@ -146,6 +210,8 @@ bool agt_model_check(struct agt_run *run, const struct agt_call *call)
         agt_model_ask_again(run, message[0] ? message : "It was empty.");
         return false;
     default:
+        if (call->model_end == AGT_MODEL_BAD_REQUEST && go_plain(run, message))
+            return false;
         agt_run_fail(run, ends[call->model_end].cause, "%s%s%s", ends[call->model_end].text,
                      message[0] ? ": " : ".", message);
         return false;

@@ -10,6 +10,9 @@ struct agt_run;
 
 /* Internal to orchestrator/graph: what planner and generator share. */
 
+/* The form that the next answer of the generator is asked for in. */
+Crisol__Agent__V1__AnswerForm agt_model_form(const struct agt_run *run);
+
 /* Starts a model call, or ends the node when that cannot be. */
 void agt_model_ask(struct agt_run *run, enum agt_prompt_kind kind, const struct agt_prompt *prompt);
 

@@ -63,7 +63,8 @@ static void list_files(const struct agt_run *run, const struct agt_execution *ex
     const Crisol__Agent__V1__TaskTerms *terms = run->terms;
 
     input->count = 0;
-    add_file(input, AGT_SOLUTION_NAME, execution->solution, false);
+    if (execution->solution)
+        add_file(input, AGT_SOLUTION_NAME, execution->solution, false);
     if (execution->tests)
         add_file(input, AGT_TESTS_NAME, execution->tests, false);
     for (size_t i = 0; terms && execution->tests && i < terms->n_acceptance_tests; i++)

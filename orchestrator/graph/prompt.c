@@ -119,5 +119,7 @@ int agt_prompt_add(const struct agt_prompt *prompt, struct cr_buf *buf)
                           "\nYOUR LAST ANSWER COULD NOT BE USED\n%s\nAnswer again, whole, by the "
                           "rules.\n",
                           prompt->complaint);
+    if (r == 0 && prompt->rules)
+        r = cr_buf_add_str(buf, prompt->rules);
     return r;
 }

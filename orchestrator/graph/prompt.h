@@ -27,6 +27,7 @@ struct agt_prompt {
     const char *feedback;                      /* REPAIR */
     const struct agt_files *files;             /* REPAIR: of the failed attempt */
     const char *complaint;                     /* what was wrong with the answer before */
+    const char *rules;                         /* on the form of the answer, last */
 };
 
 /* The system instruction of a kind, without its version line; or that of the terms (NULL: none),

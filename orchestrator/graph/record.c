@@ -27,6 +27,14 @@ static void fill_model(const struct agt_call *call, call_record *record)
         record->model_served = call->model_served;
     if (call->finish_reason)
         record->finish_reason = call->finish_reason;
+    if (call->call_name)
+        record->call_name = call->call_name;
+    if (call->call_arguments)
+        record->call_arguments = call->call_arguments;
+    if (call->call_id)
+        record->call_id = call->call_id;
+    if (call->call_signature)
+        record->call_signature = call->call_signature;
     record->prompt_tokens = call->usage.prompt_tokens;
     record->answer_tokens = call->usage.answer_tokens;
     record->thought_tokens = call->usage.thought_tokens;
@@ -83,6 +91,18 @@ int agt_record_add_note(const char *warning, struct cr_buf *buf)
     return add_text(AGT_RECORD_NOTE, warning, buf);
 }
 
+/* Journals that were written before there was such a thing keep their digests. */
+static void mix(char digest[AGT_RECEIPT_DIGEST_SIZE], const char *first, const char *second)
+{
+    char parts[3 * AGT_RECEIPT_DIGEST_SIZE];
+
+    memcpy(parts, digest, AGT_RECEIPT_DIGEST_SIZE);
+    agt_receipt_digest(first, first ? strlen(first) : 0, parts + AGT_RECEIPT_DIGEST_SIZE);
+    agt_receipt_digest(second, second ? strlen(second) : 0,
+                       parts + (ptrdiff_t)(2 * AGT_RECEIPT_DIGEST_SIZE));
+    agt_receipt_digest(parts, sizeof(parts), digest);
+}
+
 void agt_record_digest(const struct agt_call *call, char digest[AGT_RECEIPT_DIGEST_SIZE])
 {
     const struct agt_model_request *request = &call->held_request;
@@ -99,6 +119,10 @@ void agt_record_digest(const struct agt_call *call, char digest[AGT_RECEIPT_DIGE
     agt_receipt_digest(request->prompt, request->prompt ? strlen(request->prompt) : 0,
                        parts + (ptrdiff_t)(2 * AGT_RECEIPT_DIGEST_SIZE));
     agt_receipt_digest(parts, sizeof(parts), digest);
+    for (size_t i = 0; i < request->turn_count; i++)
+        mix(digest, request->turns[i].arguments, request->turns[i].output);
+    if (request->schema || request->must_call)
+        mix(digest, request->schema, request->must_call ? "call" : "");
 }
 
 int agt_record_add(const struct agt_call *call, struct cr_buf *buf)
@@ -135,6 +159,10 @@ static int restore_model(struct agt_call *call, const call_record *record)
     call->model_requested = strdup(record->model_requested);
     call->model_served = strdup(record->model_served);
     call->finish_reason = strdup(record->finish_reason);
+    call->call_name = strdup(record->call_name);
+    call->call_arguments = strdup(record->call_arguments);
+    call->call_id = strdup(record->call_id);
+    call->call_signature = strdup(record->call_signature);
     call->usage = (struct agt_model_usage){
         .prompt_tokens = record->prompt_tokens,
         .answer_tokens = record->answer_tokens,
@@ -143,7 +171,7 @@ static int restore_model(struct agt_call *call, const call_record *record)
     };
     call->calls = record->calls;
     call->elapsed_ms = record->elapsed_ms;
-    return call->text ? 0 : -ENOMEM;
+    return call->text && call->call_name && call->call_arguments ? 0 : -ENOMEM;
 }
 
 static int restore_sandbox(struct agt_call *call, const call_record *record)

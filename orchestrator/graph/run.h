@@ -18,6 +18,7 @@ struct agt_checks;
 struct agt_event_log;
 struct agt_journal;
 struct agt_mail;
+struct agt_tools;
 struct cr_buf;
 
 /* Internal to orchestrator/graph: a run, as the engine's thread sees it. */
@@ -118,6 +119,9 @@ struct agt_run {
     char *diff;
     char *complaint; /* what was wrong with the answer before; NULL: nothing */
     uint32_t format_retries;
+    bool is_plain;           /* the provider refused another form than fenced blocks, or functions */
+    struct agt_tools *tools; /* what the model has run for the question at hand; NULL: nothing.
+                                Owned */
     struct agt_tries tries;
     struct agt_audit audit; /* of the tests of the current attempt */
     char *frozen_tests;     /* the tests that a later answer may not weaken; NULL: none yet */
@@ -200,6 +204,8 @@ void agt_list_done(struct agt_list *list);
 void agt_planner_enter(struct agt_run *run);
 void agt_planner_on_end(struct agt_run *run, struct agt_call *call);
 void agt_generator_enter(struct agt_run *run);
+/* The same question once more, with what the model has run meanwhile. */
+void agt_generator_ask(struct agt_run *run);
 void agt_generator_on_end(struct agt_run *run, struct agt_call *call);
 void agt_sandbox_enter(struct agt_run *run);
 void agt_sandbox_on_end(struct agt_run *run, struct agt_call *call);
@@ -209,7 +215,7 @@ void agt_evaluator_on_time(struct agt_run *run, int64_t now_ns);
 
 /* A run in a sandbox of its own, of pytest when nothing else is said. Borrowed. */
 struct agt_execution {
-    char *solution;
+    char *solution;   /* NULL: not there */
     char *tests;      /* NULL: neither these nor those of the task */
     const char *code; /* a program for the runtime "python" instead; NULL: none */
     char *stdin_text; /* for it; NULL: nothing */

@@ -8,6 +8,7 @@
 #include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
 #include "orchestrator/graph/terms.h"
+#include "orchestrator/graph/tool.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,6 +56,7 @@ void agt_run_shed(struct agt_run *run)
         free_attempt(&run->attempts[--run->attempt_count]);
     free(run->attempts);
     run->attempts = NULL;
+    run->tools = agt_tools_free(run->tools);
     agt_list_done(&run->errors);
     agt_list_done(&run->warnings);
     agt_list_done(&run->models_served);

@@ -5,6 +5,7 @@
 #include "common/err.h"
 #include "orchestrator/graph/fenced.h"
 #include "orchestrator/graph/prompt.h"
+#include "orchestrator/graph/tool.h"
 #include "orchestrator/verify/level.h"
 #include "orchestrator/verify/oracle.h"
 #include "rpc/codec.h"
@@ -216,6 +217,23 @@ static void check_own(const Crisol__Agent__V1__TaskTerms *terms, struct rpc_stat
     }
 }
 
+/* How the model works and answers. */
+static void check_work(const Crisol__Agent__V1__TaskTerms *terms, struct rpc_status *status)
+{
+    if (!protobuf_c_enum_descriptor_get_value(&crisol__agent__v1__answer_form__descriptor,
+                                              (int)terms->answer_form))
+        rpc_status_add_violation(status, "terms.answer_form", "is %d, which is no form",
+                                 (int)terms->answer_form);
+    if (terms->max_tool_calls > AGT_TOOL_CALLS_MAX)
+        rpc_status_add_violation(status, "terms.max_tool_calls", "is %u; allowed are 0 to %d",
+                                 terms->max_tool_calls, AGT_TOOL_CALLS_MAX);
+    if (terms->max_tool_calls > 0 &&
+        terms->answer_form == CRISOL__AGENT__V1__ANSWER_FORM__ANSWER_FORM_JSON)
+        rpc_status_add_violation(status, "terms.max_tool_calls",
+                                 "cannot be had with answer_form JSON, which leaves no room for "
+                                 "calls; ask for FENCED or CALL");
+}
+
 void agt_terms_check(const Crisol__Agent__V1__TaskTerms *terms, int level,
                      struct rpc_status *status)
 {
@@ -232,6 +250,7 @@ void agt_terms_check(const Crisol__Agent__V1__TaskTerms *terms, int level,
                                  "is '%.20s'; allowed are \"en\" and \"es\", and nothing for that "
                                  "of the task",
                                  terms->language);
+    check_work(terms, status);
     if (!prompts)
         return;
     check_size("terms.prompts.planner", prompts->planner, PROMPT_MAX, status);

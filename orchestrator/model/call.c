@@ -39,6 +39,7 @@ struct agt_model_call {
     bool is_cancelled;
 
     /* From here on the loop thread's. */
+    uint32_t max_attempts;
     uint32_t attempts;     /* HTTP requests made */
     uint32_t model_faults; /* repeats that were not the server's being busy */
     struct agt_sse sse;
@@ -210,7 +211,7 @@ static bool may_repeat(const struct agt_model_call *call, const struct agt_verdi
     static const uint32_t max_faults[AGT_REPEAT_COUNT] = {
         [AGT_REPEAT_ONCE] = 1, [AGT_REPEAT_TWICE] = 2};
 
-    if (call->attempts >= call->provider->max_attempts)
+    if (call->attempts >= call->max_attempts)
         return false;
     return verdict->repeat == AGT_REPEAT_BUSY || call->model_faults < max_faults[verdict->repeat];
 }
@@ -440,6 +441,9 @@ static int call_new(struct agt_provider *provider, const struct agt_model_reques
     call->body = body;
     call->started_ns = cr_clock_mono_ns();
     call->deadline_ns = request->deadline_ns;
+    call->max_attempts = provider->max_attempts;
+    if (request->max_calls != 0 && request->max_calls < call->max_attempts)
+        call->max_attempts = request->max_calls;
     (void)snprintf(call->purpose, sizeof(call->purpose), "%s",
                    request->purpose ? request->purpose : "");
     call->model = strdup(model);

@@ -110,6 +110,28 @@ static bool add_function(cJSON *list, const struct agt_model_function *function)
     return false;
 }
 
+static const char *mode_of(const struct agt_model_request *request)
+{
+    if (request->may_not_call)
+        return "NONE";
+    return request->must_call ? "ANY" : "AUTO";
+}
+
+static bool add_allowed(cJSON *config, const struct agt_model_request *request)
+{
+    cJSON *list = cJSON_AddArrayToObject(config, "allowedFunctionNames");
+
+    for (size_t i = 0; i < request->function_count; i++) {
+        const char *name = request->functions[i].name;
+
+        if (request->only && strcmp(request->only, name) != 0)
+            continue;
+        if (!cJSON_AddItemToArray(list, cJSON_CreateString(name)))
+            return false;
+    }
+    return true;
+}
+
 /* "ANY" is a must, and then the names are repeated; "AUTO" leaves it to the model. */
 static bool add_functions(cJSON *root, const struct agt_model_request *request)
 {
@@ -122,18 +144,13 @@ static bool add_functions(cJSON *root, const struct agt_model_request *request)
 
     if (!is_added)
         cJSON_Delete(tool);
-    if (!is_added || !list ||
-        !cJSON_AddStringToObject(config, "mode", request->must_call ? "ANY" : "AUTO"))
+    if (!is_added || !list || !cJSON_AddStringToObject(config, "mode", mode_of(request)))
         return false;
     for (size_t i = 0; i < request->function_count && is_added; i++)
         is_added = add_function(list, &request->functions[i]);
     if (!request->must_call)
         return is_added;
-    list = cJSON_AddArrayToObject(config, "allowedFunctionNames");
-    for (size_t i = 0; i < request->function_count && is_added; i++)
-        is_added =
-            cJSON_AddItemToArray(list, cJSON_CreateStringReference(request->functions[i].name));
-    return is_added;
+    return is_added && add_allowed(config, request);
 }
 
 /* A content of one part, {name: {…}}; *ret_inner is the innermost object, *ret_part its part. */

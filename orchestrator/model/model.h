@@ -49,6 +49,8 @@ struct agt_model_turn {
     const char *output;    /* UTF-8 */
 };
 
+#define AGT_MODEL_FUNCTIONS_MAX 2
+
 struct agt_model_request {
     const char *model;   /* NULL: the provider's default. No "..", "?", "&", "#" or white space */
     const char *system;  /* system instruction, UTF-8; NULL: none */
@@ -58,9 +60,13 @@ struct agt_model_request {
     uint32_t max_output_tokens; /* 0: the provider's default */
     int64_t deadline_ns;        /* CLOCK_MONOTONIC */
     const char *schema;         /* the answer is to be such a JSON object; NULL: free text */
-    const struct agt_model_function *functions;
+    struct agt_model_function functions[AGT_MODEL_FUNCTIONS_MAX];
     size_t function_count;
-    bool must_call;                     /* one of the functions has to be called */
+    bool must_call;     /* one of the functions has to be called … */
+    const char *only;   /* … this one; NULL: any of them */
+    bool may_not_call;  /* none of them: they are there for the turns alone */
+    uint32_t max_calls; /* requests that may be sent, each of which may be charged; 0: the
+                           provider's default */
     const struct agt_model_turn *turns; /* oldest first */
     size_t turn_count;
 };

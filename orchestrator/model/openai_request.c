@@ -112,6 +112,21 @@ static bool add_function(cJSON *tools, const struct agt_model_function *function
            add_json(inner, "parameters", function->parameters);
 }
 
+static bool add_choice(cJSON *root, const struct agt_model_request *request)
+{
+    cJSON *choice;
+
+    if (request->may_not_call)
+        return cJSON_AddStringToObject(root, "tool_choice", "none") != NULL;
+    if (!request->must_call || !request->only)
+        return cJSON_AddStringToObject(root, "tool_choice",
+                                       request->must_call ? "required" : "auto") != NULL;
+    choice = cJSON_AddObjectToObject(root, "tool_choice");
+    return cJSON_AddStringToObject(choice, "type", "function") &&
+           cJSON_AddStringToObject(cJSON_AddObjectToObject(choice, "function"), "name",
+                                   request->only);
+}
+
 static bool add_functions(cJSON *root, const struct agt_model_request *request)
 {
     cJSON *tools;
@@ -123,7 +138,7 @@ static bool add_functions(cJSON *root, const struct agt_model_request *request)
         if (!add_function(tools, &request->functions[i]))
             return false;
     }
-    return cJSON_AddStringToObject(root, "tool_choice", request->must_call ? "required" : "auto");
+    return add_choice(root, request);
 }
 
 static bool add_format(cJSON *root, const struct agt_model_request *request)

@@ -182,11 +182,6 @@ static void bodies_are_those_of_the_official_client(void **state)
         "{\"type\":\"object\",\"properties\":{\"solution_py\":{\"type\":\"string\"},"
         "\"test_solution_py\":{\"type\":\"string\"}},\"required\":[\"test_solution_py\","
         "\"solution_py\"],\"propertyOrdering\":[\"test_solution_py\",\"solution_py\"]}";
-    static const struct agt_model_function submit = {"submit_files", "Hands in both files.", files};
-    static const struct agt_model_function execute = {
-        "execute_python", "Runs Python.",
-        "{\"type\":\"object\",\"properties\":{\"code\":{\"type\":\"string\"}},\"required\":["
-        "\"code\"]}"};
     static const struct agt_model_turn turn = {.name = "execute_python",
                                                .arguments = "{\"code\":\"print(1)\"}",
                                                .id = "",
@@ -199,12 +194,14 @@ static void bodies_are_those_of_the_official_client(void **state)
         {.prompt = "prompt",
          .system = "system",
          .max_output_tokens = 512,
-         .functions = &submit,
+         .functions = {{"submit_files", "Hands in both files.", files}},
          .function_count = 1,
          .must_call = true},
         {.prompt = NULL}, /* settings of thinking and sampling: not sent by requests of runs */
         {.prompt = "prompt",
-         .functions = &execute,
+         .functions = {{"execute_python", "Runs Python.",
+                        "{\"type\":\"object\",\"properties\":{\"code\":{\"type\":\"string\"}},"
+                        "\"required\":[\"code\"]}"}},
          .function_count = 1,
          .turns = &turn,
          .turn_count = 1},

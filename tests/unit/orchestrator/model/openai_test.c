@@ -39,8 +39,6 @@ static void names_and_addresses_are_checked_and_put_together(void **state)
 
 static void bodies_have_the_members_that_such_servers_know(void **state)
 {
-    static const struct agt_model_function function = {
-        .name = "execute_python", .description = "d", .parameters = "{\"type\":\"object\"}"};
     static const struct agt_model_turn turn = {
         .name = "execute_python", .arguments = "{\"code\":\"1\"}", .id = "", .output = "out"};
 
@@ -58,7 +56,7 @@ static void bodies_have_the_members_that_such_servers_know(void **state)
          "\",\"json_schema\":{\"name\":\"answer\",\"schema\":{\"type\":\"object\"}}},\"max_tokens"
          "\":9}"},
         {{.prompt = "p",
-          .functions = &function,
+          .functions = {{"execute_python", "d", "{\"type\":\"object\"}"}},
           .function_count = 1,
           .turns = &turn,
           .turn_count = 1},

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/graph/answer.h"
+
+#include "common/err.h"
+#include "orchestrator/model/json_front.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#define FORM(name) CRISOL__AGENT__V1__ANSWER_FORM__ANSWER_FORM_##name
+
+static const size_t MAX_JSON = 2U << 20;
+
+const char agt_answer_schema[] =
+    "{\"type\":\"object\",\"properties\":{\"test_solution_py\":{\"type\":\"string\"},"
+    "\"solution_py\":{\"type\":\"string\"}},\"required\":[\"test_solution_py\",\"solution_py\"]}";
+
+Crisol__Agent__V1__AnswerForm agt_answer_form(Crisol__Agent__V1__AnswerForm asked,
+                                              uint32_t format_failures)
+{
+    static const Crisol__Agent__V1__AnswerForm forms[][3] = {
+        {FORM(FENCED), FORM(JSON), FORM(CALL)},
+        {FORM(JSON), FORM(FENCED), FORM(CALL)},
+        {FORM(CALL), FORM(FENCED), FORM(JSON)},
+    };
+    size_t row = asked == FORM(JSON) ? 1 : 0;
+
+    if (asked == FORM(CALL))
+        row = 2;
+    return forms[row][format_failures < 3 ? format_failures : 2];
+}
+
+const char *agt_answer_rules(Crisol__Agent__V1__AnswerForm form)
+{
+    switch (form) {
+    case FORM(JSON):
+        return "\nFORM OF THE ANSWER\nThis time no fenced blocks: answer with one JSON object and "
+               "nothing else. Its two members are texts, \"test_solution_py\" with the whole of "
+               "test_solution.py and \"solution_py\" with the whole of solution.py. All other "
+               "rules hold.\n";
+    case FORM(CALL):
+        return "\nFORM OF THE ANSWER\nThis time no fenced blocks: hand in both files, whole, by "
+               "one call of " AGT_SUBMIT_NAME ". All other rules hold.\n";
+    default:
+        return NULL;
+    }
+}
+
+static int complain(char *complaint, size_t size, const char *text, const char *name)
+{
+    (void)snprintf(complaint, size, "%s%s", text, name);
+    return -EINVAL;
+}
+
+/* A line break that was escaped once too often, in a text without any real one. */
+static bool is_escaped_twice(const char *text)
+{
+    return !strchr(text, '\n') && strstr(text, "\\n");
+}
+
+/* One file out of the object; a last line without its end gets one. */
+static int read_file(const cJSON *object, const char *const names[2], char **ret_text,
+                     char *complaint, size_t complaint_size)
+{
+    const cJSON *member = cJSON_GetObjectItemCaseSensitive(object, names[0]);
+    const char *text;
+    size_t size;
+
+    if (!member)
+        member = cJSON_GetObjectItemCaseSensitive(object, names[1]);
+    text = cJSON_GetStringValue(member);
+    if (!text)
+        return complain(complaint, complaint_size, "The object has no text ", names[0]);
+    size = strlen(text);
+    if (strspn(text, " \t\r\n") == size)
+        return complain(complaint, complaint_size, "There is nothing in ", names[0]);
+    if (size > AGT_FILE_MAX)
+        return complain(complaint, complaint_size, "More than 131072 bytes are in ", names[0]);
+    if (is_escaped_twice(text))
+        return complain(complaint, complaint_size,
+                        "Line breaks are escaped twice (\\\\n in place of \\n) in ", names[0]);
+    *ret_text = malloc(size + 2);
+    if (!*ret_text)
+        return -ENOMEM;
+    memcpy(*ret_text, text, size + 1);
+    if (text[size - 1] != '\n')
+        memcpy(*ret_text + size, "\n", 2);
+    return 0;
+}
+
+static int read_object(const char *json, size_t size, struct agt_files *ret_files, char *complaint,
+                       size_t complaint_size)
+{
+    static const char *const solution[] = {"solution_py", AGT_SOLUTION_NAME};
+    static const char *const tests[] = {"test_solution_py", AGT_TESTS_NAME};
+    const struct agt_json_options options = {.max_size = MAX_JSON};
+    struct agt_files files = {NULL, NULL};
+    struct cr_err err = CR_ERR_INIT;
+    cJSON *root = NULL;
+    int r = agt_json_parse(json, size, &options, &root, NULL, &err);
+
+    if (r == -ENOMEM)
+        return r;
+    if (r < 0)
+        return complain(complaint, complaint_size, "The JSON object cannot be read: ", err.text);
+    r = read_file(root, solution, &files.solution, complaint, complaint_size);
+    if (r == 0)
+        r = read_file(root, tests, &files.tests, complaint, complaint_size);
+    cJSON_Delete(root);
+    if (r < 0)
+        agt_files_done(&files);
+    else
+        *ret_files = files;
+    return r;
+}
+
+/* Some servers leave what a model thinks in its answer. */
+static void skip_thoughts(const char **text, size_t *size)
+{
+    static const char begin[] = "<think>";
+    static const char end[] = "</think>";
+    size_t blank = strspn(*text, " \t\r\n");
+    const char *found;
+
+    if (strncmp(*text + blank, begin, sizeof(begin) - 1) != 0)
+        return;
+    found = strstr(*text, end);
+    if (!found)
+        return;
+    found += sizeof(end) - 1;
+    *size -= (size_t)(found - *text);
+    *text = found;
+}
+
+/* The one block of an answer that is only that: ```json … ```. */
+static void skip_json_fence(const char **text, size_t *size)
+{
+    static const char begin[] = "```json\n";
+    size_t left = *size;
+
+    if (strncmp(*text, begin, sizeof(begin) - 1) != 0)
+        return;
+    while (left > 0 && strchr(" \t\r\n", (*text)[left - 1]))
+        left--;
+    if (left < sizeof(begin) - 1 + 4 || memcmp(*text + left - 4, "\n```", 4) != 0)
+        return;
+    *text += sizeof(begin) - 1;
+    *size = left - 4 - (sizeof(begin) - 1);
+}
+
+static int read_text(const char *text, size_t size, struct agt_files *ret_files, char *complaint,
+                     size_t complaint_size)
+{
+    const char *inner;
+    size_t inner_size;
+    size_t blank;
+
+    skip_thoughts(&text, &size);
+    blank = strspn(text, " \t\r\n");
+    inner = text + blank;
+    inner_size = size - blank;
+    skip_json_fence(&inner, &inner_size);
+    if (inner_size > 0 && *inner == '{')
+        return read_object(inner, inner_size, ret_files, complaint, complaint_size);
+    return agt_fenced_read(text, size, ret_files, complaint, complaint_size);
+}
+
+int agt_answer_read(const struct agt_answer *answer, struct agt_files *ret_files, char *complaint,
+                    size_t complaint_size)
+{
+    const char *name = answer->call_name ? answer->call_name : "";
+
+    if (strcmp(name, AGT_SUBMIT_NAME) == 0)
+        return read_object(answer->call_arguments, strlen(answer->call_arguments), ret_files,
+                           complaint, complaint_size);
+    if (name[0] && answer->size == 0)
+        return complain(complaint, complaint_size,
+                        "No function can be called in place of an answer; you called ", name);
+    return read_text(answer->text, answer->size, ret_files, complaint, complaint_size);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/graph/tool.h"
+
+#include "common/auto.h"
+#include "common/buf.h"
+#include "common/unconst.h"
+#include "common/utf8.h"
+#include "orchestrator/graph/call.h"
+#include "orchestrator/graph/node_model.h"
+#include "orchestrator/graph/run.h"
+#include "orchestrator/model/json_front.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#define WALL_MS 10000U
+#define CODE_MAX 65536U
+/* Of each stream, what the model is shown: the beginning and the end. */
+#define SHOWN_MAX 4096U
+
+const struct agt_model_function agt_tool_function = {
+    .name = AGT_TOOL_NAME,
+    .description = "Runs a Python 3 program of its own in a sandbox without network, for at most "
+                   "ten seconds, and gives back what it printed. Use it to try an idea or to check "
+                   "a value before you hand in the files. Nothing is kept between calls.",
+    .parameters = "{\"type\":\"object\",\"properties\":{\"code\":{\"type\":\"string\"}},"
+                  "\"required\":[\"code\"]}",
+};
+
+struct agt_tools {
+    struct agt_model_turn turns[AGT_TOOL_CALLS_MAX]; /* the strings are owned, the name static */
+    size_t count;                                    /* of turns whose output is there */
+    uint32_t asked;
+    bool is_off; /* the sandbox had a fault: this question goes on without */
+};
+
+static void turn_done(struct agt_model_turn *turn)
+{
+    free(cr_unconst(turn->arguments));
+    free(cr_unconst(turn->id));
+    free(cr_unconst(turn->signature));
+    free(cr_unconst(turn->output));
+    *turn = (struct agt_model_turn){.name = NULL};
+}
+
+struct agt_tools *agt_tools_free(struct agt_tools *tools)
+{
+    if (!tools)
+        return NULL;
+    for (size_t i = 0; i < AGT_TOOL_CALLS_MAX; i++)
+        turn_done(&tools->turns[i]);
+    free(tools);
+    return NULL;
+}
+
+void agt_tools_reset(struct agt_run *run)
+{
+    run->tools = agt_tools_free(run->tools);
+}
+
+uint32_t agt_tools_left(const struct agt_run *run, bool *ret_is_on)
+{
+    uint32_t allowed = run->terms ? run->terms->max_tool_calls : 0;
+    uint32_t used = run->tools ? (uint32_t)run->tools->count : 0;
+
+    *ret_is_on = allowed > 0 && !(run->tools && run->tools->is_off);
+    return *ret_is_on && used < allowed ? allowed - used : 0;
+}
+
+const struct agt_model_turn *agt_tools_turns(const struct agt_run *run, size_t *ret_count)
+{
+    bool is_there = run->tools && !run->tools->is_off;
+
+    *ret_count = is_there ? run->tools->count : 0;
+    return is_there ? run->tools->turns : NULL;
+}
+
+uint32_t agt_tools_asked(const struct agt_run *run)
+{
+    return run->tools ? run->tools->asked : 0;
+}
+
+bool agt_tool_is_called(const struct agt_call *call)
+{
+    return call->call_name && strcmp(call->call_name, AGT_TOOL_NAME) == 0;
+}
+
+static void ask_again(struct agt_run *run)
+{
+    run->tools->asked++;
+    agt_generator_ask(run);
+}
+
+/* The text of the member "code", on the heap; NULL: there is none that could be run. */
+static char *read_code(const char *arguments)
+{
+    const struct agt_json_options options = {.max_size = 4 * (size_t)CODE_MAX};
+    cJSON *root = NULL;
+    const char *text;
+    char *code = NULL;
+
+    if (agt_json_parse(arguments, strlen(arguments), &options, &root, NULL, NULL) < 0)
+        return NULL;
+    text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "code"));
+    if (text && *text && strlen(text) <= CODE_MAX)
+        code = strdup(text);
+    cJSON_Delete(root);
+    return code;
+}
+
+static void emit_call(struct agt_run *run, const char *code)
+{
+    Crisol__Agent__V1__ToolCall tool = CRISOL__AGENT__V1__TOOL_CALL__INIT;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+
+    tool.name = cr_unconst(AGT_TOOL_NAME);
+    tool.number = (uint32_t)run->tools->count + 1;
+    tool.code = cr_unconst(code);
+    event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_TOOL_CALL;
+    event.tool_call = &tool;
+    agt_run_emit(run, &event);
+}
+
+static void emit_result(struct agt_run *run, const Crisol__Sandbox__V1__ExecuteResult *result,
+                        const char *output)
+{
+    Crisol__Agent__V1__ToolResult tool = CRISOL__AGENT__V1__TOOL_RESULT__INIT;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+
+    tool.name = cr_unconst(AGT_TOOL_NAME);
+    tool.number = (uint32_t)run->tools->count;
+    tool.output = cr_unconst(output);
+    if (result) {
+        tool.summary = result->summary;
+        tool.wall_ms = result->usage ? (uint32_t)(result->usage->wall_us / 1000) : 0;
+    }
+    event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_TOOL_RESULT;
+    event.tool_result = &tool;
+    agt_run_emit(run, &event);
+}
+
+/* The turn is whole: the model is told. Takes the output. */
+static void end_turn(struct agt_run *run, const Crisol__Sandbox__V1__ExecuteResult *result,
+                     char *take_output)
+{
+    struct agt_tools *tools = run->tools;
+
+    if (!take_output) {
+        agt_run_fail(run, CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL,
+                     "There was no memory for the output of a program.");
+        return;
+    }
+    tools->turns[tools->count++].output = take_output;
+    emit_result(run, result, take_output);
+    ask_again(run);
+}
+
+/* A fault of the sandbox is none of the program's: the model answers without. */
+static void turn_off(struct agt_run *run, const char *message)
+{
+    agt_list_add(&run->warnings,
+                 "A program of the model could not be run (%s); it was asked again without.",
+                 message);
+    run->tools->is_off = true;
+    ask_again(run);
+}
+
+static bool keep_turn(struct agt_run *run, const struct agt_call *call)
+{
+    struct agt_model_turn *turn;
+
+    if (!run->tools)
+        run->tools = calloc(1, sizeof(*run->tools));
+    if (!run->tools)
+        return false;
+    turn = &run->tools->turns[run->tools->count];
+    turn_done(turn);
+    turn->name = agt_tool_function.name;
+    turn->arguments = strdup(call->call_arguments ? call->call_arguments : "{}");
+    turn->id = strdup(call->call_id ? call->call_id : "");
+    turn->signature = strdup(call->call_signature ? call->call_signature : "");
+    return turn->arguments && turn->id && turn->signature;
+}
+
+void agt_tool_begin(struct agt_run *run, const struct agt_call *call)
+{
+    CR_AUTO_FREE char *code = NULL;
+    struct agt_execution execution = {.wall_time_ms = WALL_MS};
+    char suffix[24];
+    bool is_on;
+
+    if (agt_tools_left(run, &is_on) == 0) {
+        agt_model_ask_again(run, AGT_TOOL_NAME " cannot be called (any more). Hand in the files.");
+        return;
+    }
+    if (!keep_turn(run, call)) {
+        agt_run_fail(run, CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL,
+                     "There was no memory for a program of the model.");
+        return;
+    }
+    code = read_code(run->tools->turns[run->tools->count].arguments);
+    emit_call(run, code ? code : "");
+    if (!code) {
+        end_turn(run, NULL, strdup("error: 'code' is missing, empty, or larger than 65536 bytes"));
+        return;
+    }
+    (void)snprintf(suffix, sizeof(suffix), ".tool.%zu", run->tools->count + 1);
+    execution.code = code;
+    execution.suffix = suffix;
+    if (agt_sandbox_execute(run, &execution, &run->call, NULL) < 0)
+        turn_off(run, "the call could not be started");
+}
+
+/* Beginning and end of what was printed, with what is left out in between. */
+static int add_stream(struct cr_buf *buf, const char *name, const struct cr_buf *bytes,
+                      uint64_t omitted)
+{
+    CR_AUTO_FREE char *text = agt_sandbox_text(bytes);
+    size_t size = text ? strlen(text) : 0;
+    size_t head = SHOWN_MAX / 2;
+    size_t tail = size - SHOWN_MAX / 2;
+
+    if (!text)
+        return -ENOMEM;
+    if (size == 0)
+        return 0;
+    if (size <= SHOWN_MAX)
+        return cr_buf_printf(buf, "%s:\n%s%s", name, text, omitted > 0 ? "\n[...]\n" : "\n");
+    head = cr_utf8_complete_prefix(text, head);
+    while (tail < size && ((unsigned char)text[tail] & 0xC0) == 0x80)
+        tail++;
+    return cr_buf_printf(buf, "%s:\n%.*s\n[... %llu bytes are left out ...]\n%s\n", name, (int)head,
+                         text, (unsigned long long)(tail - head + omitted), text + tail);
+}
+
+static char *describe(const struct agt_call *call)
+{
+    struct cr_buf buf;
+    char *text = NULL;
+    int r;
+
+    cr_buf_init(&buf, 8 * (size_t)SHOWN_MAX);
+    r = cr_buf_printf(&buf, "%s\n", call->result->summary);
+    if (r == 0)
+        r = add_stream(&buf, "stdout", &call->out, call->out_omitted);
+    if (r == 0)
+        r = add_stream(&buf, "stderr", &call->err, call->err_omitted);
+    if (r == 0)
+        text = cr_buf_take_str(&buf);
+    cr_buf_done(&buf);
+    return text;
+}
+
+void agt_tool_on_end(struct agt_run *run, struct agt_call *call)
+{
+    const char *message = "";
+
+    if (run->stop != AGT_STOP_NONE)
+        return; /* the caller of the node ends it */
+    if (agt_fault_of_call(call, &message) != AGT_FAULT_NONE)
+        turn_off(run, message);
+    else
+        end_turn(run, call->result, describe(call));
+}
