@@ -230,6 +230,14 @@ static void show_start(struct cli_view *view, const Crisol__Agent__V1__RunEvent 
     (void)fprintf(stderr, ", at most %d attempts\n", started->max_iterations);
 }
 
+static void show_tool_result(struct cli_view *view, const Crisol__Agent__V1__ToolResult *result)
+{
+    print_label(view, "tried", 0);
+    (void)fprintf(stderr, " program %u of the model: ", result->number);
+    cli_print_untrusted(stderr, result->summary, strlen(result->summary));
+    (void)fprintf(stderr, "\n");
+}
+
 void cli_view_event(struct cli_view *view, const Crisol__Agent__V1__RunEvent *event)
 {
     switch (event->event_case) {
@@ -268,6 +276,9 @@ void cli_view_event(struct cli_view *view, const Crisol__Agent__V1__RunEvent *ev
         break;
     case CRISOL__AGENT__V1__RUN_EVENT__EVENT_VERIFICATION_CHECK:
         show_check(view, event);
+        break;
+    case CRISOL__AGENT__V1__RUN_EVENT__EVENT_TOOL_RESULT:
+        show_tool_result(view, event->tool_result);
         break;
     case CRISOL__AGENT__V1__RUN_EVENT__EVENT_INTERRUPTED:
         print_label(view, "waits", 0);

@@ -1,0 +1,140 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs on the real services whose model answers in other forms, runs programs, is another provider's, or sends the
+key back. Needs root (else 77)."""
+
+import json
+import os
+import sqlite3
+import sys
+import unittest
+import urllib.error
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+import services as crisol  # noqa: E402  (needs the path above)
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRIPT = os.path.join(HERE, "scripts", "forms")
+
+
+def post(services, path, body):
+    request = urllib.request.Request(f"http://{services.http}{path}", json.dumps(body).encode(),
+                                     {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=60 * crisol.SLOWNESS) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def run(services, task, **more):
+    """Returns the result, and the names and contents of the events."""
+    status, text = post(services, "/api/v1/stream", {"task": task, **more})
+    assert status == 200, text
+    frames = [dict(line.split(": ", 1) for line in frame.split("\n") if ": " in line) for frame in text.split("\n\n")]
+    events = [(frame["event"], json.loads(frame["data"])) for frame in frames if "event" in frame]
+    assert events[-1][0] == "result"
+    return events[-1][1], events
+
+
+def bodies(events, name):
+    return [content.get(name, content) for kind, content in events if kind == name]
+
+
+class Agent(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.services = crisol.Services(script=os.path.relpath(SCRIPT, crisol.SCRIPTS), replay_flags=("--delay-ms=0",))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.services.stop()
+
+    def assert_passed(self, result):
+        self.assertEqual((result["status"], result["iterations"]), ("SUCCESS", 1), result)
+
+    def test_the_model_runs_programs_while_it_works(self):
+        result, events = run(self.services, "primes, use the tool", terms={"max_tool_calls": 3})
+        self.assert_passed(result)
+        calls, results = bodies(events, "tool_call"), bodies(events, "tool_result")
+        self.assertEqual([call["number"] for call in calls], [1, 2])
+        self.assertIn("undefined_name", calls[0]["code"])
+        self.assertIn("NameError", results[0]["output"])
+        self.assertIn("[2, 3, 5, 7]", results[1]["output"])
+        self.assertEqual(len(bodies(events, "model_call")), 4)
+
+    def test_programs_are_bounded_in_number(self):
+        result, events = run(self.services, "primes, never stop", terms={"max_tool_calls": 2})
+        self.assert_passed(result)
+        self.assertEqual(len(bodies(events, "tool_call")), 2)
+        self.assertTrue(any("cannot be called" in warning for warning in result["warnings"]), result["warnings"])
+
+    def test_without_leave_no_program_is_run(self):
+        result, events = run(self.services, "primes, never stop")
+        self.assert_passed(result)
+        self.assertEqual(bodies(events, "tool_call"), [])
+
+    def test_the_form_changes_after_an_answer_that_cannot_be_read(self):
+        result, _ = run(self.services, "primes, change the form")
+        self.assert_passed(result)
+        self.assertEqual(sum("refused and asked for again" in warning for warning in result["warnings"]), 1)
+
+    def test_an_answer_can_be_a_call(self):
+        result, _ = run(self.services, "primes, hand in by a call", terms={"answer_form": "ANSWER_FORM_CALL"})
+        self.assert_passed(result)
+
+    def test_bad_terms_are_named(self):
+        for terms, field in (({"max_tool_calls": 11}, "terms.max_tool_calls"),
+                             ({"max_tool_calls": 1, "answer_form": "ANSWER_FORM_JSON"}, "terms.max_tool_calls"),
+                             ({"answer_form": 9}, "answer_form")):
+            status, text = post(self.services, "/api/v1/generate", {"task": "primes", "terms": terms})
+            self.assertEqual(status, 422, text)
+            self.assertIn(field.rsplit(".", 1)[-1], text)
+
+    def test_another_provider_gives_the_same(self):
+        """The same scripts by chat completions, without any key."""
+        port = self.services.replay.match(r"gemini-replay listening on \S+:(\d+)").group(1)
+        other = crisol.Services(with_agent=False, orchestrator_flags=(
+            "--provider=openai", "--openai-model=qwen:7b", f"--openai-base-url=http://127.0.0.1:{port}/v1"))
+        with other:
+            other.start_orchestrator("http://127.0.0.1:9", "")
+            result, events = run(other, "primes, use the tool", terms={"max_tool_calls": 3})
+            self.assert_passed(result)
+            self.assertEqual(len(bodies(events, "tool_result")), 2)
+            self.assertEqual(result["model_requested"], "qwen:7b")
+
+    def test_a_key_that_is_sent_back_goes_nowhere(self):
+        store = os.path.join(self.services.folder, "journal")
+        os.mkdir(store, 0o777)
+        os.chmod(store, 0o777)
+        path = os.path.join(store, "runs.db")
+        replay = crisol.Process("gemini-replay", [os.path.join(crisol.BIN, "gemini-replay"), "--hostile"],
+                                os.path.join(self.services.folder, "hostile.log"))
+        port = replay.match(r"gemini-replay listening on \S+:(\d+)").group(1)
+        other = crisol.Services(with_agent=False, orchestrator_flags=(
+            f"--store=sqlite:{path}", "--log-level=debug"))
+        with other:
+            other.start_orchestrator(f"http://127.0.0.1:{port}", crisol.CANARY)
+            for case in ("34-key-in-error", "34-key-in-event", "34-key-in-text", "34-key-in-reason"):
+                result, events = run(other, "a task", model=f"gemini-wire-{case}")
+                self.assertEqual(result["status"], "FAILED")
+                self.assertNotIn(crisol.CANARY, json.dumps(events))
+                self.assertIn("*" * len(crisol.CANARY), json.dumps(events), case)
+            with open(os.path.join(other.folder, "orchestrator.log"), encoding="utf-8") as log:
+                self.assertNotIn(crisol.CANARY, log.read())
+        replay.stop()
+        for name in os.listdir(store):
+            with open(os.path.join(store, name), "rb") as file:
+                self.assertNotIn(crisol.CANARY.encode(), file.read(), name)
+        with sqlite3.connect(path) as database:
+            tables = [row[0] for row in database.execute("select name from sqlite_master where type = 'table'")]
+        self.assertTrue(tables)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("skipped: starting sandboxd needs root")
+        sys.exit(77)
+    unittest.main()
