@@ -123,6 +123,12 @@ static const struct cr_setting settings[] = {
      .offset = MEMBER(base_url),
      .help = "Another endpoint of the Gemini API (also GOOGLE_GEMINI_BASE_URL); "
              "http:// only on loopback."},
+    {.flag = "receipt-key",
+     .environment = "CRISOL_RECEIPT_KEY",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(receipt_key),
+     .help = "File with the Ed25519 key that signs receipts (PEM, mode 0600); read once, before "
+             "privileges are dropped. None: they are not signed."},
     {.flag = "ca-file",
      .environment = "CRISOL_CA_FILE",
      .type = CR_SETTING_STRING,

@@ -26,6 +26,7 @@ struct agt_config {
     char *openai_key;   /* openai: secret; NULL: none */
     char *openai_model; /* … default model; NULL: none */
     char *openai_base_url;
+    char *receipt_key;            /* file with the key that signs receipts; NULL: none */
     char *ca_file;                /* NULL: the system's */
     uint64_t user;                /* uid to become when started as root; 0: stay */
     uint64_t max_runs;            /* live runs */

@@ -5,6 +5,7 @@
 #include "orchestrator/config.h"
 #include "orchestrator/confine.h"
 #include "orchestrator/process.h"
+#include "orchestrator/receipt/sign.h"
 #include "orchestrator/stack.h"
 
 #include <stdbool.h>
@@ -28,14 +29,14 @@ static int confine(const struct agt_config *config, bool *ret_has_landlock, stru
     return 0;
 }
 
-static int serve(const struct agt_config *config, bool has_landlock, const sigset_t *signals,
-                 struct cr_err *err)
+static int serve(const struct agt_config *config, bool has_landlock,
+                 const struct agt_signer *signer, const sigset_t *signals, struct cr_err *err)
 {
     struct agt_stack *stack = NULL;
     int received;
     int r;
 
-    r = agt_stack_up(config, has_landlock, &stack, err);
+    r = agt_stack_up(config, has_landlock, signer, &stack, err);
     if (r < 0)
         return r;
     agt_stack_log_ready(stack, config);
@@ -47,7 +48,7 @@ static int serve(const struct agt_config *config, bool has_landlock, const sigse
     return 0;
 }
 
-static int run(struct agt_config *config, struct cr_err *err)
+static int run(struct agt_config *config, const struct agt_signer *signer, struct cr_err *err)
 {
     bool has_landlock = false;
     sigset_t signals;
@@ -65,19 +66,24 @@ static int run(struct agt_config *config, struct cr_err *err)
     agt_process_raise_files();
     agt_process_share_memory();
     agt_config_log(config);
-    return serve(config, has_landlock, &signals, err);
+    return serve(config, has_landlock, signer, &signals, err);
 }
 
 int main(int argc, char **argv)
 {
     struct agt_config config = {.listen = NULL};
+    struct agt_signer *signer = NULL;
     struct cr_err err = CR_ERR_INIT;
     int r;
 
     cr_log_setup("orchestrator", CR_LOG_INFO, CR_LOG_TEXT);
     r = agt_config_load(argc, argv, &config, &err);
+    /* The file may be root's alone. */
+    if (r == 0 && config.receipt_key && !config.must_check)
+        r = agt_signer_load(config.receipt_key, &signer, &err);
     if (r == 0)
-        r = run(&config, &err);
+        r = run(&config, signer, &err);
+    (void)agt_signer_free(signer);
     agt_config_done(&config);
     if (r < 0)
         cr_log_error("%s%s", config.must_check ? "" : "cannot serve: ", err.text);

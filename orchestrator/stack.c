@@ -89,7 +89,8 @@ static int make_store(struct agt_stack *stack, const struct agt_config *config, 
     return r < 0 ? cr_err_wrap(err, "open the journal of runs") : 0;
 }
 
-static int make_engine(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
+static int make_engine(struct agt_stack *stack, const struct agt_config *config,
+                       const struct agt_signer *signer, struct cr_err *err)
 {
     stack->meter = agt_meter_new();
     const struct agt_engine_options options = {
@@ -97,6 +98,7 @@ static int make_engine(struct agt_stack *stack, const struct agt_config *config,
         .sandbox = stack->sandbox,
         .store = stack->store,
         .meter = stack->meter,
+        .signer = signer,
         .max_runs = (uint32_t)config->max_runs,
         .run_timeout_ms = (uint32_t)config->run_time_s * 1000,
     };
@@ -183,8 +185,8 @@ static int start(struct agt_stack *stack, struct cr_err *err)
     return 0;
 }
 
-int agt_stack_up(const struct agt_config *config, bool has_landlock, struct agt_stack **ret_stack,
-                 struct cr_err *err)
+int agt_stack_up(const struct agt_config *config, bool has_landlock,
+                 const struct agt_signer *signer, struct agt_stack **ret_stack, struct cr_err *err)
 {
     struct agt_stack *stack = calloc(1, sizeof(*stack));
     int r;
@@ -197,7 +199,7 @@ int agt_stack_up(const struct agt_config *config, bool has_landlock, struct agt_
     if (r == 0)
         r = make_store(stack, config, err);
     if (r == 0)
-        r = make_engine(stack, config, err);
+        r = make_engine(stack, config, signer, err);
     if (r == 0)
         r = make_http(stack, config, has_landlock, err);
     if (r == 0)

@@ -4,6 +4,7 @@
 #include "clients/crisol/cli.h"
 #include "common/buf.h"
 #include "common/err.h"
+#include "orchestrator/receipt/sign.h"
 #include "rpc/json.h"
 #include "rpc/status.h"
 
@@ -21,11 +22,13 @@ static const char help[] =
     "input) is what 'crisol run --json' or 'crisol watch --json' printed, or an answer of GetRun or\n"
     "Generate. Exits 0 when everything fits, 1 when something was changed, 125 when FILE is none.\n"
     "\n"
-    "  --head HEX              and the head of the receipt is this one, which was kept apart\n";
+    "  --head HEX              and the head of the receipt is this one, which was kept apart\n"
+    "  --key FILE              and it is signed with the private key of this public one (PEM)\n";
 
 struct options {
     const char *path;
     const char *head;
+    const char *key;
 };
 
 /* Returns 0, 1 when --help was answered, -EINVAL. */
@@ -33,6 +36,7 @@ static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option table[] = {
         {"head", required_argument, NULL, 'e'},
+        {"key", required_argument, NULL, 'k'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -42,6 +46,9 @@ static int parse(int argc, char **argv, struct options *options)
         switch (option) {
         case 'e':
             options->head = optarg;
+            break;
+        case 'k':
+            options->key = optarg;
             break;
         case 'h':
             (void)fputs(help, stdout);
@@ -99,18 +106,23 @@ static int verify(const struct options *options)
     if (!result)
         return CLI_EXIT_SERVICE;
     r = agt_receipt_verify(result, options->head, &err);
+    if (r == 0 && options->key)
+        r = agt_receipt_check_signature(result->receipt, options->key, &err);
     if (r == 0)
-        (void)printf("ok run=%s links=%zu head=%s\n", result->run_id, result->receipt->n_links,
-                     result->receipt->head);
+        (void)printf("ok run=%s links=%zu head=%s%s%s\n", result->run_id, result->receipt->n_links,
+                     result->receipt->head, options->key ? " signed_by=" : "",
+                     options->key ? result->receipt->key_id : "");
     else
         (void)cli_fail("the receipt does not fit: %s", err.text);
     crisol__agent__v1__run_result__free_unpacked(result, NULL);
-    return r == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    if (r == 0)
+        return CLI_EXIT_OK;
+    return r == -EBADMSG ? CLI_EXIT_FAILED : CLI_EXIT_SERVICE;
 }
 
 int cli_verify_receipt(int argc, char **argv)
 {
-    struct options options = {NULL, NULL};
+    struct options options = {.path = NULL};
     int r = parse(argc, argv, &options);
 
     if (r != 0)

@@ -145,6 +145,8 @@ struct agt_call *agt_call_free(struct agt_call *call);
 struct agt_model *agt_engine_model(const struct agt_engine *engine);
 struct agt_sandbox *agt_engine_sandbox(const struct agt_engine *engine);
 struct agt_store *agt_engine_store(const struct agt_engine *engine); /* NULL: none */
+/* NULL: none */
+const struct agt_signer *agt_engine_signer(const struct agt_engine *engine);
 struct agt_meter *agt_engine_meter(const struct agt_engine *engine); /* NULL: none */
 /* Deadline and heartbeat of a run that begins, or goes on, now. */
 void agt_engine_set_times(const struct agt_engine *engine, struct agt_run *run);

@@ -46,6 +46,11 @@ struct agt_store *agt_engine_store(const struct agt_engine *engine)
     return engine->options.store;
 }
 
+const struct agt_signer *agt_engine_signer(const struct agt_engine *engine)
+{
+    return engine->options.signer;
+}
+
 struct agt_meter *agt_engine_meter(const struct agt_engine *engine)
 {
     return engine->options.meter;

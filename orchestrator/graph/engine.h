@@ -8,6 +8,7 @@
 struct agt_meter;
 struct agt_model;
 struct agt_sandbox;
+struct agt_signer;
 struct agt_store;
 struct agt_store_run;
 struct cr_err;
@@ -52,9 +53,11 @@ struct agt_engine_options {
                                     outlives the engine */
     const struct agt_replay_watch *replay; /* runs of the store are only repeated, each event and
                                               each request has to be the same; NULL: they go on */
-    struct agt_meter
-        *meter;        /* counts what runs do; NULL: nobody does. Borrowed; outlives the engine */
-    uint32_t max_runs; /* live runs; 0: 10,000 */
+    /* Signs receipts; NULL: nobody does. Borrowed; outlives the engine. */
+    const struct agt_signer *signer;
+    /* Counts what runs do; NULL: nobody does. Borrowed; outlives the engine. */
+    struct agt_meter *meter;
+    uint32_t max_runs;       /* live runs; 0: 10,000 */
     uint32_t run_timeout_ms; /* wall clock of a run; 0: 1,800,000 */
     uint32_t retry_base_ms;  /* first wait after a fault of the sandbox, doubled from try to
                                 try; 0: 500 */

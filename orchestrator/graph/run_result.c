@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/run.h"
+#include "orchestrator/receipt/sign.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -250,6 +251,15 @@ static void limit(struct agt_run *run, struct pieces *pieces, Crisol__Agent__V1_
     result->n_warnings = run->warnings.count;
 }
 
+/* Without a signature the receipt still shows that its parts belong together. */
+static void sign(const struct agt_run *run, Crisol__Agent__V1__Receipt *receipt)
+{
+    const struct agt_signer *signer = run->engine ? agt_engine_signer(run->engine) : NULL;
+
+    if (receipt && signer && agt_receipt_sign(signer, receipt) < 0)
+        cr_log_error("run: the receipt could not be signed, leaving it so run=%s", run->id);
+}
+
 void agt_run_emit_result(struct agt_run *run)
 {
     Crisol__Agent__V1__RunResult result = CRISOL__AGENT__V1__RUN_RESULT__INIT;
@@ -261,6 +271,7 @@ void agt_run_emit_result(struct agt_run *run)
     limit(run, &pieces, &result);
     if (agt_receipt_conclude(&run->receipt, &result, &receipt) < 0)
         cr_log_error("run: no memory for the receipt, leaving it out run=%s", run->id);
+    sign(run, receipt);
     result.receipt = receipt;
     event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_RESULT;
     event.result = &result;

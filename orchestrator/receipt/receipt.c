@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "common/unconst.h"
+#include "orchestrator/receipt/sign.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,6 +183,7 @@ void agt_receipt_free_message(Crisol__Agent__V1__Receipt *message)
 {
     if (!message)
         return;
+    agt_receipt_drop_signature(message);
     if (message->n_links > 0)
         free(message->links[0]);
     free(message->links);

@@ -12,11 +12,12 @@ struct cr_err;
  * The receipt of a run: the digest of each thing that went into it or came
  * out of it, in order, and one digest over all of them. Whoever keeps that
  * last one (the head) apart can show later that nothing was changed; without
- * it, the receipt shows that the parts of an answer belong together. It is not
- * signed. Embedded in its owner; one thread.
+ * it, the receipt shows that the parts of an answer belong together. sign.h signs
+ * it. Embedded in its owner; one thread.
  */
 #define AGT_RECEIPT_FORMAT 1U
 #define AGT_RECEIPT_LINKS_MAX 1024U
+#define AGT_RECEIPT_SIGNATURE_SIZE 64U
 #define AGT_RECEIPT_DIGEST_SIZE 65 /* 64 hexadecimal digits and a NUL */
 
 struct agt_receipt_link {

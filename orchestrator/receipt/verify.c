@@ -25,6 +25,8 @@ static int check_links(const receipt_message *receipt, struct cr_err *err)
     if (receipt->n_links == 0 || receipt->n_links > AGT_RECEIPT_LINKS_MAX)
         return cr_err_set(err, EBADMSG, "it has %zu links; from 1 to %u are possible",
                           receipt->n_links, AGT_RECEIPT_LINKS_MAX);
+    if (receipt->signature.len != (receipt->key_id[0] ? AGT_RECEIPT_SIGNATURE_SIZE : 0))
+        return cr_err_set(err, EBADMSG, "it names a key and has no signature, or the other way");
     for (size_t i = 0; i < receipt->n_links; i++) {
         if (!is_digest(receipt->links[i]->sha256) || strlen(receipt->links[i]->kind) > 64)
             return cr_err_set(err, EBADMSG, "link %zu is none", i + 1);

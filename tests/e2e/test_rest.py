@@ -22,13 +22,20 @@ MEBIBYTE = 1 << 20
 
 @pytest.fixture(scope="module", name="services")
 def storing_services():
-    """With a journal, so that runs can be exported."""
+    """With a journal, so that runs can be exported, and a key, so that receipts are signed."""
     class Storing(crisol.Services):
         def start_orchestrator(self, base_url, key):
             folder = os.path.join(self.folder, "journal")
             os.mkdir(folder)
             os.chown(folder, crisol.SERVICE_UID, crisol.SERVICE_UID)
-            self.orchestrator_flags = [f"--store=sqlite:{folder}/runs.db", "--http-origins=https://pages.example"]
+            # The key is root's alone: it is read before privileges are dropped.
+            self.key, self.public_key = f"{self.folder}/key.pem", f"{self.folder}/public.pem"
+            subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", self.key], check=True, timeout=30)
+            os.chmod(self.key, 0o600)
+            subprocess.run(["openssl", "pkey", "-in", self.key, "-pubout", "-out", self.public_key], check=True,
+                           timeout=30)
+            self.orchestrator_flags = [f"--store=sqlite:{folder}/runs.db", "--http-origins=https://pages.example",
+                                       f"--receipt-key={self.key}"]
             super().start_orchestrator(base_url, key)
     with Storing() as running:
         yield running
@@ -122,6 +129,25 @@ def test_an_export_is_what_replay_takes(services, tmp_path):
     assert done.returncode == 0, done.stderr.decode()
     file.write_bytes(content[:-100] + bytes([content[-100] ^ 1]) + content[-99:])
     assert services.crisol("replay", str(file)).returncode != 0
+
+
+def test_receipts_are_signed(services, tmp_path):
+    done = services.crisol("run", "--json", TASK)
+    assert done.returncode == 0, done.stderr.decode()
+    checked = services.crisol("verify-receipt", "--key", services.public_key, "-", stdin=done.stdout)
+    assert checked.returncode == 0 and b"signed_by=" in checked.stdout, checked.stderr.decode()
+    other = tmp_path / "other.pem"
+    made = subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519"], capture_output=True, check=True, timeout=30)
+    other.write_bytes(subprocess.run(["openssl", "pkey", "-pubout"], input=made.stdout, capture_output=True, check=True,
+                                     timeout=30).stdout)
+    refused = services.crisol("verify-receipt", "--key", str(other), "-", stdin=done.stdout)
+    assert refused.returncode == 1 and b"another key" in refused.stderr
+    answer = json.loads(done.stdout)
+    answer["receipt"].update(signature="", key_id="")
+    unsigned = services.crisol("verify-receipt", "--key", services.public_key, "-", stdin=json.dumps(answer).encode())
+    assert unsigned.returncode == 1 and b"not signed" in unsigned.stderr
+    wrong = services.crisol("verify-receipt", "--key", services.key, "-", stdin=done.stdout)
+    assert wrong.returncode == 125 and b"no public Ed25519 key" in wrong.stderr
 
 
 def metrics_of(services):
