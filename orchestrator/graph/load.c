@@ -54,7 +54,7 @@ static int on_event(void *user, const struct agt_store_event *row)
     struct agt_event *event;
     Crisol__Agent__V1__RunEvent *unpacked;
 
-    if (row->seq != loader->seq + 1 || loader->has_result)
+    if (row->seq != loader->seq + 1 || row->size == 0 || loader->has_result)
         return -EBADMSG;
     loader->seq++;
     event = malloc(sizeof(*event) + row->size);
