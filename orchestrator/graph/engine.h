@@ -170,6 +170,13 @@ bool agt_run_has_ended(const struct agt_run *run);
 /* It goes on elsewhere: in another process that shares the store, or in the next. Any thread. */
 bool agt_run_is_left(const struct agt_run *run);
 
+/*
+ * Another process has started the run of the same key: its id, and in
+ * *ret_is_same whether it was asked for the same. NULL for a run that is not
+ * left for that. Borrowed. Any thread.
+ */
+const char *agt_run_twin(const struct agt_run *run, bool *ret_is_same);
+
 /* A reference to the last event; NULL while there is none. Any thread. */
 struct agt_event *agt_run_last_event(const struct agt_run *run);
 

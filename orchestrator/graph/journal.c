@@ -11,6 +11,7 @@
 #include "orchestrator/graph/event_log.h"
 #include "orchestrator/graph/run.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,7 @@ struct turn {
     struct agt_engine *engine;    /* borrowed: it waits for every batch */
     struct agt_mail *mail;        /* made ahead, so that the answer cannot be lost */
     uint8_t *spec;                /* owned; NULL: none */
+    char *key;                    /* owned; NULL: none */
     struct agt_event **held;      /* references */
     struct agt_store_event events[];
 };
@@ -237,6 +239,7 @@ static void free_turn(struct turn *turn)
     (void)agt_mail_free(turn->mail);
     free(turn->held);
     free(turn->spec);
+    free(turn->key);
     free(turn);
 }
 
@@ -247,6 +250,10 @@ static void on_done(struct agt_store_batch *batch, int error)
     struct agt_mail *mail = cr_take_ptr(&turn->mail);
 
     mail->error = error;
+    if (error == -EEXIST) { /* nobody reads it before the run is left */
+        (void)memccpy(mail->run->twin_id, batch->other_id, '\0', sizeof(mail->run->twin_id));
+        mail->run->is_twin_same = batch->is_same_spec;
+    }
     agt_engine_post(turn->engine, mail);
     free_turn(turn);
 }
@@ -325,6 +332,16 @@ static void take_states(struct agt_journal *journal, struct turn *turn)
     journal->unwritten = NULL;
 }
 
+/* Keys are their callers' own. False: no memory. */
+static bool add_key(struct turn *turn, const struct agt_run *run)
+{
+    if (!run->key[0])
+        return true;
+    if (asprintf(&turn->key, "%s\n%s", run->caller, run->key) < 0)
+        turn->key = NULL;
+    return turn->key;
+}
+
 static struct turn *new_turn(struct agt_run *run, size_t count)
 {
     struct turn *turn = calloc(1, sizeof(*turn) + count * sizeof(turn->events[0]));
@@ -336,7 +353,7 @@ static struct turn *new_turn(struct agt_run *run, size_t count)
     turn->mail = agt_mail_new(AGT_MAIL_DURABLE, run, NULL, 0);
     if (run->journal->is_new)
         turn->spec = agt_journal_pack_spec(run, &turn->batch.spec_size);
-    if (turn->held && turn->mail && (turn->spec || !run->journal->is_new))
+    if (turn->held && turn->mail && (!run->journal->is_new || (turn->spec && add_key(turn, run))))
         return turn;
     free_turn(turn);
     return NULL;
@@ -359,6 +376,7 @@ static void write_turn(struct agt_run *run)
     memcpy(turn->batch.run_id, run->id, sizeof(turn->batch.run_id));
     turn->batch.fence = journal->fence;
     turn->batch.spec = turn->spec;
+    turn->batch.key = turn->key;
     turn->batch.events = turn->events;
     turn->batch.on_done = on_done;
     take_states(journal, turn);
@@ -379,7 +397,11 @@ void agt_journal_on_durable(struct agt_run *run, const struct agt_mail *mail)
         publish(run);
         return;
     }
-    if (!journal->is_lost)
+    if (mail->error == -EEXIST)
+        cr_log_info("journal: another process has started the run of this key, leaving this one "
+                    "run=%s other=%s",
+                    run->id, run->twin_id);
+    else if (!journal->is_lost)
         cr_log_error("journal: the run cannot be written and is left run=%s errno=%d", run->id,
                      -mail->error);
     journal->is_lost = true; /* what waits is freed with the run */

@@ -65,6 +65,11 @@ struct agt_run {
     char id[33];
     struct agt_event_log *log; /* a reference */
 
+    /* Of a run that is left because another process has started one with its key: written before
+     * is_suspended. */
+    char twin_id[33]; /* "": none */
+    bool is_twin_same;
+
     pthread_mutex_t lock;         /* guards the next five */
     uint32_t interrupt_seq;       /* of the event that told of it; 0: not interrupted. Written by
                                      the engine's thread alone */

@@ -203,6 +203,14 @@ bool agt_run_is_left(const struct agt_run *run)
     return __atomic_load_n(&run->is_suspended, __ATOMIC_ACQUIRE);
 }
 
+const char *agt_run_twin(const struct agt_run *run, bool *ret_is_same)
+{
+    if (!agt_run_is_left(run) || !run->twin_id[0])
+        return NULL;
+    *ret_is_same = run->is_twin_same;
+    return run->twin_id;
+}
+
 struct agt_event *agt_run_last_event(const struct agt_run *run)
 {
     return agt_event_log_last(run->log);

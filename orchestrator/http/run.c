@@ -61,15 +61,35 @@ static void answer_result(struct agt_exchange *exchange, const struct agt_event 
 }
 
 /* The first event is there, and with it the run will not be lost. */
-static void answer_id(struct agt_exchange *exchange)
+static void answer_id(struct agt_exchange *exchange, const char *run_id)
 {
-    const struct run *run = exchange->user;
-    int r = cr_buf_printf(&exchange->out, "{\"run_id\":\"%s\"}", agt_run_id(run->run));
+    int r = cr_buf_printf(&exchange->out, "{\"run_id\":\"%s\"}", run_id);
 
     if (r < 0)
         agt_exchange_fail_internal(exchange, "write the answer", r);
     else
         agt_exchange_answer(exchange, MHD_HTTP_ACCEPTED);
+}
+
+/* Nothing more will come, and there was no answer yet. */
+static void answer_end(struct agt_exchange *exchange)
+{
+    const struct run *run = exchange->user;
+    struct rpc_status status = RPC_STATUS_INIT;
+    bool is_same = false;
+    const char *twin = run->is_submit ? agt_run_twin(run->run, &is_same) : NULL;
+
+    if (twin && is_same) {
+        answer_id(exchange, twin);
+        return;
+    }
+    if (twin)
+        rpc_status_set(&status, RPC_ALREADY_EXISTS, AGT_RUNS_KEY_TAKEN);
+    else if (agt_run_is_left(run->run))
+        rpc_status_set(&status, RPC_UNAVAILABLE, AGT_RUNS_LEFT);
+    else
+        rpc_status_set(&status, RPC_INTERNAL, "the run ended without a result");
+    agt_run_refuse(exchange, &status);
 }
 
 static void wait_for_result(struct agt_exchange *exchange)
@@ -83,11 +103,11 @@ static void wait_for_result(struct agt_exchange *exchange)
         if (r == 0)
             return;
         if (r < 0) {
-            agt_exchange_fail_internal(exchange, "follow the run", r);
+            answer_end(exchange);
             return;
         }
         if (run->is_submit) {
-            answer_id(exchange);
+            answer_id(exchange, agt_run_id(run->run));
         } else if (event->is_last) {
             run->has_result = true;
             answer_result(exchange, event);

@@ -326,8 +326,7 @@ static int repeat(const struct agt_runs_entry *entry, const struct agt_run_spec 
                   struct agt_run **ret_run, struct rpc_status *status)
 {
     if (entry->request != hash_request(spec)) {
-        rpc_status_set(status, RPC_ALREADY_EXISTS,
-                       "idempotency_key: was used with another request; take a new key");
+        rpc_status_set(status, RPC_ALREADY_EXISTS, AGT_RUNS_KEY_TAKEN);
         return -EEXIST;
     }
     *ret_run = agt_run_ref(entry->run);

@@ -62,6 +62,9 @@ int agt_runs_start(struct agt_runs *runs, const char *caller, const char *key,
 int agt_runs_check_disconnect(int on_disconnect, bool is_submit, bool *ret_cancels,
                               struct rpc_status *ret_status);
 
+/* Why a key starts nothing. */
+#define AGT_RUNS_KEY_TAKEN "idempotency_key: was used with another request; take a new key"
+
 /* Why a run that was here has no end here. */
 #define AGT_RUNS_LEFT                                                                              \
     "the run goes on in another process of this service, or after the restart of this one; ask "   \

@@ -210,12 +210,11 @@ static void answer_result(struct rpc_call *call, const struct agt_event *last)
     crisol__agent__v1__run_event__free_unpacked(event, NULL);
 }
 
-static void answer_id(struct rpc_call *call)
+static void answer_submitted(struct rpc_call *call, const char *run_id)
 {
     Crisol__Agent__V1__SubmitRunResponse response = CRISOL__AGENT__V1__SUBMIT_RUN_RESPONSE__INIT;
-    const struct exchange *exchange = rpc_call_user(call);
 
-    response.run_id = cr_unconst(agt_run_id(exchange->run));
+    response.run_id = cr_unconst(run_id);
     answer(call, NULL, &response.base);
 }
 
@@ -225,7 +224,7 @@ static bool pass_on(struct rpc_call *call, const struct agt_event *event)
     const struct exchange *exchange = rpc_call_user(call);
 
     if (exchange->is_submit) {
-        answer_id(call);
+        answer_submitted(call, agt_run_id(exchange->run));
         return false;
     }
     if (!exchange->is_stream) {
@@ -247,8 +246,14 @@ static void answer_end(struct rpc_call *call)
 {
     const struct exchange *exchange = rpc_call_user(call);
     struct agt_event *last = agt_run_last_event(exchange->run);
+    bool is_same = false;
+    const char *twin = exchange->is_submit ? agt_run_twin(exchange->run, &is_same) : NULL;
 
-    if (last) /* the reader asked for what is behind the result: that is nothing */
+    if (twin && is_same)
+        answer_submitted(call, twin);
+    else if (twin)
+        answer_error(call, RPC_ALREADY_EXISTS, AGT_RUNS_KEY_TAKEN);
+    else if (last) /* the reader asked for what is behind the result: that is nothing */
         answer(call, NULL, NULL);
     else if (agt_run_is_left(exchange->run))
         answer_error(call, RPC_UNAVAILABLE, AGT_RUNS_LEFT);

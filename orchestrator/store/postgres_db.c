@@ -41,6 +41,9 @@ static const char layout[] =
     "CREATE INDEX IF NOT EXISTS crisol_runs_live ON crisol_runs (lease_until)"
     " WHERE NOT has_ended;"
     "CREATE INDEX IF NOT EXISTS crisol_runs_ended ON crisol_runs (ended_at) WHERE has_ended;"
+    /* Came later; programs that do not know it leave it NULL, which is no key. */
+    "ALTER TABLE crisol_runs ADD COLUMN IF NOT EXISTS start_key text;"
+    "CREATE UNIQUE INDEX IF NOT EXISTS crisol_runs_by_key ON crisol_runs (start_key);"
     "COMMIT";
 
 #define EVENTS_OF_R                                                                                \
@@ -55,12 +58,12 @@ static const char more_text[] =
     " WHERE id = $1 AND head = $2 AND fence = $5 AND owner = $6 AND NOT has_ended"
     " RETURNING run), " EVENTS_OF_R " SELECT count(*) FROM r";
 
-/* … $10 spec, $11 milliseconds of the lease */
+/* … $10 spec, $11 milliseconds of the lease, $12 key */
 static const char new_text[] =
     "WITH r AS (INSERT INTO crisol_runs"
-    " (id, head, has_ended, spec, fence, owner, lease_until, ended_at)"
-    " SELECT $1, $3, $4, $10, $5, $6, now() + $11 * interval '1 ms', CASE WHEN $4 THEN now() END"
-    " WHERE $2 = 0 ON CONFLICT (id) DO NOTHING RETURNING run), " EVENTS_OF_R
+    " (id, head, has_ended, spec, fence, owner, lease_until, ended_at, start_key)"
+    " SELECT $1, $3, $4, $10, $5, $6, now() + $11 * interval '1 ms', CASE WHEN $4 THEN now() END,"
+    " $12 WHERE $2 = 0 ON CONFLICT DO NOTHING RETURNING run), " EVENTS_OF_R
     " SELECT count(*) FROM r";
 
 /* What ends elsewhere, or goes on there, is not forgotten here. */
@@ -68,10 +71,10 @@ static const char forget_text[] = "DELETE FROM crisol_runs WHERE id = $1 AND has
 
 static const Oid types[] = {TYPE_TEXT,        TYPE_INT4,  TYPE_INT4,       TYPE_BOOL,
                             TYPE_INT8,        TYPE_TEXT,  TYPE_INT4_ARRAY, TYPE_BYTEA_ARRAY,
-                            TYPE_BYTEA_ARRAY, TYPE_BYTEA, TYPE_INT4};
+                            TYPE_BYTEA_ARRAY, TYPE_BYTEA, TYPE_INT4,       TYPE_TEXT};
 
 #define MORE_PARAMS 9
-#define NEW_PARAMS 11
+#define NEW_PARAMS 12
 
 /* ---- opening ---- */
 
@@ -218,6 +221,7 @@ static void fill(void *user, size_t index, struct agt_pg_step *ret_step)
         return;
     agt_pg_add_bytes(params, batch->spec, batch->spec_size);
     agt_pg_add_text(params, writing->lease);
+    agt_pg_add_text(params, batch->key);
 }
 
 static void on_result(void *user, size_t index, const PGresult *result)
@@ -227,7 +231,7 @@ static void on_result(void *user, size_t index, const PGresult *result)
 
     batch->error = 0;
     if (!batch->is_forget && strcmp(PQgetvalue(result, 0, 0), "1") != 0)
-        batch->error = -ESTALE;
+        batch->error = batch->spec && batch->key ? -EEXIST : -ESTALE;
 }
 
 static size_t count_batches(const struct agt_store_batch *first)
@@ -262,6 +266,26 @@ static int forgive(struct agt_pg_db *db, struct agt_store_batch *batch, const st
     return 0;
 }
 
+/* Who has the key of a new run that was refused for it. */
+static int find_other(struct agt_pg_db *db, struct agt_store_batch *batch, struct cr_err *err)
+{
+    struct agt_pg_params params = {.count = 0};
+    PGresult *result;
+
+    agt_pg_add_text(&params, batch->key);
+    agt_pg_add_bytes(&params, batch->spec, batch->spec_size);
+    result = agt_pg_ask(&db->link, "SELECT id, spec = $2 FROM crisol_runs WHERE start_key = $1",
+                        &params, false, err);
+    if (!result)
+        return -EHOSTUNREACH;
+    if (PQntuples(result) == 1) {
+        (void)memccpy(batch->other_id, PQgetvalue(result, 0, 0), '\0', AGT_STORE_ID_SIZE - 1);
+        batch->is_same_spec = PQgetvalue(result, 0, 1)[0] == 't';
+    }
+    PQclear(result);
+    return 0;
+}
+
 static int write_batches(struct writing *writing, size_t count, bool is_repeat, struct cr_err *err)
 {
     int r = 0;
@@ -274,6 +298,10 @@ static int write_batches(struct writing *writing, size_t count, bool is_repeat, 
     for (size_t i = 0; is_repeat && r == 0 && i < count; i++) {
         if (writing->batches[i]->error)
             r = forgive(writing->db, writing->batches[i], &writing->packed[i], err);
+    }
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        if (writing->batches[i]->error == -EEXIST)
+            r = find_other(writing->db, writing->batches[i], err);
     }
     return r;
 }

@@ -32,6 +32,12 @@ static const char schema[] =
     "PRAGMA user_version=1;"
     "COMMIT;";
 
+/* Came later; programs that do not know it leave it NULL, which is no key. */
+static const char add_keys[] = "BEGIN IMMEDIATE;"
+                               "ALTER TABLE runs ADD COLUMN start_key TEXT;"
+                               "CREATE UNIQUE INDEX runs_by_key ON runs (start_key);"
+                               "COMMIT;";
+
 static const char *const texts[AGT_SQL_COUNT] = {
     [AGT_SQL_BEGIN] = "BEGIN IMMEDIATE",
     [AGT_SQL_COMMIT] = "COMMIT",
@@ -39,7 +45,9 @@ static const char *const texts[AGT_SQL_COUNT] = {
     [AGT_SQL_SAVEPOINT] = "SAVEPOINT batch",
     [AGT_SQL_ROLLBACK_TO] = "ROLLBACK TO batch",
     [AGT_SQL_RELEASE] = "RELEASE batch",
-    [AGT_SQL_NEW_RUN] = "INSERT INTO runs (id, head, has_ended, spec) VALUES (?1, 0, 0, ?2)",
+    [AGT_SQL_NEW_RUN] = "INSERT INTO runs (id, head, has_ended, spec, start_key)"
+                        " VALUES (?1, 0, 0, ?2, ?3)",
+    [AGT_SQL_FIND_KEY] = "SELECT id, spec = ?2 FROM runs WHERE start_key = ?1",
     /* The head guards the order: a batch that does not follow changes nothing. */
     [AGT_SQL_MOVE_HEAD] = "UPDATE runs SET head = ?2, has_ended = ?3"
                           " WHERE id = ?1 AND head = ?4 AND has_ended = 0",
@@ -107,6 +115,19 @@ static int ask(const struct agt_sqlite_db *db, const char *query, int *ret_numbe
     return r;
 }
 
+static int lay_out_keys(const struct agt_sqlite_db *db, struct cr_err *err)
+{
+    int count = 0;
+    int code;
+    int r = ask(db, "SELECT count(*) FROM pragma_table_info('runs') WHERE name = 'start_key'",
+                &count, NULL, err);
+
+    if (r < 0 || count > 0)
+        return r;
+    code = sqlite3_exec(db->handle, add_keys, NULL, NULL, NULL);
+    return code == SQLITE_OK ? 0 : fail(db, code, "add the keys to the tables", err);
+}
+
 static int lay_out(const struct agt_sqlite_db *db, struct cr_err *err)
 {
     int tables = 0;
@@ -165,6 +186,8 @@ static int open_and_check(struct agt_sqlite_db *db, const char *path, struct cr_
         r = ask(db, "PRAGMA quick_check(1)", NULL, "ok", err);
     if (r == 0)
         r = lay_out(db, err);
+    if (r == 0)
+        r = lay_out_keys(db, err);
     return r == 0 ? prepare(db, err) : r;
 }
 
@@ -246,6 +269,9 @@ static int write_parts(const struct agt_sqlite_db *db, const struct agt_store_ba
     if (batch->spec) {
         bind_id(db, AGT_SQL_NEW_RUN, batch->run_id);
         bind_blob(db, AGT_SQL_NEW_RUN, 2, batch->spec, batch->spec_size);
+        if (batch->key)
+            (void)sqlite3_bind_text(db->statements[AGT_SQL_NEW_RUN], 3, batch->key, -1,
+                                    SQLITE_STATIC);
         code = run(db, AGT_SQL_NEW_RUN);
     }
     if (code != SQLITE_OK || batch->event_count == 0)
@@ -262,6 +288,26 @@ static int write_parts(const struct agt_sqlite_db *db, const struct agt_store_ba
     return code;
 }
 
+/* Who has the key of a new run; nobody when it is refused for something else. */
+static int find_key(const struct agt_sqlite_db *db, struct agt_store_batch *batch)
+{
+    sqlite3_stmt *statement = db->statements[AGT_SQL_FIND_KEY];
+    int code;
+
+    bind_id(db, AGT_SQL_FIND_KEY, batch->key);
+    bind_blob(db, AGT_SQL_FIND_KEY, 2, batch->spec, batch->spec_size);
+    code = sqlite3_step(statement);
+    if (code == SQLITE_ROW) {
+        batch->error = -EEXIST;
+        (void)memccpy(batch->other_id, sqlite3_column_text(statement, 0), '\0',
+                      AGT_STORE_ID_SIZE - 1);
+        batch->is_same_spec = sqlite3_column_int(statement, 1) != 0;
+    }
+    (void)sqlite3_reset(statement);
+    (void)sqlite3_clear_bindings(statement);
+    return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
 /* One that does not follow must not take the others of its transaction with it. */
 static int write_batch(const struct agt_sqlite_db *db, struct agt_store_batch *batch)
 {
@@ -274,6 +320,8 @@ static int write_batch(const struct agt_sqlite_db *db, struct agt_store_batch *b
     if ((code & 0xff) == SQLITE_CONSTRAINT) {
         batch->error = -ESTALE;
         code = run(db, AGT_SQL_ROLLBACK_TO);
+        if (code == SQLITE_OK && batch->spec && batch->key)
+            code = find_key(db, batch);
     }
     return code == SQLITE_OK ? run(db, AGT_SQL_RELEASE) : code;
 }

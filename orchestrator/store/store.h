@@ -39,6 +39,7 @@ struct agt_store_batch {
     uint64_t fence;   /* of a known run: as in agt_store_run */
     const void *spec; /* of a new run, whose fence is AGT_STORE_FIRST_FENCE; NULL: it is known */
     size_t spec_size;
+    const char *key; /* of a new run: no two runs have the same; NULL: none */
     const struct agt_store_event *events;
     size_t event_count;
     bool is_end;    /* nothing follows the last of the events */
@@ -50,12 +51,16 @@ struct agt_store_batch {
     int (*on_event)(struct agt_store_batch *batch, const struct agt_store_event *event);
     /*
      * Exactly once, on the store's thread. 0: durable. -ESTALE: it does not
-     * follow what is there, or the run is another process's. -ECANCELED: the store was closed while
-     * it could not write. Frees the batch.
+     * follow what is there, or the run is another process's. -EEXIST: another run has the key.
+     * -ECANCELED: the store was closed while it could not write. Frees the batch.
      */
     void (*on_done)(struct agt_store_batch *batch, int error);
     void *user;
     int error; /* the store's */
+    /* With -EEXIST, the store's: the run that has the key ("": it is gone by now), and whether its
+     * spec is the same, byte for byte. */
+    char other_id[AGT_STORE_ID_SIZE];
+    bool is_same_spec;
 };
 
 struct agt_store_run {

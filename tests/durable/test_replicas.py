@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+import urllib.error
 
 import pytest
 import services as crisol
@@ -89,6 +90,26 @@ def test_a_run_that_ended_is_known_to_every_replica(house, two):
     check_whole(events)
     crisol.wait_for(lambda: second.knows(run_id), 20, "the run is known to the other")
     assert second.events(run_id) == events
+
+
+def test_a_key_starts_one_run_at_all_replicas(house, two):
+    first, second = two
+    gate = threading.Event()
+    house.proxy.gate = gate
+    bought = house.proxy.requests
+    run_id = first.submit({"Idempotency-Key": "once"})
+    crisol.wait_for(lambda: house.proxy.requests > bought, 10, "the model is asked")
+    # The other does not know the run that goes on here, and starts none.
+    assert second.submit({"Idempotency-Key": "once"}) == run_id
+    assert second.submit({"Idempotency-Key": "once"}) == run_id
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        second.ask("POST", "/api/v1/runs", {"task": "Something else."}, {"Idempotency-Key": "once"})
+    assert caught.value.code == 409
+    gate.set()
+    check_whole(first.events(run_id))
+    assert house.ask_store("SELECT count(*) FROM crisol_runs WHERE start_key LIKE '%once'") == "1"
+    crisol.wait_for(lambda: second.knows(run_id), 20, "the run that ended is known to the other")
+    assert second.submit({"Idempotency-Key": "once"}) == run_id == first.submit({"Idempotency-Key": "once"})
 
 
 def test_who_stops_hands_its_runs_over_at_once(house, two):

@@ -289,6 +289,13 @@ int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
     return 0;
 }
 
+const char *agt_run_twin(const struct agt_run *run, bool *ret_is_same)
+{
+    (void)run;
+    (void)ret_is_same;
+    return NULL;
+}
+
 uint32_t agt_engine_live_runs(const struct agt_engine *engine)
 {
     (void)engine;

@@ -71,6 +71,7 @@ FROM_SUITE(forgotten_is_gone)
 FROM_SUITE(a_stale_batch_takes_no_other_with_it)
 FROM_SUITE(a_run_is_read_behind_what_was_appended)
 FROM_SUITE(large_events_come_back_whole)
+FROM_SUITE(a_key_starts_one_run)
 
 /* ---- what can be wrong ---- */
 
@@ -300,6 +301,7 @@ int main(void)
         CASE(a_stale_batch_takes_no_other_with_it),
         CASE(a_run_is_read_behind_what_was_appended),
         CASE(large_events_come_back_whole),
+        CASE(a_key_starts_one_run),
         CASE(a_newer_schema_is_refused),
         CASE(a_bad_address_is_refused_and_no_password_is_told),
         CASE(two_that_lay_out_at_once_both_succeed),

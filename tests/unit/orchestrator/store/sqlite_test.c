@@ -100,6 +100,7 @@ FROM_SUITE(forgotten_is_gone)
 FROM_SUITE(a_stale_batch_takes_no_other_with_it)
 FROM_SUITE(a_run_is_read_behind_what_was_appended)
 FROM_SUITE(large_events_come_back_whole)
+FROM_SUITE(a_key_starts_one_run)
 
 /* ---- what can be wrong with the file ---- */
 
@@ -344,6 +345,7 @@ int main(void)
         CASE(a_stale_batch_takes_no_other_with_it),
         CASE(a_run_is_read_behind_what_was_appended),
         CASE(large_events_come_back_whole),
+        CASE(a_key_starts_one_run),
         CASE(a_second_store_on_the_same_file_is_refused),
         CASE(a_newer_schema_is_refused),
         CASE(another_programs_database_is_refused),

@@ -242,6 +242,50 @@ static int check_large(void *user, const struct agt_store_event *event)
     return 0;
 }
 
+static struct agt_store_batch batch_with_key(const char *id, const char *spec, const char *key)
+{
+    struct agt_store_batch batch = {.spec = spec, .spec_size = strlen(spec), .key = key};
+
+    name(&batch, id);
+    return batch;
+}
+
+void suite_a_key_starts_one_run(const struct suite *suite)
+{
+    struct agt_store *store = suite->open(suite->user);
+    struct agt_store_batch first = batch_with_key(ID_A, "spec", "caller\nkey");
+    struct agt_store_batch same = batch_with_key(ID_B, "spec", "caller\nkey");
+    struct agt_store_batch changed = batch_with_key(ID_B, "other", "caller\nkey");
+    struct agt_store_batch other = batch_with_key(ID_B, "spec", "caller\nkey 2");
+
+    assert_int_equal(suite_append(store, &first), 0);
+    assert_int_equal(suite_append(store, &same), -EEXIST);
+    assert_string_equal(same.other_id, ID_A);
+    assert_true(same.is_same_spec);
+    assert_int_equal(suite_append(store, &changed), -EEXIST);
+    assert_string_equal(changed.other_id, ID_A);
+    assert_false(changed.is_same_spec);
+    assert_int_equal(suite_append_event(store, ID_B, 1, "one"), -ESTALE);
+    assert_int_equal(suite_append(store, &other), 0);
+    assert_int_equal(suite_end_run(store, ID_A, 1), 0);
+    store->ops->free(store);
+
+    /* Without a key there is nothing to be the same, and a key is free when its run is gone. */
+    store = suite->open(suite->user);
+    same = batch_with_key("0000000000000000000000000000000c", "spec", "caller\nkey");
+    assert_int_equal(suite_append(store, &same), -EEXIST);
+    first = (struct agt_store_batch){.is_forget = true};
+    name(&first, ID_A);
+    assert_int_equal(suite_append(store, &first), 0);
+    first = batch_with_key(ID_A, "spec", "caller\nkey");
+    assert_int_equal(suite_append(store, &first), 0);
+    first = batch_with_key("0000000000000000000000000000000c", "spec", NULL);
+    other = batch_with_key("0000000000000000000000000000000d", "spec", NULL);
+    assert_int_equal(suite_append(store, &first), 0);
+    assert_int_equal(suite_append(store, &other), 0);
+    store->ops->free(store);
+}
+
 void suite_large_events_come_back_whole(const struct suite *suite)
 {
     char *large = malloc(3 << 20);
