@@ -379,6 +379,27 @@ static const struct dirent *next_entry(DIR *dir)
     return readdir(dir); // NOLINT(concurrency-mt-unsafe): this process has one thread
 }
 
+/* True for pid 1 of a box, also when it ends and has no memory left to be known by. */
+static bool is_first(int proc_fd, const char *pid)
+{
+    char name[NAME_MAX + 8];
+    char text[4096];
+    CR_AUTO_CLOSE int fd = -1;
+    const char *ids;
+    const char *end;
+    ssize_t n;
+
+    (void)snprintf(name, sizeof(name), "%s/status", pid);
+    fd = openat(proc_fd, name, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+    if (n <= 0)
+        return true; /* gone */
+    text[n] = '\0';
+    ids = strstr(text, "NSpid:");
+    end = ids ? strchr(ids, '\n') : NULL;
+    return end && end[-1] == '1' && end[-2] == '\t';
+}
+
 /* Of sandbox-init and what it will make a program of, the pool has some that wait. */
 static bool is_init(int proc_fd, const char *pid)
 {
@@ -387,7 +408,7 @@ static bool is_init(int proc_fd, const char *pid)
 
     (void)snprintf(link, sizeof(link), "%s/exe", pid);
     (void)!readlinkat(proc_fd, link, path, sizeof(path) - 1);
-    return strstr(path, "/sandbox-init") != NULL;
+    return strstr(path, "/sandbox-init") != NULL || is_first(proc_fd, pid);
 }
 
 static int count_processes(const struct native_client *client, bool with_init)
