@@ -49,6 +49,7 @@ struct sbx_job {
     pid_t collector_pid;
     int collector_pidfd;
     bool is_drained;
+    bool is_told; /* RESULT was sent, and holds unless DRAINED says otherwise */
     bool is_lost; /* the box ended, and neither we, nor a limit, nor the program was it */
     int64_t received_ns;
     int64_t along_ns; /* when GO went along with LOAD; 0: it comes after READY */

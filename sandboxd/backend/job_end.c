@@ -136,89 +136,6 @@ static void kill_collector(const struct sbx_job *job)
         (void)pidfd_send_signal(job->collector_pidfd, SIGKILL, NULL, 0);
 }
 
-/* ---- draining ---- */
-
-void sbx_job_on_empty(struct sbx_backend *backend, struct sbx_job *job)
-{
-    int64_t now_ns = cr_clock_mono_ns();
-    union sbx_msg msg;
-
-    backend->ops->measure(backend, job);
-    if (job->go_ns == 0 || backend->is_stopping) {
-        sbx_job_finish(backend, job);
-        return;
-    }
-    sbx_job_move(job, SBX_JOB_DRAINING, now_ns + DRAIN_DEADLINE_NS);
-    sbx_msg_init(&msg, SBX_MSG_EXITED, job->id);
-    sbx_backend_send(backend, &msg);
-    if (wants_collect(job) || size_to_look_for(job) > 0)
-        start_collector(backend, job);
-    if (job->collector_pid >= 0)
-        job->poll_ns = now_ns + COLLECT_DEADLINE_NS;
-    else
-        job->collected_ns = now_ns;
-    cr_close_fd(&job->fds[COLLECT_FD]);
-    cr_close_fd(&job->fds[0]);
-}
-
-static void finish_when_done(struct sbx_backend *backend, struct sbx_job *job)
-{
-    if (job->is_drained && job->collector_pid < 0)
-        sbx_job_finish(backend, job);
-}
-
-void sbx_job_on_collector(struct sbx_backend *backend, struct sbx_job *job)
-{
-    int status = 0;
-
-    if (job->collector_pid < 0)
-        return; /* reaped earlier in this round of events */
-    job->facts.is_file_at_limit = waitpid(job->collector_pid, &status, 0) > 0 &&
-                                  WIFEXITED(status) &&
-                                  WEXITSTATUS(status) == SBX_COLLECTOR_SIZE_SEEN;
-    job->collector_pid = -1;
-    sbx_backend_unwatch(backend, job->collector_pidfd);
-    cr_close_fd(&job->collector_pidfd);
-    job->collected_ns = cr_clock_mono_ns();
-    job->poll_ns = INT64_MAX;
-    finish_when_done(backend, job);
-}
-
-void sbx_job_on_drain_time(struct sbx_backend *backend, struct sbx_job *job, int64_t now_ns)
-{
-    if (now_ns >= job->poll_ns) {
-        cr_log_warn("the collector takes too long, killing it run=%" PRIu64, job->id);
-        job->poll_ns = INT64_MAX;
-        kill_collector(job);
-    }
-    if (now_ns >= job->deadline_ns) {
-        cr_log_warn("the front does not drain a run, ending it run=%" PRIu64, job->id);
-        job->deadline_ns = INT64_MAX;
-        sbx_job_abandon_drain(backend, job);
-    }
-}
-
-int sbx_job_on_drained(struct sbx_backend *backend, struct sbx_job *job,
-                       const struct sbx_msg_drained *msg)
-{
-    if (job->state != SBX_JOB_DRAINING || job->is_drained)
-        return -EPROTO;
-    job->is_drained = true;
-    job->facts.is_output_over =
-        msg->overflow_stream != 0 && !sbx_is_weakened(backend, SBX_CONTROL_OUTPUT);
-    job->facts.output_observed = msg->observed;
-    job->facts.is_collect_failed = msg->collect_failed != 0;
-    finish_when_done(backend, job);
-    return 0;
-}
-
-void sbx_job_abandon_drain(struct sbx_backend *backend, struct sbx_job *job)
-{
-    job->is_drained = true;
-    kill_collector(job);
-    finish_when_done(backend, job);
-}
-
 /* ---- the answer ---- */
 
 static uint64_t microseconds(int64_t from_ns, int64_t to_ns)
@@ -270,18 +187,113 @@ static void fill_result(const struct sbx_backend *backend, const struct sbx_job 
     result->pool_ready = (uint8_t)backend->pool_ready;
 }
 
-void sbx_job_finish(struct sbx_backend *backend, struct sbx_job *job)
+static void send_result(struct sbx_backend *backend, const struct sbx_job *job, bool is_early)
 {
     union sbx_msg msg;
 
     sbx_msg_init(&msg, SBX_MSG_RESULT, job->id);
     fill_result(backend, job, &msg.result);
-    cr_log_debug("run ended run=%" PRIu64 " verdict=%s stage=%s errno=%d", job->id,
+    msg.result.is_early = is_early;
+    cr_log_debug("run ended run=%" PRIu64 " verdict=%s stage=%s errno=%d early=%d", job->id,
                  sbx_verdict_name(msg.result.verdict), sbx_stage_name(msg.result.stage),
-                 msg.result.stage_errno);
+                 msg.result.stage_errno, is_early);
     if (msg.result.verdict == SBX_VERDICT_SANDBOX_ERROR)
         cr_log_error("a run failed run=%" PRIu64 " stage=%s error=%s", job->id,
                      sbx_stage_name(msg.result.stage), strerrordesc_np(msg.result.stage_errno));
+    sbx_backend_send(backend, &msg);
+}
+
+/* ---- draining ---- */
+
+void sbx_job_on_empty(struct sbx_backend *backend, struct sbx_job *job)
+{
+    int64_t now_ns = cr_clock_mono_ns();
+    union sbx_msg msg;
+
+    backend->ops->measure(backend, job);
+    if (job->go_ns == 0 || backend->is_stopping) {
+        sbx_job_finish(backend, job);
+        return;
+    }
+    sbx_job_move(job, SBX_JOB_DRAINING, now_ns + DRAIN_DEADLINE_NS);
+    sbx_msg_init(&msg, SBX_MSG_EXITED, job->id);
+    sbx_backend_send(backend, &msg);
+    if (wants_collect(job) || size_to_look_for(job) > 0)
+        start_collector(backend, job);
+    if (job->collector_pid >= 0)
+        job->poll_ns = now_ns + COLLECT_DEADLINE_NS;
+    else
+        job->collected_ns = now_ns;
+    /* The front has yet to read what is left in the pipes, which rarely changes anything. */
+    job->is_told = job->collector_pid < 0;
+    if (job->is_told)
+        send_result(backend, job, true);
+    cr_close_fd(&job->fds[COLLECT_FD]);
+    cr_close_fd(&job->fds[0]);
+}
+
+static void finish_when_done(struct sbx_backend *backend, struct sbx_job *job)
+{
+    if (job->is_drained && job->collector_pid < 0)
+        sbx_job_finish(backend, job);
+}
+
+void sbx_job_on_collector(struct sbx_backend *backend, struct sbx_job *job)
+{
+    int status = 0;
+
+    if (job->collector_pid < 0)
+        return; /* reaped earlier in this round of events */
+    job->facts.is_file_at_limit = waitpid(job->collector_pid, &status, 0) > 0 &&
+                                  WIFEXITED(status) &&
+                                  WEXITSTATUS(status) == SBX_COLLECTOR_SIZE_SEEN;
+    job->collector_pid = -1;
+    sbx_backend_unwatch(backend, job->collector_pidfd);
+    cr_close_fd(&job->collector_pidfd);
+    job->collected_ns = cr_clock_mono_ns();
+    job->poll_ns = INT64_MAX;
+    finish_when_done(backend, job);
+}
+
+void sbx_job_on_drain_time(struct sbx_backend *backend, struct sbx_job *job, int64_t now_ns)
+{
+    if (now_ns >= job->poll_ns) {
+        cr_log_warn("the collector takes too long, killing it run=%" PRIu64, job->id);
+        job->poll_ns = INT64_MAX;
+        kill_collector(job);
+    }
+    if (now_ns >= job->deadline_ns) {
+        cr_log_warn("the front does not drain a run, ending it run=%" PRIu64, job->id);
+        job->deadline_ns = INT64_MAX;
+        job->is_told = false; /* it still waits for an answer */
+        sbx_job_abandon_drain(backend, job);
+    }
+}
+
+int sbx_job_on_drained(struct sbx_backend *backend, struct sbx_job *job,
+                       const struct sbx_msg_drained *msg)
+{
+    if (job->state != SBX_JOB_DRAINING || job->is_drained)
+        return -EPROTO;
+    job->is_drained = true;
+    job->is_told = job->is_told && msg->overflow_stream == 0 && msg->collect_failed == 0;
+    job->facts.is_output_over =
+        msg->overflow_stream != 0 && !sbx_is_weakened(backend, SBX_CONTROL_OUTPUT);
+    job->facts.output_observed = msg->observed;
+    job->facts.is_collect_failed = msg->collect_failed != 0;
+    finish_when_done(backend, job);
+    return 0;
+}
+
+void sbx_job_abandon_drain(struct sbx_backend *backend, struct sbx_job *job)
+{
+    job->is_drained = true;
+    kill_collector(job);
+    finish_when_done(backend, job);
+}
+
+void sbx_job_finish(struct sbx_backend *backend, struct sbx_job *job)
+{
     /* Free before the answer: the front may send the next RUN at once. */
     for (int i = 0; i < SBX_RUN_FDS; i++)
         cr_close_fd(&job->fds[i]);
@@ -292,5 +304,6 @@ void sbx_job_finish(struct sbx_backend *backend, struct sbx_job *job)
     backend->ops->release(backend, job);
     job->has_group = false;
     sbx_job_move(job, SBX_JOB_FREE, INT64_MAX);
-    sbx_backend_send(backend, &msg);
+    if (!job->is_told)
+        send_result(backend, job, false);
 }

@@ -78,8 +78,10 @@ static void flush_wire(struct sbx_backend *backend)
 {
     backend->is_wire_blocked = false;
     (void)watch_source(backend, &backend->wire, EPOLLIN, false);
-    for (struct sbx_execution *run = backend->admission.runs; run; run = run->next)
+    for (struct sbx_execution *run = backend->admission.runs, *next; run; run = next) {
+        next = run->next; /* it may end */
         sbx_run_flush(run);
+    }
 }
 
 /* ---- runs ---- */

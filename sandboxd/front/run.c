@@ -143,6 +143,15 @@ static void fill_message(const struct sbx_execution *execution, uint32_t owed, u
     }
 }
 
+/* The result that came first is the result, now that the backend knows what the pipes held. */
+static void end_early(struct sbx_execution *execution)
+{
+    if (execution->has_early && execution->state == SBX_RUN_DRAINED &&
+        !(execution->owed & SBX_OWED_DRAINED) && !execution->overflow_stream &&
+        !sbx_collector_has_failed(&execution->collector))
+        end(execution);
+}
+
 void sbx_run_flush(struct sbx_execution *execution)
 {
     static const uint32_t order[] = {SBX_OWED_RUN, SBX_OWED_CANCEL, SBX_OWED_OUTPUT_LIMIT,
@@ -165,6 +174,7 @@ void sbx_run_flush(struct sbx_execution *execution)
         if (is_run)
             close_child_fds(execution);
     }
+    end_early(execution);
 }
 
 static void owe(struct sbx_execution *execution, uint32_t message)
@@ -420,13 +430,22 @@ static int on_exited(struct sbx_execution *execution)
     return 0;
 }
 
-/* Without STARTED (refused, set-up failed) or after DRAINED; in between it would lose output. */
+/*
+ * Without STARTED (refused, set-up failed) or after EXITED; in between it would
+ * lose output. What is still in the pipes then may make an early one wrong.
+ */
 static int on_result(struct sbx_execution *execution, const struct sbx_msg_result *result)
 {
-    if (execution->state != SBX_RUN_STARTING && !is_final(execution))
+    bool is_early = result->is_early != 0;
+
+    if (!is_final(execution) && (execution->state != SBX_RUN_STARTING || is_early))
         return -EPROTO;
     execution->outcome.result = *result;
-    end(execution);
+    execution->has_early = is_early;
+    if (is_early)
+        end_early(execution);
+    else
+        end(execution);
     return 0;
 }
 

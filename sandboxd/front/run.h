@@ -108,6 +108,7 @@ struct sbx_execution {
     struct sbx_backend *backend; /* borrowed: outlives every submitted execution */
     const struct sbx_run_host *host;
     enum sbx_run_state state;
+    bool has_early; /* the outcome is that of an early RESULT */
     struct sbx_queue_entry queue_entry;
     struct sbx_execution *next; /* in the backend's list of runs */
     uint64_t run;               /* number on the wire */

@@ -158,7 +158,7 @@ static bool is_result_valid(const struct sbx_msg_result *result)
            result->stage < SBX_STAGE_COUNT && result->stage_errno >= 0 && result->has_hit <= 1 &&
            is_hit_valid(&result->hit) && result->cgroup_version <= 2 && result->is_pool_hit <= 1 &&
            result->start_mode < SBX_START_MODE_COUNT && result->has_forbidden_call <= 1 &&
-           result->is_inferred <= 1;
+           result->is_inferred <= 1 && result->is_early <= 1;
 }
 
 static bool is_body_valid(const union sbx_msg *msg)

@@ -21,6 +21,10 @@ struct cr_err;
  *   ◀─ EXITED               everything in the box is dead, the write ends of the pipes are closed
  *   DRAINED ─▶              the front has read the pipes to their end
  *   ◀─ RESULT               last message of this run; the slot is free
+ *
+ * When nothing is collected, RESULT follows EXITED at once with is_early: what
+ * holds when the front finds no overflow. Then DRAINED, which frees the slot,
+ * is the last message; else another RESULT is.
  */
 #define SBX_WIRE_VERSION UINT32_C(1)
 
@@ -257,7 +261,8 @@ struct sbx_msg_result {
     uint8_t pool_ready;          /* boxes that wait now */
     uint8_t start_mode;          /* enum sbx_start_mode */
     uint8_t is_inferred;         /* 1: the counters were read inside the box */
-    uint32_t has_forbidden_call; /* 1: SECURITY_VIOLATION, and the filter named the call */
+    uint16_t has_forbidden_call; /* 1: SECURITY_VIOLATION, and the filter named the call */
+    uint16_t is_early;           /* 1: holds when DRAINED tells of no overflow and no failure */
     uint32_t forbidden_call;     /* its number, or SBX_CALL_… of boxctl.h */
 };
 

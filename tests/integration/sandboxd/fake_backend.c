@@ -196,20 +196,39 @@ void fake_exit(const struct fake *fake, struct fake_run *run, struct sbx_msg_dra
         *ret_drained = msg.drained;
 }
 
-void fake_result(const struct fake *fake, const struct fake_run *run, enum sbx_verdict verdict)
+static void send_result(const struct fake *fake, const struct fake_run *run,
+                        enum sbx_verdict verdict, bool is_early)
 {
     union sbx_msg msg;
 
     sbx_msg_init(&msg, SBX_MSG_RESULT, run->number);
     msg.result.verdict = verdict;
     msg.result.cgroup_version = 2;
+    msg.result.is_early = is_early;
     fake_send(fake, &msg);
+}
+
+void fake_early_result(const struct fake *fake, const struct fake_run *run,
+                       enum sbx_verdict verdict)
+{
+    send_result(fake, run, verdict, true);
+}
+
+void fake_result(const struct fake *fake, const struct fake_run *run, enum sbx_verdict verdict)
+{
+    send_result(fake, run, verdict, false);
 }
 
 void fake_finish(const struct fake *fake, struct fake_run *run, enum sbx_verdict verdict)
 {
-    fake_exit(fake, run, NULL);
-    fake_result(fake, run, verdict);
+    union sbx_msg msg;
+
+    fake_close_fds(run);
+    sbx_msg_init(&msg, SBX_MSG_EXITED, run->number);
+    fake_send(fake, &msg);
+    fake_early_result(fake, run, verdict);
+    fake_receive(fake, SBX_MSG_DRAINED, &msg);
+    assert_int_equal(msg.header.run, run->number);
 }
 
 /* ---- the client ---- */

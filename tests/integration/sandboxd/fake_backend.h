@@ -66,8 +66,11 @@ void fake_write(struct fake_run *run, uint32_t stream, const void *data, size_t 
                 struct fake_client *client);
 /* Closes the pipes, says EXITED, waits for DRAINED (in *ret_drained when not NULL). */
 void fake_exit(const struct fake *fake, struct fake_run *run, struct sbx_msg_drained *ret_drained);
+/* One that holds only when DRAINED tells of nothing. */
+void fake_early_result(const struct fake *fake, const struct fake_run *run,
+                       enum sbx_verdict verdict);
 void fake_result(const struct fake *fake, const struct fake_run *run, enum sbx_verdict verdict);
-/* EXITED, DRAINED, RESULT. */
+/* EXITED and an early RESULT, which DRAINED makes the last. */
 void fake_finish(const struct fake *fake, struct fake_run *run, enum sbx_verdict verdict);
 void fake_close_fds(struct fake_run *run);
 

@@ -91,7 +91,8 @@ static void output_over_the_cap_is_told_to_the_backend(void **state)
     fake_receive(&fake, SBX_MSG_OUTPUT_LIMIT, &msg);
     assert_int_equal(msg.output_limit.stream, 2);
     assert_int_equal(msg.output_limit.observed, CAP + 1);
-    fake_finish(&fake, &run, SBX_VERDICT_OUTPUT_LIMIT);
+    fake_exit(&fake, &run, NULL);
+    fake_result(&fake, &run, SBX_VERDICT_OUTPUT_LIMIT);
     (void)client_wait_end(&client);
     assert_int_equal(client.outputs[1].size, CAP);
     assert_memory_equal(client.outputs[1].data, data, CAP);
@@ -120,6 +121,7 @@ static void output_over_the_cap_at_the_very_end_is_told_with_drained(void **stat
     fake_close_fds(&run);
     sbx_msg_init(&msg, SBX_MSG_EXITED, run.number);
     fake_send(&fake, &msg);
+    fake_early_result(&fake, &run, SBX_VERDICT_OK); /* it does not hold */
     do {
         int fds[SBX_RUN_FDS];
         size_t fd_count;

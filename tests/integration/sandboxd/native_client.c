@@ -245,7 +245,8 @@ static void receive(const struct native_client *client, struct native_run *runs,
         run->exited_ns = cr_clock_mono_ns();
     } else {
         assert_int_equal(msg.header.type, SBX_MSG_RESULT);
-        run->has_result = true;
+        run->has_early = msg.result.is_early != 0;
+        run->has_result = !run->has_early || run->is_drained;
         run->result = msg.result;
     }
 }
@@ -276,6 +277,7 @@ static void drain(const struct native_client *client, struct native_run *run)
     sbx_msg_init(&msg, SBX_MSG_DRAINED, run->id);
     assert_int_equal(sbx_msg_send(client->wire_fd, &msg, NULL, 0), 0);
     run->is_drained = true;
+    run->has_result = run->has_early; /* we never find an overflow */
 }
 
 /* One round: waits for something to read and reads it. */

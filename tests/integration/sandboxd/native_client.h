@@ -32,6 +32,7 @@ struct native_run {
     bool has_started;
     bool has_exited;
     bool is_drained;
+    bool has_early; /* a RESULT that holds from DRAINED on */
     bool has_result;
     int64_t started_ns;
     int64_t exited_ns;

@@ -204,14 +204,19 @@ static union sbx_msg receive(enum sbx_msg_type type)
 static union sbx_msg end(void)
 {
     const struct sbx_msg_drained over = {.header = {.run = 7}};
+    union sbx_msg result;
+    char byte;
 
     assert_int_equal(fake.job.state, SBX_JOB_KILLING);
     sbx_job_on_empty(&fake.backend, &fake.job);
     (void)receive(SBX_MSG_EXITED);
+    result = receive(SBX_MSG_RESULT);
+    assert_int_equal(result.result.is_early, 1);
     assert_int_equal(sbx_job_on_drained(&fake.backend, &fake.job, &over), 0);
     assert_int_equal(fake.job.state, SBX_JOB_FREE);
     assert_int_equal(fake.releases, 1);
-    return receive(SBX_MSG_RESULT);
+    assert_int_equal(recv(fake.front_fd, &byte, 1, MSG_DONTWAIT), -1); /* it holds */
+    return result;
 }
 
 static const struct sbx_msg_drained drained = {.header = {.run = 7}};
@@ -503,6 +508,40 @@ static void a_box_that_was_taken_away_is_lost(void **state)
     assert_int_equal(end().result.verdict, SBX_VERDICT_SANDBOX_LOST);
 }
 
+static void an_early_result_gives_way_to_an_overflow(void **state)
+{
+    const struct sbx_msg_drained over = {
+        .header = {.run = 7}, .overflow_stream = 1, .observed = 99};
+    union sbx_msg result;
+
+    (void)state;
+    run();
+    (void)receive(SBX_MSG_STARTED);
+    init_says(&(struct sbx_init_msg){.event = SBX_INIT_EXITED});
+    sbx_job_on_empty(&fake.backend, &fake.job);
+    (void)receive(SBX_MSG_EXITED);
+    assert_int_equal(receive(SBX_MSG_RESULT).result.verdict, SBX_VERDICT_OK);
+    assert_int_equal(sbx_job_on_drained(&fake.backend, &fake.job, &over), 0);
+
+    result = receive(SBX_MSG_RESULT);
+    assert_int_equal(result.result.is_early, 0);
+    assert_int_equal(result.result.verdict, SBX_VERDICT_OUTPUT_LIMIT);
+    assert_int_equal(fake.job.state, SBX_JOB_FREE);
+}
+
+static void a_front_that_does_not_drain_gets_another_result(void **state)
+{
+    (void)state;
+    run();
+    (void)receive(SBX_MSG_STARTED);
+    init_says(&(struct sbx_init_msg){.event = SBX_INIT_EXITED});
+    sbx_job_on_empty(&fake.backend, &fake.job);
+    (void)receive(SBX_MSG_EXITED);
+    assert_int_equal(receive(SBX_MSG_RESULT).result.is_early, 1);
+    sbx_job_on_time(&fake.backend, &fake.job, fake.job.deadline_ns);
+    assert_int_equal(receive(SBX_MSG_RESULT).result.is_early, 0);
+}
+
 static void drained_is_legal_once_and_only_when_draining(void **state)
 {
     (void)state;
@@ -582,6 +621,8 @@ int main(void)
         CASE(go_that_went_along_is_not_sent_again),
         CASE(counters_that_cannot_be_read_stop_the_start),
         CASE(a_box_that_was_taken_away_is_lost),
+        CASE(an_early_result_gives_way_to_an_overflow),
+        CASE(a_front_that_does_not_drain_gets_another_result),
         CASE(drained_is_legal_once_and_only_when_draining),
         CASE(a_front_that_never_drains_loses_the_run),
         CASE(a_stop_ends_every_state_without_an_answer),
