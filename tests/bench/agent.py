@@ -21,7 +21,8 @@ PEER_RUNS = 1000
 REAL_RUNS = 500
 WATCHERS = 500
 SANDBOX_MS = 5
-THINK = ("--think-min-ms=5000", "--think-max-ms=30000")
+# An answer takes 5 to 30 s, and then comes in one piece of many events.
+THINK = ("--delay-ms=0", "--think-min-ms=5000", "--think-max-ms=30000")
 QUICKSORT = "Write quicksort with a random pivot in Python, as quicksort(values) that returns a new sorted list"
 LRU = "Write an LRU cache in Python with get(key) and put(key, value), both O(1)"
 

@@ -28,8 +28,8 @@ HOW = """
   reaped and their output was read.
 * Peers take turns with the sandbox in one process run, so both have the same neighbours. {samples} samples each, after a warm-up of 20; where a sample takes
   long there are fewer, and the table of spread says how many.
-* Verdict, exit code and output (of pytest the count of tests) of every sample are asserted, those of the peers too, and how each program came to be
-  (executed, forked from a template, forked inside the collection); one that is wrong ends the benchmark.
+* Verdict, exit code and output (of pytest the count of tests) of every sample are asserted, those of the peers too; one that is wrong ends the benchmark. So
+  does a series in which fewer than nine of ten programs came to be as its name says (executed, forked from a template, forked inside the collection).
 * `cpu_per_run` is the CPU time of a whole sandboxd and all that it has started, divided by the runs: supervisor, front, backend, templates, boxes, refill and
   teardown, until nothing goes on any more. On control groups v1 the kernel adds it up (cpuacct).
 * The fork server (`tests/bench/fork_server.py`) warms up by the code of sandboxd's template and forks inside the collection, too, with no isolation at all.

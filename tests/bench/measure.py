@@ -192,8 +192,9 @@ class Latency:
                                f"--warm-up={min(warm_up, samples)}", f"--peer-folder={folder or self.folder}",
                                *commands, *flags, prefix=prefix)
         self.raw.append(result)
-        if mode and result["modes"][mode] != samples:
-            raise SystemExit(f"run.py: {question}: not every program began in mode {mode}: {result['modes']}")
+        # A template that is being replaced is made up for by an executed program.
+        if mode and result["modes"][mode] < samples * (0.9 if samples >= WARM_UP else 0.5):
+            raise SystemExit(f"run.py: {question}: too few programs began in mode {mode}: {result['modes']}")
         return result["series"]
 
     def cpu_ms(self, service, action):

@@ -126,11 +126,11 @@ def add_peer(run, name, series):
                   ratio=series[name]["p50_us"] / series["sandbox"]["p50_us"], ratio_least=1, note=peers.NATIVE[name])
 
 
-def deep_rows(run):
+def deep_rows(run, folder):
     """The sandbox, the equally warm fork server and bare pytest take turns."""
     add = run.table.add
     with fork_server(run) as address:
-        series = run.latency(run.warm, "pytest", "sparse", mode=DEEP,
+        series = run.latency(run.warm, "pytest", "sparse", mode=DEEP, folder=folder,
                              with_peers={"bare": BARE_PYTEST, "fork server": address})
         ours, bare, server = (series[name]["p50_us"] for name in ("sandbox", "bare", "fork server"))
         add("pytest_deep_sparse_p50", ours / 1000, "ms", most=9, peer="faster than bare python3 -m pytest", ratio=bare / ours,
@@ -153,14 +153,15 @@ def deep_rows(run):
 
 def pytest_rows(run):
     add = run.table.add
-    write_files(run.folder, ADD_FILES)
+    folder = tempfile.mkdtemp(prefix="bare-", dir=run.folder)
+    write_files(folder, ADD_FILES)
     bare = {"bare": BARE_PYTEST}
-    deep_rows(run)
+    deep_rows(run, folder)
     series = run.latency(run.warm, "pytest-arguments", "sparse", ONE_CORE, mode=SHALLOW)
     add("pytest_shallow_p50", ms(series["sandbox"]), "ms", most=35)
     series = run.latency(run.warm, "pytest-arguments", "sparse", mode=SHALLOW)
     add("pytest_shallow_p50_default", ms(series["sandbox"]), "ms")
-    series = run.latency(run.cold, "pytest", "back-to-back", ONE_CORE, with_peers=bare, mode=COLD)
+    series = run.latency(run.cold, "pytest", "back-to-back", ONE_CORE, with_peers=bare, mode=COLD, folder=folder)
     add("pytest_cold_p50", ms(series["sandbox"]), "ms", peer="bare python3 -m pytest",
         ratio=series["sandbox"]["p50_us"] / series["bare"]["p50_us"], ratio_most=1.15)
     series = run.latency(run.cold, "pytest", "back-to-back", mode=COLD, samples=60)
