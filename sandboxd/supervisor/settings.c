@@ -218,6 +218,12 @@ static int add(struct sbx_child_args *args, const char *format, ...)
     return 0;
 }
 
+/* The child gets a descriptor for what that path names. */
+static int add_with(struct sbx_child_args *args, const char *what, const char *path)
+{
+    return is_empty(path) ? 0 : add(args, "--with-%s", what);
+}
+
 int sbx_child_args_add(struct sbx_child_args *args, const char *text)
 {
     return add(args, "%s", text);
@@ -267,8 +273,8 @@ int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_chi
         r = add(args, "--accept-gap=%s", settings->accept_gaps);
     if (r == 0 && !is_empty(settings->pool))
         r = add(args, "--pool=%s", settings->pool);
-    if (r == 0 && !is_empty(settings->runtimes_dir))
-        r = add(args, "--with-runtimes");
+    if (r == 0)
+        r = add_with(args, "runtimes", settings->runtimes_dir);
     return r == 0 ? add_maxima(settings, args) : r;
 }
 
@@ -349,8 +355,8 @@ int sbx_settings_docker_args(const struct sbx_settings *settings, bool is_restar
         r = add(args, "--slots=%" PRIu64, settings->slots);
     if (r == 0 && is_restart)
         r = add(args, "--wait-for-engine");
-    if (r == 0 && !is_empty(settings->runtimes_dir))
-        r = add(args, "--with-runtimes");
+    if (r == 0)
+        r = add_with(args, "runtimes", settings->runtimes_dir);
     return r == 0 ? add_maxima(settings, args) : r;
 }
 
@@ -389,11 +395,11 @@ int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_c
         r = add(args, "--queue=%" PRIu64, settings->queue);
     if (r == 0)
         r = add(args, "--grace-ms=%" PRIu64, settings->grace_ms);
-    if (r == 0 && !is_empty(settings->token_file))
-        r = add(args, "--with-token");
-    if (r == 0 && !is_empty(settings->audit_log))
-        r = add(args, "--with-audit");
-    if (r == 0 && !is_empty(settings->runtimes_dir))
-        r = add(args, "--with-runtimes");
+    if (r == 0)
+        r = add_with(args, "token", settings->token_file);
+    if (r == 0)
+        r = add_with(args, "audit", settings->audit_log);
+    if (r == 0)
+        r = add_with(args, "runtimes", settings->runtimes_dir);
     return r == 0 ? add_edge(settings, args) : r;
 }

@@ -6,20 +6,33 @@
 
 #include <string.h>
 
-static void check_runtime(const struct sbx_runtime *runtime)
+static size_t count_of(const char *const *list)
 {
     size_t count = 0;
 
-    FUZZ_CHECK(*runtime->name && strlen(runtime->name) <= SBX_RUNTIME_NAME_MAX);
-    FUZZ_CHECK(*runtime->description && runtime->argv[0][0] == '/');
-    FUZZ_CHECK(runtime->version_path[0] == '/');
-    while (runtime->argv[count])
+    while (list[count])
         count++;
     FUZZ_CHECK(count <= SBX_RUNTIME_LIST_MAX);
-    for (count = 0; runtime->environment[count]; count++)
-        FUZZ_CHECK(strchr(runtime->environment[count], '=') > runtime->environment[count]);
-    FUZZ_CHECK(count <= SBX_RUNTIME_LIST_MAX);
+    return count;
+}
+
+static void check_lists(const struct sbx_runtime *runtime)
+{
+    const size_t variables = count_of(runtime->environment);
+
+    FUZZ_CHECK(count_of(runtime->argv) > 0);
+    FUZZ_CHECK(runtime->argv[0][0] == '/');
+    for (size_t i = 0; i < variables; i++)
+        FUZZ_CHECK(strchr(runtime->environment[i], '=') > runtime->environment[i]);
+}
+
+static void check_runtime(const struct sbx_runtime *runtime)
+{
+    FUZZ_CHECK(strlen(runtime->name) - 1 < SBX_RUNTIME_NAME_MAX);
+    FUZZ_CHECK(strlen(runtime->description) > 0);
+    FUZZ_CHECK(runtime->version_path[0] == '/');
     FUZZ_CHECK(!runtime->entry_file || !strchr(runtime->entry_file, '/'));
+    check_lists(runtime);
     for (size_t i = 0; i < SBX_LIMIT_COUNT; i++)
         FUZZ_CHECK(runtime->defaults.value[i] <= sbx_maximum_limits.value[i]);
 }
