@@ -3,12 +3,10 @@
 
 #include "common/auto.h"
 #include "common/clock.h"
-#include "common/privilege.h"
+#include "sandboxd/init/inputs.h"
 #include "sandboxd/init/inside.h"
 #include "sandboxd/init/leader.h"
-#include "sandboxd/init/payload_map.h"
 #include "sandboxd/init/program.h"
-#include "sandboxd/init/unpack.h"
 #include "sandboxd/init/violation.h"
 #include "sandboxd/wire/boxstream.h"
 #include "sandboxd/wire/msg.h"
@@ -122,44 +120,6 @@ static int add(int fd, size_t *size, size_t most, const struct sbx_stream_item *
     return 0;
 }
 
-/* Reads the payload; never returns to the loop. The relay has written the read-only files: they
- * belong to another user. Where it cannot, they are the program's own, and only their mode is. */
-static int unpack(int payload_fd, bool has_read_only)
-{
-    CR_AUTO_CLOSE int folder = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    struct sbx_payload_reader reader = {0};
-    int r = folder < 0 ? -errno : cr_privilege_drop(SBX_PROGRAM_UID, SBX_PROGRAM_GID, NULL);
-
-    /* A file beyond the size limit is EFBIG, not a signal. */
-    (void)sigaction(SIGXFSZ, &ignore, NULL);
-    if (r < 0)
-        return r;
-    r = sbx_payload_map(payload_fd, &reader);
-    if (r == 0 && has_read_only)
-        r = sbx_unpack_files(reader, folder, SBX_UNPACK_READ_ONLY);
-    return r < 0 ? r : sbx_unpack_files(reader, folder, SBX_UNPACK_WRITABLE);
-}
-
-static int unpack_in_child(int payload_fd, bool has_read_only)
-{
-    const pid_t pid = fork();
-    int status;
-
-    if (pid < 0)
-        return -errno;
-    if (pid == 0) {
-        (void)close(STDIN_FILENO);
-        (void)close(STDOUT_FILENO);
-        _exit(-unpack(payload_fd, has_read_only));
-    }
-    while (waitpid(pid, &status, 0) < 0) {
-        if (errno != EINTR)
-            return -errno;
-    }
-    return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
-}
-
 static void prepare(struct stream *stream, const struct sbx_stream_item *item)
 {
     uint32_t version;
@@ -170,7 +130,7 @@ static void prepare(struct stream *stream, const struct sbx_stream_item *item)
         fail(stream, SBX_STAGE_INIT, -EPROTONOSUPPORT); /* an image of another build */
         return;
     }
-    r = unpack_in_child(stream->payload_fd, stream->inside.is_on);
+    r = sbx_inputs_unpack(stream->payload_fd, stream->inside.is_on);
     if (r < 0) {
         fail(stream, SBX_STAGE_PAYLOAD, r);
         return;
@@ -411,24 +371,20 @@ static void read_host(struct stream *stream)
 }
 
 /*
- * Whoever is held back in a forbidden call dies of our kill, in that call. The
- * end of the leader does not say that it was watched: a call through another
- * door (int 0x80, x32) is killed by the engine's own profile, and nobody tells.
+ * True when a process was held back in a forbidden call, which is told then;
+ * it dies of our kill, in that call. The end of the leader does not say that it
+ * was watched: a call through another door (int 0x80, x32) is killed by the
+ * engine's own profile, and nobody tells.
  */
-static void tell_violation(struct stream *stream)
+static bool tell_violation(struct stream *stream)
 {
-    const uint32_t call = sbx_violation_read(stream->fds[SOURCE_LISTENER]);
+    struct pollfd listener = {.fd = stream->fds[SOURCE_LISTENER], .events = POLLIN};
 
-    finish(stream, (struct sbx_init_msg){.event = SBX_INIT_VIOLATION, .detail = call});
-    cr_close_fd(&stream->fds[SOURCE_LISTENER]);
-}
-
-/* True when a process waits in a forbidden call. */
-static bool has_violation(const struct stream *stream)
-{
-    struct pollfd poll_fd = {.fd = stream->fds[SOURCE_LISTENER], .events = POLLIN};
-
-    return poll_fd.fd >= 0 && poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & POLLIN);
+    if (listener.fd < 0 || poll(&listener, 1, 0) < 1 || !(listener.revents & POLLIN))
+        return false;
+    finish(stream, (struct sbx_init_msg){.event = SBX_INIT_VIOLATION,
+                                         .detail = sbx_violation_read(listener.fd)});
+    return true;
 }
 
 /* Adopted processes are reaped as they come. */
@@ -443,9 +399,7 @@ static void reap(struct stream *stream)
         if (pid != stream->leader)
             continue;
         /* A child of the program may be held back while the program ended. */
-        if (has_violation(stream))
-            tell_violation(stream);
-        else
+        if (!tell_violation(stream))
             finish(stream, (struct sbx_init_msg){.event = SBX_INIT_EXITED, .wait_status = status});
     }
 }
@@ -460,6 +414,28 @@ static void look(struct stream *stream)
     stream->look_ns = now_ns + LOOK_MS * CR_NS_PER_MS;
     if (stream->looks++ % LOOKS_PER_TELL == 0 || sbx_inside_has_oom(&stream->inside))
         sbx_inside_tell(&stream->inside, send_event);
+}
+
+/* POLLHUP alone comes too while we do not read: it is the end. */
+static void on_host(struct stream *stream, short events, bool wants_host)
+{
+    if ((events & POLLIN) && wants_host)
+        read_host(stream);
+    else if (events & (POLLHUP | POLLERR))
+        die();
+}
+
+static void on_program(struct stream *stream, const struct pollfd *fds)
+{
+    for (enum source source = SOURCE_STDOUT; source <= SOURCE_STDERR; source++) {
+        if (fds[source].revents && stream->fds[source] >= 0)
+            (void)pass_on(stream, source);
+    }
+    if (fds[SOURCE_STDIN].revents && stream->fds[SOURCE_STDIN] >= 0)
+        write_input(stream);
+    /* Told, or POLLHUP: nobody is left who has the filter. */
+    if (fds[SOURCE_LISTENER].revents && (stream->is_over || !tell_violation(stream)))
+        cr_close_fd(&stream->fds[SOURCE_LISTENER]);
 }
 
 static void wait_for_events(struct stream *stream)
@@ -480,21 +456,8 @@ static void wait_for_events(struct stream *stream)
         return;
     if (must_look)
         look(stream);
-    /* POLLHUP alone comes too while we do not read: it is the end. */
-    if ((fds[SOURCE_HOST].revents & POLLIN) && wants_host)
-        read_host(stream);
-    else if (fds[SOURCE_HOST].revents & (POLLHUP | POLLERR))
-        die();
-    for (enum source source = SOURCE_STDOUT; source <= SOURCE_STDERR; source++) {
-        if (fds[source].revents && stream->fds[source] >= 0)
-            (void)pass_on(stream, source);
-    }
-    if (fds[SOURCE_STDIN].revents && stream->fds[SOURCE_STDIN] >= 0)
-        write_input(stream);
-    if (!stream->is_over && (fds[SOURCE_LISTENER].revents & POLLIN))
-        tell_violation(stream);
-    else if (fds[SOURCE_LISTENER].revents) /* POLLHUP: nobody is left who has the filter */
-        cr_close_fd(&stream->fds[SOURCE_LISTENER]);
+    on_host(stream, fds[SOURCE_HOST].revents, wants_host);
+    on_program(stream, fds);
     if (fds[SOURCE_SIGNAL].revents)
         reap(stream);
 }

@@ -80,8 +80,17 @@ class Tcp(unittest.TestCase):
         small = pb.Limits(workspace_bytes=8 << 20, file_size_bytes=1 << 20)
         self.verdict(self.run_it("for n in range(9): open(f'{n}', 'wb').write(bytes(1000000))", limits=small),
                      pb.VERDICT_CODE_DISK_LIMIT)
-        self.verdict(self.run_it("f = open('x', 'wb', 0)\nwhile True: f.write(bytes(100000))", limits=small),
-                     pb.VERDICT_CODE_FILE_SIZE_LIMIT)
+        for place in ("x", "/tmp/x", "/dev/shm/x"):
+            self.verdict(self.run_it(f"f = open('{place}', 'wb', 0)\nwhile True: f.write(bytes(100000))",
+                                     limits=pb.Limits(file_size_bytes=1 << 19)), pb.VERDICT_CODE_FILE_SIZE_LIMIT)
+
+    def test_a_forbidden_call_of_a_child_is_named(self):
+        code = ("import ctypes, os, time\nopen('kept', 'w').write('x')\nprint('begin', flush=True)\n"
+                "if os.fork() == 0: ctypes.CDLL(None).ptrace(0, 0, 0, 0)\ntime.sleep(9)")
+        answer = self.run_it(code, collect=[pb.CollectSpec(path="kept")])
+        self.verdict(answer, pb.VERDICT_CODE_SECURITY_VIOLATION)
+        self.assertEqual((answer.result.forbidden_call, answer.stdout_text, answer.result.files[0].data),
+                         ("ptrace", "begin\n", b"x"))
 
     def test_cancel_ends_it_and_a_container_removed_by_hand_is_a_lost_sandbox(self):
         with calls.Shared.running(self) as call:
