@@ -14,6 +14,7 @@
 #define TESTS_SHOWN 5
 #define TEST_MAX 1200
 #define OUTPUT_MAX 2000
+#define DIFF_MAX 2048
 #define SECTION_MAX 65536U
 
 #define CAUSE(name) CRISOL__AGENT__V1__ATTEMPT_CAUSE__ATTEMPT_CAUSE_##name
@@ -80,9 +81,11 @@ static int add_header(const struct agt_feedback *feedback, struct cr_buf *buf)
                           report->skipped);
     if (r == 0 && hint[0])
         r = cr_buf_printf(buf, "%s\n", hint);
-    if (r == 0 && feedback->is_repeated)
-        r = cr_buf_add_str(buf, "This is the same failure as in the attempt before: the last "
-                                "change did not touch its cause. Try another approach.\n");
+    if (r == 0 && feedback->repeats > 0)
+        r = cr_buf_printf(buf,
+                          "This is the same failure as in attempt %d: what was changed since did "
+                          "not touch its cause. Try another approach.\n",
+                          feedback->repeats);
     return r;
 }
 
@@ -261,6 +264,8 @@ static int add_body(const struct agt_feedback *feedback, struct cr_buf *body)
     if (r == 0)
         r = add_output("stdout", feedback->stdout_text, has_cases ? OUTPUT_MAX / 4 : OUTPUT_MAX,
                        body, &section);
+    if (r == 0)
+        r = add_output("what this attempt changed", feedback->diff, DIFF_MAX, body, &section);
     return r;
 }
 

@@ -12,11 +12,13 @@ static const struct agt_graph_node agent_nodes[] = {
     {AGT_NODE_PLANNER, "planner", "writes the test-driven plan",
      BIT(DONE) | BIT(ASK_AGAIN) | BIT(FAILED) | BIT(CANCELLED)},
     {AGT_NODE_GENERATOR, "generator", "writes solution and tests",
-     BIT(DONE) | BIT(ASK_AGAIN) | BIT(FAILED) | BIT(CANCELLED)},
+     BIT(DONE) | BIT(ASK_AGAIN) | BIT(REPEATED) | BIT(REPLAN) | BIT(STALLED) | BIT(FAILED) |
+         BIT(CANCELLED)},
     {AGT_NODE_SANDBOX, "sandbox", "runs the tests in a fresh sandbox",
      BIT(DONE) | BIT(TRY_AGAIN) | BIT(FAILED) | BIT(CANCELLED)},
     {AGT_NODE_EVALUATOR, "evaluator", "judges the result and chooses the next edge",
-     BIT(PASSED) | BIT(REPAIR) | BIT(EXHAUSTED) | BIT(FAILED) | BIT(CANCELLED)},
+     BIT(PASSED) | BIT(REPAIR) | BIT(EXHAUSTED) | BIT(REPLAN) | BIT(STALLED) | BIT(FAILED) |
+         BIT(CANCELLED)},
     {AGT_NODE_SUCCESS, "success", "end: passed", 0},
     {AGT_NODE_FAILED, "failed", "end: did not pass", 0},
 };
@@ -29,6 +31,9 @@ static const struct agt_graph_edge agent_edges[] = {
     {AGT_NODE_PLANNER, AGT_OUTCOME_CANCELLED, AGT_NODE_FAILED},
     {AGT_NODE_GENERATOR, AGT_OUTCOME_DONE, AGT_NODE_SANDBOX},
     {AGT_NODE_GENERATOR, AGT_OUTCOME_ASK_AGAIN, AGT_NODE_GENERATOR},
+    {AGT_NODE_GENERATOR, AGT_OUTCOME_REPEATED, AGT_NODE_GENERATOR},
+    {AGT_NODE_GENERATOR, AGT_OUTCOME_REPLAN, AGT_NODE_PLANNER},
+    {AGT_NODE_GENERATOR, AGT_OUTCOME_STALLED, AGT_NODE_FAILED},
     {AGT_NODE_GENERATOR, AGT_OUTCOME_FAILED, AGT_NODE_FAILED},
     {AGT_NODE_GENERATOR, AGT_OUTCOME_CANCELLED, AGT_NODE_FAILED},
     {AGT_NODE_SANDBOX, AGT_OUTCOME_DONE, AGT_NODE_EVALUATOR},
@@ -38,6 +43,8 @@ static const struct agt_graph_edge agent_edges[] = {
     {AGT_NODE_EVALUATOR, AGT_OUTCOME_PASSED, AGT_NODE_SUCCESS},
     {AGT_NODE_EVALUATOR, AGT_OUTCOME_REPAIR, AGT_NODE_GENERATOR},
     {AGT_NODE_EVALUATOR, AGT_OUTCOME_EXHAUSTED, AGT_NODE_FAILED},
+    {AGT_NODE_EVALUATOR, AGT_OUTCOME_REPLAN, AGT_NODE_PLANNER},
+    {AGT_NODE_EVALUATOR, AGT_OUTCOME_STALLED, AGT_NODE_FAILED},
     {AGT_NODE_EVALUATOR, AGT_OUTCOME_FAILED, AGT_NODE_FAILED},
     {AGT_NODE_EVALUATOR, AGT_OUTCOME_CANCELLED, AGT_NODE_FAILED},
 };
@@ -53,8 +60,9 @@ static const char *const outcome_names[] = {
     [AGT_OUTCOME_NONE] = "none",           [AGT_OUTCOME_DONE] = "done",
     [AGT_OUTCOME_ASK_AGAIN] = "ask_again", [AGT_OUTCOME_TRY_AGAIN] = "try_again",
     [AGT_OUTCOME_PASSED] = "passed",       [AGT_OUTCOME_REPAIR] = "repair",
-    [AGT_OUTCOME_EXHAUSTED] = "exhausted", [AGT_OUTCOME_FAILED] = "failed",
-    [AGT_OUTCOME_CANCELLED] = "cancelled",
+    [AGT_OUTCOME_EXHAUSTED] = "exhausted", [AGT_OUTCOME_REPEATED] = "repeated",
+    [AGT_OUTCOME_REPLAN] = "replan",       [AGT_OUTCOME_STALLED] = "stalled",
+    [AGT_OUTCOME_FAILED] = "failed",       [AGT_OUTCOME_CANCELLED] = "cancelled",
 };
 
 _Static_assert(CR_ARRAY_SIZE(outcome_names) == AGT_OUTCOME_COUNT, "one name per outcome");

@@ -29,6 +29,9 @@ enum agt_outcome {
     AGT_OUTCOME_PASSED,    /* the attempt passed */
     AGT_OUTCOME_REPAIR,    /* it did not; another attempt is allowed */
     AGT_OUTCOME_EXHAUSTED, /* it did not; none is left */
+    AGT_OUTCOME_REPEATED,  /* the answer is that of an earlier attempt */
+    AGT_OUTCOME_REPLAN,    /* attempts repeat themselves: another plan */
+    AGT_OUTCOME_STALLED,   /* they still do: no more */
     AGT_OUTCOME_FAILED,    /* the run cannot go on */
     AGT_OUTCOME_CANCELLED, /* the caller wants no more */
     AGT_OUTCOME_COUNT,

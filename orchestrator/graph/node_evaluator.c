@@ -31,16 +31,6 @@ static void make_delimiter(struct agt_run *run, char text[static 24])
     (void)snprintf(text, 24, "OUTPUT-%s", digits);
 }
 
-static bool is_repeated(const struct agt_run *run, const struct agt_evidence *evidence)
-{
-    const struct agt_attempt *before;
-
-    if (run->attempt_count == 0)
-        return false;
-    before = &run->attempts[run->attempt_count - 1];
-    return before->cause == evidence->cause && strcmp(before->summary, evidence->summary) == 0;
-}
-
 static char *make_feedback(struct agt_run *run, const struct agt_evidence *evidence)
 {
     static const struct agt_witness no_witness = {NULL, NULL, NULL};
@@ -55,7 +45,8 @@ static char *make_feedback(struct agt_run *run, const struct agt_evidence *evide
         .files = &run->files,
         .stdout_text = stdout_text ? stdout_text : "",
         .stderr_text = stderr_text ? stderr_text : "",
-        .is_repeated = is_repeated(run, evidence),
+        .repeats = agt_stall_find_failure(run, run->marks.failure),
+        .diff = run->diff ? run->diff : "",
         .delimiter = delimiter,
         .budget = AGT_FEEDBACK_BUDGET,
     };
@@ -134,6 +125,7 @@ static struct agt_attempt *add_attempt(struct agt_run *run, const struct agt_evi
         .stdout_text = cr_take_ptr(&run->stdout_text),
         .stderr_text = cr_take_ptr(&run->stderr_text),
         .verification = verification,
+        .marks = run->marks,
         .audit = run->audit,
     };
     run->files = (struct agt_files){NULL, NULL};
@@ -189,10 +181,32 @@ static Crisol__Agent__V1__FailureCause exhausted_cause(const struct agt_attempt 
     return CAUSE(MAX_ITERATIONS);
 }
 
+/* Another attempt, or what is done about one that failed as an earlier one did (`same`; 0: none).
+ */
+static void repair(struct agt_run *run, const struct agt_attempt *attempt, int32_t same)
+{
+    enum agt_stall_step step = AGT_STALL_NONE;
+
+    if (same > 0)
+        step = agt_stall_escalate(run, "Attempt %d failed as attempt %d did", attempt->iteration,
+                                  same);
+    if (step == AGT_STALL_STOP)
+        agt_run_set_outcome(run, AGT_OUTCOME_STALLED);
+    else if (step == AGT_STALL_REPLAN)
+        agt_run_set_outcome(run, AGT_OUTCOME_REPLAN);
+    else
+        agt_run_set_outcome(run, AGT_OUTCOME_REPAIR);
+}
+
 static void conclude(struct agt_run *run, const struct agt_evidence *evidence,
                      struct agt_verification *take_verification)
 {
-    struct agt_attempt *attempt = add_attempt(run, evidence, take_verification);
+    struct agt_attempt *attempt;
+    int32_t same;
+
+    agt_stall_mark_failure(evidence, run->execution, &run->marks);
+    same = agt_stall_find_failure(run, run->marks.failure);
+    attempt = add_attempt(run, evidence, take_verification);
 
     if (!attempt->summary || !attempt->feedback || freeze_tests(run, attempt) < 0) {
         agt_run_fail(run, CAUSE(INTERNAL), "There was no memory for the feedback.");
@@ -206,7 +220,7 @@ static void conclude(struct agt_run *run, const struct agt_evidence *evidence,
     agt_list_add(&run->errors, "Attempt %d: %s: %s", attempt->iteration,
                  agt_cause_name(attempt->cause), attempt->summary);
     if (attempt->iteration < run->max_iterations) {
-        agt_run_set_outcome(run, AGT_OUTCOME_REPAIR);
+        repair(run, attempt, same);
         return;
     }
     run->cause = exhausted_cause(attempt);

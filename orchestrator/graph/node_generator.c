@@ -13,12 +13,6 @@
 
 #define DIFF_MAX 32768U
 
-/* The attempt to repair: the last one. NULL before the first. */
-static struct agt_attempt *last_attempt(struct agt_run *run)
-{
-    return run->attempt_count > 0 ? &run->attempts[run->attempt_count - 1] : NULL;
-}
-
 void agt_generator_enter(struct agt_run *run)
 {
     agt_tools_reset(run);
@@ -27,7 +21,7 @@ void agt_generator_enter(struct agt_run *run)
 
 void agt_generator_ask(struct agt_run *run)
 {
-    const struct agt_attempt *failed = last_attempt(run);
+    const struct agt_attempt *failed = agt_run_last_attempt(run);
     struct agt_prompt prompt = {
         .task = run->task,
         .terms = run->terms,
@@ -43,6 +37,9 @@ void agt_generator_ask(struct agt_run *run)
     prompt.failed_attempt = failed->iteration;
     prompt.feedback = failed->feedback;
     prompt.files = &failed->files;
+    prompt.repetition = run->stall_note;
+    prompt.advice = agt_stall_advice(run);
+    prompt.hides_solution = run->stall_note && run->stall_step >= AGT_STALL_VARY;
     agt_model_ask(run, AGT_PROMPT_REPAIR, &prompt);
 }
 
@@ -132,9 +129,35 @@ static int read_answer(const struct agt_call *call, struct agt_files *ret_files,
     return agt_answer_read(&answer, ret_files, complaint, complaint_size);
 }
 
+/* Code that was run before would give what it gave then: nothing is run. */
+static bool is_repetition(struct agt_run *run)
+{
+    int32_t same;
+
+    agt_stall_mark_code(&run->files, &run->marks);
+    same = agt_stall_find_code(run, run->marks.code);
+    if (same == 0) {
+        agt_stall_settle(run);
+        return false;
+    }
+    switch (agt_stall_escalate(run, "The answer for attempt %d was the code of attempt %d again",
+                               run->iteration, same)) {
+    case AGT_STALL_STOP:
+        agt_run_set_outcome(run, AGT_OUTCOME_STALLED);
+        break;
+    case AGT_STALL_REPLAN:
+        agt_run_set_outcome(run, AGT_OUTCOME_REPLAN);
+        break;
+    default:
+        agt_run_set_outcome(run, AGT_OUTCOME_REPEATED);
+        break;
+    }
+    return true;
+}
+
 void agt_generator_on_end(struct agt_run *run, struct agt_call *call)
 {
-    const struct agt_attempt *before = last_attempt(run);
+    const struct agt_attempt *before = agt_run_last_attempt(run);
     struct agt_files files = {NULL, NULL};
     char complaint[512] = "";
     int r;
@@ -167,6 +190,8 @@ void agt_generator_on_end(struct agt_run *run, struct agt_call *call)
                      "There was no memory for the tests.");
         return;
     }
+    if (is_repetition(run))
+        return;
     free(run->diff);
     run->diff = before ? make_diff(&before->files, &run->files) : NULL;
     emit_files(run);

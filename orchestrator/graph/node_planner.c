@@ -13,9 +13,21 @@
 
 void agt_planner_enter(struct agt_run *run)
 {
+    const struct agt_attempt *failed = agt_run_last_attempt(run);
     struct agt_prompt prompt = {
-        .task = run->task, .terms = run->terms, .complaint = run->complaint};
+        .task = run->task,
+        .terms = run->terms,
+        .complaint = run->complaint,
+    };
 
+    if (failed) { /* the attempts repeat themselves */
+        prompt.plan = run->plan;
+        prompt.failed_attempt = failed->iteration;
+        prompt.feedback = failed->feedback;
+        prompt.repetition = run->stall_note;
+        prompt.advice = "The plan above has led there. Write another one, whole: another approach, "
+                        "and for what failed the steps that avoid it.";
+    }
     agt_model_ask(run, AGT_PROMPT_PLAN, &prompt);
 }
 
@@ -49,6 +61,7 @@ void agt_planner_on_end(struct agt_run *run, struct agt_call *call)
         agt_list_add(&run->warnings, "The plan was cut at %u bytes.", AGT_PLAN_MAX);
         size = cr_utf8_complete_prefix(text, AGT_PLAN_MAX);
     }
+    free(run->plan);
     run->plan = strndup(text, size);
     if (!run->plan) {
         agt_run_fail(run, CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL,

@@ -92,11 +92,13 @@ static int add_file(struct cr_buf *buf, const char *name, const char *text)
 
 static int add_failure(const struct agt_prompt *prompt, struct cr_buf *buf)
 {
-    int r = cr_buf_printf(buf, "\nFILES OF ATTEMPT %d\n\n", prompt->failed_attempt);
+    int r = 0;
 
-    if (r == 0)
+    if (prompt->files)
+        r = cr_buf_printf(buf, "\nFILES OF ATTEMPT %d\n\n", prompt->failed_attempt);
+    if (r == 0 && prompt->files)
         r = add_file(buf, AGT_TESTS_NAME, prompt->files->tests);
-    if (r == 0)
+    if (r == 0 && prompt->files && !prompt->hides_solution)
         r = add_file(buf, AGT_SOLUTION_NAME, prompt->files->solution);
     if (r == 0)
         r = cr_buf_printf(buf, "ATTEMPT %d FAILED\n", prompt->failed_attempt);
@@ -112,8 +114,11 @@ int agt_prompt_add(const struct agt_prompt *prompt, struct cr_buf *buf)
         r = agt_terms_add_prompt(prompt->terms, buf);
     if (r == 0 && prompt->plan)
         r = cr_buf_printf(buf, "\nPLAN\n%s\n", prompt->plan);
-    if (r == 0 && prompt->files)
+    if (r == 0 && prompt->feedback)
         r = add_failure(prompt, buf);
+    if (r == 0 && prompt->repetition)
+        r = cr_buf_printf(buf, "\nTHE ATTEMPTS REPEAT THEMSELVES\n%s.\n%s\n", prompt->repetition,
+                          prompt->advice ? prompt->advice : "");
     if (r == 0 && prompt->complaint)
         r = cr_buf_printf(buf,
                           "\nYOUR LAST ANSWER COULD NOT BE USED\n%s\nAnswer again, whole, by the "

@@ -3,6 +3,7 @@
 
 #include "crisol/agent/v1/agent.pb-c.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,12 +23,15 @@ enum agt_prompt_kind {
 struct agt_prompt {
     const char *task;
     const Crisol__Agent__V1__TaskTerms *terms; /* NULL: none */
-    const char *plan;                          /* CODE, REPAIR */
-    int32_t failed_attempt;                    /* REPAIR */
-    const char *feedback;                      /* REPAIR */
+    const char *plan;                          /* PLAN: the one that led to no solution */
+    int32_t failed_attempt;                    /* REPAIR, another PLAN */
+    const char *feedback;                      /* the same */
     const struct agt_files *files;             /* REPAIR: of the failed attempt */
-    const char *complaint;                     /* what was wrong with the answer before */
-    const char *rules;                         /* on the form of the answer, last */
+    const char *repetition; /* what repeats itself: "Attempt 2 failed as attempt 1 did" */
+    const char *advice;     /* what to do about it */
+    bool hides_solution;    /* it is not shown again */
+    const char *complaint;  /* what was wrong with the answer before */
+    const char *rules;      /* on the form of the answer, last */
 };
 
 /* The system instruction of a kind, without its version line; or that of the terms (NULL: none),

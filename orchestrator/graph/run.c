@@ -18,14 +18,17 @@
 /*
  * More steps than any run can make by the rules of the nodes: a second wall,
  * should one of these rules have a hole. Per attempt: answers, tries and
- * waits in the sandbox, one judgement; plus the planner and the end.
+ * waits in the sandbox, one judgement; plus the planner, what is done about
+ * repetitions, and the end.
  */
 static uint32_t max_steps(const struct agt_run *run)
 {
     const uint32_t answers = 1 + AGT_FORMAT_RETRIES_MAX;
     const uint32_t tries = AGT_SANDBOX_TRIES_MAX + AGT_SANDBOX_WAITS_MAX;
 
-    return answers + (uint32_t)run->max_iterations * (answers + tries + 1) + 1;
+    const uint32_t circles = AGT_STALL_STOP * 2 * answers;
+
+    return answers + (uint32_t)run->max_iterations * (answers + tries + 1) + circles + 1;
 }
 
 static bool is_state(const Crisol__Agent__V1__RunEvent *event)
@@ -132,8 +135,8 @@ static void end_run(struct agt_run *run)
 
 static void enter(struct agt_run *run, enum agt_node node)
 {
-    if (node == AGT_NODE_GENERATOR && run->node != AGT_NODE_GENERATOR)
-        run->iteration++; /* asked again for an answer is not another attempt */
+    if (node == AGT_NODE_GENERATOR) /* only what reached a verdict has been an attempt */
+        run->iteration = (int32_t)run->attempt_count + 1;
     run->node = node;
     run->outcome = AGT_OUTCOME_NONE;
     run->retry_at_ns = 0;

@@ -5,6 +5,7 @@
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/graph/fenced.h"
 #include "orchestrator/graph/graph.h"
+#include "orchestrator/graph/stall.h"
 #include "orchestrator/graph/timers.h"
 #include "orchestrator/graph/tries.h"
 #include "orchestrator/receipt/receipt.h"
@@ -50,7 +51,8 @@ struct agt_attempt {
     char *stdout_text;                             /* of the best attempt only, else NULL */
     char *stderr_text;
     struct agt_verification *verification; /* NULL: its own tests did not pass. Owned */
-    struct agt_audit audit;                /* of its tests; no change: nothing to tell */
+    struct agt_stall_marks marks;
+    struct agt_audit audit; /* of its tests; no change: nothing to tell */
 };
 
 /* Why a run is being stopped from outside. */
@@ -128,9 +130,12 @@ struct agt_run {
     struct agt_tools *tools; /* what the model has run for the question at hand; NULL: nothing.
                                 Owned */
     struct agt_tries tries;
-    struct agt_audit audit; /* of the tests of the current attempt */
-    char *frozen_tests;     /* the tests that a later answer may not weaken; NULL: none yet */
-    int32_t frozen_at;      /* attempt that they are from */
+    struct agt_audit audit;         /* of the tests of the current attempt */
+    struct agt_stall_marks marks;   /* of the current attempt */
+    enum agt_stall_step stall_step; /* the last that was taken */
+    char *stall_note;               /* what repeats itself, for the next prompt; NULL: nothing */
+    char *frozen_tests; /* the tests that a later answer may not weaken; NULL: none yet */
+    int32_t frozen_at;  /* attempt that they are from */
     Crisol__Sandbox__V1__ExecuteResult *execution; /* for the evaluator. Owned */
     char *stdout_text;
     char *stderr_text;
@@ -203,6 +208,9 @@ void agt_run_emit(struct agt_run *run, Crisol__Agent__V1__RunEvent *event);
 void agt_list_add(struct agt_list *list, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void agt_list_done(struct agt_list *list);
+
+/* The last that reached a verdict; NULL: none yet. */
+const struct agt_attempt *agt_run_last_attempt(const struct agt_run *run);
 
 /* ---- node_*.c ---- */
 

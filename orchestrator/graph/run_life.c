@@ -68,6 +68,7 @@ void agt_run_shed(struct agt_run *run)
     free_text(&run->plan);
     free_text(&run->diff);
     free_text(&run->complaint);
+    free_text(&run->stall_note);
     free_text(&run->stdout_text);
     free_text(&run->stderr_text);
     agt_receipt_done(&run->receipt);
@@ -225,6 +226,11 @@ int agt_watch_new(struct agt_run *run, uint32_t from_seq, void (*notify)(void *u
                   struct agt_watch **ret_watch)
 {
     return agt_event_log_watch(run->log, from_seq, notify, user, ret_watch);
+}
+
+const struct agt_attempt *agt_run_last_attempt(const struct agt_run *run)
+{
+    return run->attempt_count > 0 ? &run->attempts[run->attempt_count - 1] : NULL;
 }
 
 void agt_list_add(struct agt_list *list, const char *format, ...)

@@ -49,8 +49,16 @@ static void judge(char *parts[PARTS], const char *delimiter)
     char none[] = "";
     struct agt_files files = {parts[5], none};
     struct agt_evidence evidence;
-    struct agt_feedback feedback = {&evidence, &result, &files,    parts[3],
-                                    parts[4],  false,   delimiter, 2048};
+    struct agt_feedback feedback = {
+        .evidence = &evidence,
+        .result = &result,
+        .files = &files,
+        .stdout_text = parts[3],
+        .stderr_text = parts[4],
+        .diff = parts[5],
+        .delimiter = delimiter,
+        .budget = 2048,
+    };
     CR_AUTO_BUF struct cr_buf buf = {0};
     const char *fence;
 

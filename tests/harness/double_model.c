@@ -3,6 +3,7 @@
 #include "tests/harness/double_worker.h"
 #include "tests/harness/doubles.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,15 +12,24 @@ __attribute__((weak)) const char agt_gemini_no_key_help[] = "No model key: set G
 
 #define DEFAULT_MODEL "double-1"
 
-const char double_good_files[] = "````python path=test_solution.py\n"
-                                 "from solution import add\n\n\n"
-                                 "def test_add():\n"
-                                 "    assert add(1, 1) == 2\n"
-                                 "````\n\n"
-                                 "````python path=solution.py\n"
-                                 "def add(a, b):\n"
-                                 "    return a + b\n"
-                                 "````\n";
+#define GOOD_FILES(more)                                                                           \
+    "````python path=test_solution.py\n"                                                           \
+    "from solution import add\n\n\n"                                                               \
+    "def test_add():\n"                                                                            \
+    "    assert add(1, 1) == 2\n"                                                                  \
+    "````\n\n"                                                                                     \
+    "````python path=solution.py\n"                                                                \
+    "def add(a, b):\n"                                                                             \
+    "    return a + b\n" more "````\n"
+
+const char double_good_files[] = GOOD_FILES("");
+
+/* The same code again would not be run: behind each failed attempt there is some other. */
+static const char *const repaired_files[] = {
+    GOOD_FILES("T = 1\n"), GOOD_FILES("T = 2\n"), GOOD_FILES("T = 3\n"),
+    GOOD_FILES("T = 4\n"), GOOD_FILES("T = 5\n"), GOOD_FILES("T = 6\n"),
+    GOOD_FILES("T = 7\n"), GOOD_FILES("T = 8\n"), GOOD_FILES("T = 9\n"),
+};
 
 struct double_model {
     struct agt_model base;
@@ -50,6 +60,13 @@ void double_solve(void *user, const struct agt_model_request *request,
         ret_answer->text = "1. Behaviours: add(a, b) returns the sum.";
     else
         ret_answer->text = double_good_files;
+    for (size_t i = 0; i < sizeof(repaired_files) / sizeof(repaired_files[0]); i++) {
+        char failed[24];
+
+        (void)snprintf(failed, sizeof(failed), "\nATTEMPT %zu FAILED\n", i + 1);
+        if (ret_answer->text == double_good_files && strstr(request->prompt, failed))
+            ret_answer->text = repaired_files[i];
+    }
 }
 
 static bool begin(struct double_call *base)

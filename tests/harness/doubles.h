@@ -35,7 +35,8 @@ void double_model_set_configured(struct agt_model *model, bool value);
 /* Calls that are going on. */
 uint32_t double_model_live_calls(struct agt_model *model);
 
-/* Plans for a planner; double_good_files for a generator. */
+/* Plans for a planner; double_good_files for a generator, and behind a failed attempt the same with
+ * something more. */
 void double_solve(void *user, const struct agt_model_request *request,
                   struct double_answer *ret_answer);
 

@@ -313,7 +313,8 @@ static void change_tests(void *user, const struct agt_model_request *request,
         return;
     ret_answer->text = ANSWER(STRONG, BODY);
     if (fixture->answers++ > 0)
-        ret_answer->text = fixture->mode == 0 ? ANSWER(WEAK, BODY) : ANSWER(CORRECTED, BODY);
+        ret_answer->text =
+            fixture->mode == 0 ? ANSWER(WEAK, BODY "T = 1\n") : ANSWER(CORRECTED, BODY);
 }
 
 static void fail_first(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,

@@ -26,17 +26,21 @@ static void fail_once(void *user, const Crisol__Sandbox__V1__ExecuteRequest *req
     }
 }
 
-/* Passes `executions` tests and fails one: the first attempts are the worse ones. */
+/* Fails each time in another way; the second attempt is the best. */
 static void fail_always(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
                         struct double_execution *ret_execution)
 {
+    static const char *const failures[] = {
+        "assert 0 == 1", "assert 2 == 1", "assert 3 == 1", "assert 4 == 1", "assert 5 == 1",
+        "assert 6 == 1", "assert 7 == 1", "assert 8 == 1", "assert 9 == 1", "assert 10 == 1",
+    };
     struct engine_fixture *fixture = user;
 
     (void)request;
     ret_execution->exit_code = 1;
     ret_execution->passed = fixture->executions == 1 ? 5 : 1;
     ret_execution->failed = 1;
-    fixture->executions++;
+    ret_execution->failure = failures[fixture->executions++ % 10];
 }
 
 static void run_that_passes_at_once_has_every_event_in_order(void **state)
@@ -236,8 +240,8 @@ static void answer_at_length(void *user, const struct agt_model_request *request
                             fixture->answers++);
     memset(text + size, '#', 120000);
     size += 120000;
-    size +=
-        (size_t)snprintf(text + size, sizeof(text) - size, "\n```\n```python path=solution.py\n");
+    size += (size_t)snprintf(text + size, sizeof(text) - size,
+                             "\n```\n```python path=solution.py\nT = %u\n", fixture->answers);
     memset(text + size, '#', 120000);
     size += 120000;
     (void)snprintf(text + size, sizeof(text) - size, "\n```\n");
@@ -255,7 +259,7 @@ static void result_that_would_be_too_large_keeps_the_best_files(void **state)
 
     assert_int_equal(reader.result->n_attempts, 10);
     assert_true(crisol__agent__v1__run_result__get_packed_size(reader.result) < 3500000);
-    assert_int_equal(strlen(reader.result->files[0]->text), 120001);
+    assert_int_equal(strlen(reader.result->files[0]->text), 120007);
     assert_int_equal(reader.result->attempts[1]->n_files, 2); /* the best */
     assert_int_equal(reader.result->attempts[9]->n_files, 0);
     assert_int_equal(reader.result->n_warnings, 1);

@@ -66,6 +66,7 @@ static void set_up(struct fixture *fixture, uint32_t failed, const char *details
         .files = &fixture->files,
         .stdout_text = "",
         .stderr_text = "",
+        .diff = "",
         .delimiter = DELIMITER,
         .budget = AGT_FEEDBACK_BUDGET,
     };
@@ -191,10 +192,10 @@ static void repeated_failure_and_advice_are_outside_the_fence(void **state)
     (void)state;
     set_up(&fixture, 0, "");
     fixture.evidence.cause = CAUSE(TIMEOUT);
-    fixture.feedback.is_repeated = true;
+    fixture.feedback.repeats = 1;
     written = write_feedback(&fixture);
 
-    note = strstr(written, "This is the same failure as in the attempt before");
+    note = strstr(written, "This is the same failure as in attempt 1: ");
     assert_non_null(note);
     assert_true(note < strstr(written, "<<< "));
     assert_non_null(strstr(written, "Look for a loop that does not end"));

@@ -75,6 +75,7 @@ static void feedback_survives(void **state)
         .files = &files,
         .stdout_text = "out",
         .stderr_text = "err",
+        .diff = "+x\n",
         .delimiter = "OUTPUT-0",
         .budget = 2048,
     };

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/graph/stall.h"
+
+#include "common/auto.h"
+#include "common/buf.h"
+#include "orchestrator/graph/clean.h"
+#include "orchestrator/graph/run.h"
+#include "orchestrator/verify/canonical.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FAILURE_MAX 65536U
+
+void agt_stall_mark_code(const struct agt_files *files, struct agt_stall_marks *marks)
+{
+    CR_AUTO_BUF struct cr_buf text = {0};
+    int r;
+
+    cr_buf_init(&text, (size_t)8 * AGT_FILE_MAX); /* a line end for each token */
+    r = agt_py_add_canonical(files->solution, &text);
+    if (r == 0)
+        r = cr_buf_add_char(&text, '\0');
+    if (r == 0)
+        r = agt_py_add_canonical(files->tests, &text);
+    marks->code[0] = '\0';
+    if (r == 0)
+        agt_receipt_digest(text.data, text.size, marks->code);
+}
+
+static bool has_failed(const Crisol__Sandbox__V1__TestCase *test)
+{
+    return test->outcome == CRISOL__SANDBOX__V1__TEST_OUTCOME__TEST_OUTCOME_FAILED ||
+           test->outcome == CRISOL__SANDBOX__V1__TEST_OUTCOME__TEST_OUTCOME_ERROR;
+}
+
+/* Addresses, timings and colours in what the program wrote are no difference. */
+static int add_failure(const struct agt_evidence *evidence,
+                       const Crisol__Sandbox__V1__ExecuteResult *result, struct cr_buf *text)
+{
+    const Crisol__Sandbox__V1__TestReport *report = result->test_report;
+    int r = cr_buf_printf(text, "%d\n", (int)evidence->cause);
+
+    if (r == 0)
+        r = agt_clean_add_cut(text, evidence->summary, strlen(evidence->summary),
+                              sizeof(evidence->summary));
+    for (size_t i = 0; report && r == 0 && i < report->n_cases; i++) {
+        const Crisol__Sandbox__V1__TestCase *test = report->cases[i];
+
+        if (has_failed(test))
+            r = cr_buf_printf(text, "\n%s\n", test->id);
+        if (r == 0 && has_failed(test))
+            r = agt_clean_add_cut(text, test->message, strlen(test->message), 1024);
+    }
+    return r;
+}
+
+void agt_stall_mark_failure(const struct agt_evidence *evidence,
+                            const Crisol__Sandbox__V1__ExecuteResult *result,
+                            struct agt_stall_marks *marks)
+{
+    CR_AUTO_BUF struct cr_buf text = {0};
+    int r;
+
+    cr_buf_init(&text, FAILURE_MAX);
+    r = add_failure(evidence, result, &text);
+    marks->failure[0] = '\0';
+    if (r == 0 || r == -ENOSPC) /* as much as fits tells failures apart */
+        agt_receipt_digest(text.data, text.size, marks->failure);
+}
+
+int32_t agt_stall_find_code(const struct agt_run *run, const char *digest)
+{
+    for (size_t i = 0; digest[0] && i < run->attempt_count; i++) {
+        if (strcmp(run->attempts[i].marks.code, digest) == 0)
+            return run->attempts[i].iteration;
+    }
+    return 0;
+}
+
+int32_t agt_stall_find_failure(const struct agt_run *run, const char *digest)
+{
+    for (size_t i = 0; digest[0] && i < run->attempt_count; i++) {
+        if (strcmp(run->attempts[i].marks.failure, digest) == 0)
+            return run->attempts[i].iteration;
+    }
+    return 0;
+}
+
+enum agt_stall_step agt_stall_escalate(struct agt_run *run, const char *format, ...)
+{
+    va_list args;
+
+    if (run->stall_step < AGT_STALL_STOP)
+        run->stall_step++;
+    free(run->stall_note);
+    va_start(args, format);
+    if (vasprintf(&run->stall_note, format, args) < 0)
+        run->stall_note = NULL;
+    va_end(args);
+    if (run->stall_note)
+        agt_list_add(&run->warnings, "%s.", run->stall_note);
+    if (run->stall_step == AGT_STALL_STOP && !run->failure) {
+        run->cause = CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_STALLED;
+        if (asprintf(&run->failure,
+                     "The attempts repeat themselves, after another approach and "
+                     "another plan were asked for: %s.",
+                     run->stall_note ? run->stall_note : "the same failure again") < 0)
+            run->failure = NULL;
+    }
+    return run->stall_step;
+}
+
+const char *agt_stall_advice(const struct agt_run *run)
+{
+    if (!run->stall_note)
+        return NULL;
+    switch (run->stall_step) {
+    case AGT_STALL_TELL:
+        return "Find out why your last change did not touch the cause, and say so in your one "
+               "sentence. Then change what the failing code does, not its words.";
+    case AGT_STALL_VARY:
+        return "Leave the approach of the attempts before: another algorithm, other data "
+               "structures. Write solution.py anew, from the task; what you had before is not "
+               "shown again.";
+    default:
+        return "The plan is new. Follow it, and do not come back to the code of the attempts "
+               "before, which is not shown again.";
+    }
+}
+
+void agt_stall_settle(struct agt_run *run)
+{
+    free(run->stall_note);
+    run->stall_note = NULL;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "orchestrator/graph/evidence.h"
+#include "orchestrator/receipt/receipt.h"
+
+#include <stdbool.h>
+
+struct agt_files;
+struct agt_run;
+
+/*
+ * Internal to orchestrator/graph: runs that go round in circles. Code is the
+ * same when its tokens are, whatever its comments and layout say; a failure is
+ * the same when cause, failing tests and message are, numbers that change from
+ * run to run left aside. Outcomes are compared, not what the model says.
+ */
+
+/* What makes attempts comparable. "": none. */
+struct agt_stall_marks {
+    char code[AGT_RECEIPT_DIGEST_SIZE];
+    char failure[AGT_RECEIPT_DIGEST_SIZE];
+};
+
+/* Fill in a digest; "" when memory is gone, so that nothing looks repeated. Pure. */
+void agt_stall_mark_code(const struct agt_files *files, struct agt_stall_marks *marks);
+void agt_stall_mark_failure(const struct agt_evidence *evidence,
+                            const Crisol__Sandbox__V1__ExecuteResult *result,
+                            struct agt_stall_marks *marks);
+
+/* What is done about a repetition; each once in a run, in this order. */
+enum agt_stall_step {
+    AGT_STALL_NONE,
+    AGT_STALL_TELL,   /* the model is told what repeats itself */
+    AGT_STALL_VARY,   /* it is asked for another approach, and not shown the old one */
+    AGT_STALL_REPLAN, /* it makes another plan */
+    AGT_STALL_STOP,   /* the run ends, and saves what is left of its attempts */
+};
+
+/* The attempt with the same code as the current files, or 0. */
+int32_t agt_stall_find_code(const struct agt_run *run, const char *digest);
+
+/* The first attempt that failed in the same way, or 0. */
+int32_t agt_stall_find_failure(const struct agt_run *run, const char *digest);
+
+/*
+ * Takes the next step: notes for the next prompt and the result what repeats
+ * itself ("Attempt 2 failed as attempt 1 did"), and at the last one the cause
+ * STALLED. Returns the step that was taken.
+ */
+enum agt_stall_step agt_stall_escalate(struct agt_run *run, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* What the next prompt has to say about it; NULL: nothing. Static or the run's. */
+const char *agt_stall_advice(const struct agt_run *run);
+
+/* An answer of another kind came. */
+void agt_stall_settle(struct agt_run *run);

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "crisol/agent/v1/agent.pb-c.h"
+#include "tests/harness/engine_fixture.h"
+#include "tests/harness/run_reader.h"
+#include "tests/harness/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define EVENT(name) CRISOL__AGENT__V1__RUN_EVENT__EVENT_##name
+#define STATUS(name) CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_##name
+#define CAUSE(name) CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_##name
+#define NODE(name) CRISOL__AGENT__V1__NODE__NODE_##name
+
+enum mode {
+    MODE_SAME_CODE,    /* every answer is the first one, but for a comment */
+    MODE_SAME_FAILURE, /* the code is another each time, the failure is not */
+    MODE_SEESAW,       /* two answers in turn */
+    MODE_RECOVERS,     /* the same code once, then another, which passes */
+};
+
+#define PROMPTS_MAX 16
+
+/* The prompts of the model in order; on the double's thread, while the test waits. */
+static char prompts[PROMPTS_MAX][16384];
+
+static void answer(void *user, const struct agt_model_request *request,
+                   struct double_answer *ret_answer)
+{
+    static char text[1024];
+    struct engine_fixture *fixture = user;
+    uint32_t count = fixture->answers;
+    uint32_t code = 0;
+
+    if (count < PROMPTS_MAX)
+        (void)snprintf(prompts[count], sizeof(prompts[0]), "%s", request->prompt);
+    fixture->answers++;
+    double_solve(NULL, request, ret_answer);
+    if (strcmp(request->purpose, "plan") == 0)
+        return;
+    if (fixture->mode == MODE_SAME_FAILURE)
+        code = count;
+    else if (fixture->mode == MODE_SEESAW)
+        code = count % 2;
+    else if (fixture->mode == MODE_RECOVERS)
+        code = count > 2;
+    (void)snprintf(
+        text, sizeof(text),
+        "````python path=test_solution.py\nfrom solution import add\n\n\ndef test_add():\n"
+        "    assert add(1, 1) == 2\n````\n\n````python path=solution.py\n# answer %u\n"
+        "def add(a, b):\n    return a + b + %u\n````\n",
+        count, code);
+    ret_answer->text = text;
+}
+
+static void judge(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                  struct double_execution *ret_execution)
+{
+    static const char *const failures[] = {"assert 0 == 1", "assert 2 == 1", "assert 3 == 1"};
+    struct engine_fixture *fixture = user;
+
+    double_pass(NULL, request, ret_execution);
+    if (fixture->mode == MODE_RECOVERS && strstr(request->files[0]->text, "+ 1"))
+        return;
+    ret_execution->exit_code = 1;
+    ret_execution->failed = 1;
+    if (fixture->mode != MODE_SAME_FAILURE)
+        ret_execution->failure = failures[fixture->executions % 3];
+    fixture->executions++;
+}
+
+static void run_ten(struct engine_fixture *fixture, enum mode mode, struct run_reader *reader)
+{
+    engine_fixture_start(fixture, answer, judge, NULL);
+    fixture->mode = (int)mode;
+    run_reader_read(reader, engine_fixture_run(fixture, 10));
+}
+
+static void done(struct engine_fixture *fixture, struct run_reader *reader)
+{
+    run_reader_done(reader);
+    engine_fixture_stop(fixture);
+}
+
+/* The edges that are about repetitions, as "from>outcome ". */
+static void list_edges(const struct run_reader *reader, char *text, size_t size)
+{
+    text[0] = '\0';
+    for (uint32_t i = 0; i < run_reader_count(reader, EVENT(EDGE_TAKEN)); i++) {
+        const Crisol__Agent__V1__EdgeTaken *edge =
+            run_reader_find(reader, EVENT(EDGE_TAKEN), i)->edge_taken;
+        size_t used = strlen(text);
+
+        if (strcmp(edge->outcome, "repeated") == 0 || strcmp(edge->outcome, "replan") == 0 ||
+            strcmp(edge->outcome, "stalled") == 0)
+            (void)snprintf(text + used, size - used, "%s>%s ",
+                           edge->from == NODE(GENERATOR) ? "generator" : "evaluator",
+                           edge->outcome);
+    }
+}
+
+static void same_code_is_not_run_again_and_ends_the_run_at_the_fourth_time(void **state)
+{
+    struct engine_fixture fixture;
+    struct run_reader reader;
+    char edges[256];
+
+    (void)state;
+    run_ten(&fixture, MODE_SAME_CODE, &reader);
+
+    assert_int_equal(reader.result->status, STATUS(FAILED));
+    assert_int_equal(reader.result->cause, CAUSE(STALLED));
+    assert_int_equal(reader.result->iterations, 1);
+    assert_int_equal(fixture.executions, 1);
+    list_edges(&reader, edges, sizeof(edges));
+    assert_string_equal(edges, "generator>repeated generator>repeated generator>replan "
+                               "generator>stalled ");
+    assert_int_equal(reader.result->n_files, 2);
+    assert_non_null(strstr(reader.result->final_response, "repeat themselves"));
+    assert_non_null(strstr(reader.result->error_history[1], "code of attempt 1 again"));
+    done(&fixture, &reader);
+}
+
+static void prompts_go_down_the_ladder(void **state)
+{
+    struct engine_fixture fixture;
+    struct run_reader reader;
+
+    (void)state;
+    run_ten(&fixture, MODE_SAME_CODE, &reader);
+
+    /* plan, code, repair, told, varied, plan, code */
+    assert_int_equal(fixture.answers, 7);
+    assert_null(strstr(prompts[2], "REPEAT THEMSELVES"));
+    assert_non_null(strstr(prompts[3], "\nTHE ATTEMPTS REPEAT THEMSELVES\nThe answer for attempt 2 "
+                                       "was the code of attempt 1 again.\nFind out why"));
+    assert_non_null(strstr(prompts[3], "return a + b + 0"));
+    assert_non_null(strstr(prompts[4], "Leave the approach"));
+    assert_null(strstr(prompts[4], "return a + b + 0"));
+    assert_non_null(strstr(prompts[5], "The plan above has led there. Write another one"));
+    assert_non_null(strstr(prompts[5], "\nPLAN\n1. Behaviours"));
+    assert_non_null(strstr(prompts[6], "The plan is new."));
+    done(&fixture, &reader);
+}
+
+static void same_failure_of_other_code_takes_the_same_steps(void **state)
+{
+    struct engine_fixture fixture;
+    struct run_reader reader;
+    char edges[256];
+
+    (void)state;
+    run_ten(&fixture, MODE_SAME_FAILURE, &reader);
+
+    assert_int_equal(reader.result->cause, CAUSE(STALLED));
+    assert_int_equal(reader.result->iterations, 5);
+    list_edges(&reader, edges, sizeof(edges));
+    assert_string_equal(edges, "evaluator>replan evaluator>stalled ");
+    assert_non_null(strstr(reader.result->attempts[2]->feedback, "same failure as in attempt 1"));
+    done(&fixture, &reader);
+}
+
+static void two_answers_in_turn_are_a_repetition(void **state)
+{
+    struct engine_fixture fixture;
+    struct run_reader reader;
+
+    (void)state;
+    run_ten(&fixture, MODE_SEESAW, &reader);
+
+    assert_int_equal(reader.result->cause, CAUSE(STALLED));
+    assert_int_equal(reader.result->iterations, 2);
+    done(&fixture, &reader);
+}
+
+static void run_that_finds_another_way_goes_on(void **state)
+{
+    struct engine_fixture fixture;
+    struct run_reader reader;
+
+    (void)state;
+    run_ten(&fixture, MODE_RECOVERS, &reader);
+
+    assert_int_equal(reader.result->status, STATUS(SUCCESS));
+    assert_int_equal(reader.result->iterations, 2);
+    assert_int_equal(reader.result->attempts[1]->iteration, 2);
+    assert_non_null(strstr(reader.result->warnings[0], "was the code of attempt 1 again"));
+    done(&fixture, &reader);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_code_is_not_run_again_and_ends_the_run_at_the_fourth_time),
+        cmocka_unit_test(prompts_go_down_the_ladder),
+        cmocka_unit_test(same_failure_of_other_code_takes_the_same_steps),
+        cmocka_unit_test(two_answers_in_turn_are_a_repetition),
+        cmocka_unit_test(run_that_finds_another_way_goes_on),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
