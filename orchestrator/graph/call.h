@@ -4,6 +4,7 @@
 #include "common/buf.h"
 #include "common/mailbox.h"
 #include "crisol/agent/v1/agent.pb-c.h"
+#include "orchestrator/graph/graph.h"
 #include "orchestrator/model/model.h"
 #include "orchestrator/sandbox/sandbox.h"
 #include "rpc/status.h"
@@ -150,6 +151,8 @@ const struct agt_signer *agt_engine_signer(const struct agt_engine *engine);
 struct agt_meter *agt_engine_meter(const struct agt_engine *engine); /* NULL: none */
 /* Deadline and heartbeat of a run that begins, or goes on, now. */
 void agt_engine_set_times(const struct agt_engine *engine, struct agt_run *run);
+/* How long one visit of the node may take. */
+int64_t agt_engine_node_timeout_ns(const struct agt_engine *engine, enum agt_node node);
 /* One more live run, for one that was live before a restart: no bound refuses it. */
 void agt_engine_count_in(struct agt_engine *engine);
 const struct agt_replay_watch *agt_engine_replay(const struct agt_engine *engine); /* or NULL */

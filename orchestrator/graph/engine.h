@@ -57,11 +57,12 @@ struct agt_engine_options {
     const struct agt_signer *signer;
     /* Counts what runs do; NULL: nobody does. Borrowed; outlives the engine. */
     struct agt_meter *meter;
-    uint32_t max_runs;       /* live runs; 0: 10,000 */
-    uint32_t run_timeout_ms; /* wall clock of a run; 0: 1,800,000 */
-    uint32_t retry_base_ms;  /* first wait after a fault of the sandbox, doubled from try to
-                                try; 0: 500 */
-    uint32_t heartbeat_ms;   /* silence of a run before a Heartbeat event; 0: 15,000 */
+    uint32_t max_runs;        /* live runs; 0: 10,000 */
+    uint32_t run_timeout_ms;  /* wall clock of a run; 0: 1,800,000 */
+    uint32_t node_timeout_ms; /* one visit of a node; 0: as the graph says */
+    uint32_t retry_base_ms;   /* first wait after a fault of the sandbox, doubled from try to
+                                 try; 0: 500 */
+    uint32_t heartbeat_ms;    /* silence of a run before a Heartbeat event; 0: 15,000 */
 };
 
 int agt_engine_new(const struct agt_engine_options *options, struct agt_engine **ret_engine,

@@ -8,19 +8,32 @@
 
 #define BIT(name) AGT_OUTCOME_BIT(AGT_OUTCOME_##name)
 
+/* A model that thinks takes minutes; a client that retries takes several of them. */
+#define MODEL_POLICY                                                                               \
+    {                                                                                              \
+        .timeout_ms = 900000, .retries = 2                                                         \
+    }
+/* The limit of a run, and the wait for a slot; of the evaluator, a few of them side by side. */
+#define SANDBOX_POLICY                                                                             \
+    {                                                                                              \
+        .timeout_ms = 1200000, .retries = 4                                                        \
+    }
+
 static const struct agt_graph_node agent_nodes[] = {
     {AGT_NODE_PLANNER, "planner", "writes the test-driven plan",
-     BIT(DONE) | BIT(ASK_AGAIN) | BIT(FAILED) | BIT(CANCELLED)},
+     BIT(DONE) | BIT(ASK_AGAIN) | BIT(FAILED) | BIT(CANCELLED), MODEL_POLICY},
     {AGT_NODE_GENERATOR, "generator", "writes solution and tests",
      BIT(DONE) | BIT(ASK_AGAIN) | BIT(REPEATED) | BIT(REPLAN) | BIT(STALLED) | BIT(FAILED) |
-         BIT(CANCELLED)},
+         BIT(CANCELLED),
+     MODEL_POLICY},
     {AGT_NODE_SANDBOX, "sandbox", "runs the tests in a fresh sandbox",
-     BIT(DONE) | BIT(TRY_AGAIN) | BIT(FAILED) | BIT(CANCELLED)},
+     BIT(DONE) | BIT(TRY_AGAIN) | BIT(FAILED) | BIT(CANCELLED), SANDBOX_POLICY},
     {AGT_NODE_EVALUATOR, "evaluator", "judges the result and chooses the next edge",
      BIT(PASSED) | BIT(REPAIR) | BIT(EXHAUSTED) | BIT(REPLAN) | BIT(STALLED) | BIT(FAILED) |
-         BIT(CANCELLED)},
-    {AGT_NODE_SUCCESS, "success", "end: passed", 0},
-    {AGT_NODE_FAILED, "failed", "end: did not pass", 0},
+         BIT(CANCELLED),
+     SANDBOX_POLICY},
+    {AGT_NODE_SUCCESS, "success", "end: passed", 0, {0, 0}},
+    {AGT_NODE_FAILED, "failed", "end: did not pass", 0, {0, 0}},
 };
 
 /* The one table that says how a run goes. */
@@ -87,6 +100,14 @@ const char *agt_node_name(enum agt_node node)
 const char *agt_outcome_name(enum agt_outcome outcome)
 {
     return (unsigned)outcome < AGT_OUTCOME_COUNT ? outcome_names[outcome] : "?";
+}
+
+const struct agt_node_policy *agt_node_policy(enum agt_node node)
+{
+    static const struct agt_node_policy nothing = {0, 0};
+    const struct agt_graph_node *row = find_node(&agt_agent_graph, node);
+
+    return row ? &row->policy : &nothing;
 }
 
 static int check_nodes(const struct agt_graph *graph, struct cr_err *err)
@@ -182,6 +203,9 @@ int agt_graph_check(const struct agt_graph *graph, struct cr_err *err)
             return cr_err_set(err, EINVAL, "node '%s' cannot be reached", graph->nodes[i].name);
         if (!(ending & (1U << graph->nodes[i].node)))
             return cr_err_set(err, EINVAL, "node '%s' reaches no end", graph->nodes[i].name);
+        if ((graph->nodes[i].outcomes == 0) != (graph->nodes[i].policy.timeout_ms == 0))
+            return cr_err_set(err, EINVAL, "node '%s' needs a time-out, or is an end and has one",
+                              graph->nodes[i].name);
     }
     return 0;
 }

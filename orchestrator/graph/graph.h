@@ -39,11 +39,18 @@ enum agt_outcome {
 
 #define AGT_OUTCOME_BIT(outcome) (1U << (outcome))
 
+/* What a node may take. */
+struct agt_node_policy {
+    uint32_t timeout_ms; /* of one visit; the run ends when it takes longer. 0: it takes no time */
+    uint32_t retries; /* visits in a row because its work could not be used, or its help failed */
+};
+
 struct agt_graph_node {
     enum agt_node node;
     const char *name;
     const char *description;
     uint32_t outcomes; /* AGT_OUTCOME_BIT of each way the node can end; 0: nothing comes after it */
+    struct agt_node_policy policy;
 };
 
 struct agt_graph_edge {
@@ -68,6 +75,9 @@ struct agt_graph_path {
 
 /* The graph that every run goes through. */
 extern const struct agt_graph agt_agent_graph;
+
+/* Static. Of a number outside the enum: nothing is allowed. */
+const struct agt_node_policy *agt_node_policy(enum agt_node node);
 
 /* "planner"; "?" for a number outside the enum. */
 const char *agt_node_name(enum agt_node node);

@@ -220,10 +220,12 @@ bool agt_model_check(struct agt_run *run, const struct agt_call *call)
 
 void agt_model_ask_again(struct agt_run *run, const char *complaint)
 {
-    if (run->format_retries >= AGT_FORMAT_RETRIES_MAX) {
+    const uint32_t most = agt_node_policy(run->node)->retries;
+
+    if (run->format_retries >= most) {
         agt_run_fail(run, CAUSE(MODEL_OUTPUT),
-                     "The model's answer could not be used, %d times in a row: %s",
-                     AGT_FORMAT_RETRIES_MAX + 1, complaint);
+                     "The model's answer could not be used, %u times in a row: %s", most + 1,
+                     complaint);
         return;
     }
     run->format_retries++;

@@ -23,8 +23,8 @@
  */
 static uint32_t max_steps(const struct agt_run *run)
 {
-    const uint32_t answers = 1 + AGT_FORMAT_RETRIES_MAX;
-    const uint32_t tries = AGT_SANDBOX_TRIES_MAX + AGT_SANDBOX_WAITS_MAX;
+    const uint32_t answers = 1 + agt_node_policy(AGT_NODE_GENERATOR)->retries;
+    const uint32_t tries = 1 + agt_node_policy(AGT_NODE_SANDBOX)->retries + AGT_SANDBOX_WAITS_MAX;
 
     const uint32_t circles = AGT_STALL_STOP * 2 * answers;
 
@@ -140,6 +140,7 @@ static void enter(struct agt_run *run, enum agt_node node)
     run->node = node;
     run->outcome = AGT_OUTCOME_NONE;
     run->retry_at_ns = 0;
+    run->node_deadline_ns = cr_clock_mono_ns() + agt_engine_node_timeout_ns(run->engine, node);
     run->has_passed_on = false;
     run->visits[node]++;
     run->steps++;
@@ -417,6 +418,25 @@ void agt_run_on_mail(struct agt_run *run, struct agt_mail *mail)
     }
 }
 
+static int64_t first_deadline_ns(const struct agt_run *run)
+{
+    return run->node_deadline_ns < run->deadline_ns ? run->node_deadline_ns : run->deadline_ns;
+}
+
+/* The run ends, with the best attempt so far: a node that hangs would only hang again. */
+static void stop_in_time(struct agt_run *run, int64_t now_ns)
+{
+    if (agt_run_is_paused(run) || run->stop != AGT_STOP_NONE || now_ns < first_deadline_ns(run))
+        return;
+    if (now_ns < run->deadline_ns && !run->failure) {
+        run->cause = CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_DEADLINE;
+        if (asprintf(&run->failure, "Node '%s' took longer than it may.",
+                     agt_node_name(run->node)) < 0)
+            run->failure = NULL;
+    }
+    agt_run_stop(run, AGT_STOP_DEADLINE);
+}
+
 int64_t agt_run_due_ns(const struct agt_run *run)
 {
     /* Nobody is told that a run lives while it only repeats what was told. */
@@ -425,8 +445,8 @@ int64_t agt_run_due_ns(const struct agt_run *run)
 
     if (run->has_ended || run->is_suspended)
         return INT64_MAX; /* its last events are on their way into the journal */
-    if (run->stop == AGT_STOP_NONE && !agt_run_is_paused(run) && run->deadline_ns < due_ns)
-        due_ns = run->deadline_ns;
+    if (run->stop == AGT_STOP_NONE && !agt_run_is_paused(run) && first_deadline_ns(run) < due_ns)
+        due_ns = first_deadline_ns(run);
     if (run->retry_at_ns != 0 && run->retry_at_ns < due_ns)
         due_ns = run->retry_at_ns;
     if (agt_checks_due_ns(run->checks) < due_ns)
@@ -439,8 +459,7 @@ void agt_run_on_time(struct agt_run *run, int64_t now_ns)
     Crisol__Agent__V1__Heartbeat heartbeat = CRISOL__AGENT__V1__HEARTBEAT__INIT;
     Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
 
-    if (now_ns >= run->deadline_ns && !agt_run_is_paused(run))
-        agt_run_stop(run, AGT_STOP_DEADLINE);
+    stop_in_time(run, now_ns);
     if (run->has_ended)
         return;
     if (run->retry_at_ns != 0 && now_ns >= run->retry_at_ns) {

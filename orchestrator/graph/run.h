@@ -25,8 +25,6 @@ struct cr_buf;
 /* Internal to orchestrator/graph: a run, as the engine's thread sees it. */
 
 #define AGT_ITERATIONS_DEFAULT 3
-#define AGT_FORMAT_RETRIES_MAX 2
-#define AGT_SANDBOX_TRIES_MAX 5  /* when sandboxd failed or cannot be reached */
 #define AGT_SANDBOX_WAITS_MAX 60 /* when it is only busy */
 #define AGT_TASK_MAX 65536U      /* bytes */
 #define AGT_PLAN_MAX 65536U      /* bytes */
@@ -118,6 +116,7 @@ struct agt_run {
     uint32_t seq;        /* of the last state event */
     int64_t last_event_ns;
     int64_t retry_at_ns;       /* 0: not waiting */
+    int64_t node_deadline_ns;  /* of this visit of the node */
     struct agt_call *call;     /* in flight; NULL: none. Owned until its end has come */
     struct agt_checks *checks; /* of the evaluator, with calls of their own; NULL: none. Owned */
 

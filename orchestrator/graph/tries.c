@@ -84,7 +84,7 @@ int64_t agt_fault_wait_ms(struct agt_run *run, struct agt_tries *tries, enum agt
         return -1;
     }
     if (fault == AGT_FAULT_REFUSED ||
-        count >= (is_busy ? AGT_SANDBOX_WAITS_MAX : AGT_SANDBOX_TRIES_MAX)) {
+        count > (is_busy ? AGT_SANDBOX_WAITS_MAX - 1 : agt_node_policy(run->node)->retries)) {
         agt_run_fail(run, CAUSE(SANDBOX_UNAVAILABLE), "%s: %s",
                      fault == AGT_FAULT_REFUSED ? "sandboxd refused the run"
                      : is_busy                  ? "sandboxd stayed busy"

@@ -32,6 +32,8 @@ static void list_nodes(Crisol__Agent__V1__GraphNode *nodes, Crisol__Agent__V1__G
         nodes[i].name = constant(row->name);
         nodes[i].description = constant(row->description);
         nodes[i].is_end = row->outcomes == 0;
+        nodes[i].timeout_ms = row->policy.timeout_ms;
+        nodes[i].retries = row->policy.retries;
         list[i] = &nodes[i];
     }
 }

@@ -361,7 +361,10 @@ static void graph_is_described(void **state)
     assert_non_null(strstr(response->mermaid, "evaluator -->|repair| generator"));
     assert_non_null(strstr(response->dot, "digraph agent"));
     assert_int_equal(response->n_nodes, 6);
-    assert_int_equal(response->n_edges, 17);
+    assert_int_equal(response->n_edges, 22);
+    assert_int_equal(response->nodes[0]->retries, 2);
+    assert_true(response->nodes[0]->timeout_ms > 0);
+    assert_int_equal(response->nodes[5]->timeout_ms, 0);
     rpc_message_free(message);
 
     request.run_id = run_id;

@@ -286,20 +286,30 @@ static void cancel_during_checks_ends_them_all(void **state)
 
 static void deadline_during_checks_ends_them_all(void **state)
 {
-    const struct agt_engine_options options = {.run_timeout_ms = 100, .retry_base_ms = 1};
-    struct engine_fixture fixture;
-    struct run_reader reader;
+    static const struct {
+        struct agt_engine_options options;
+        const char *text;
+    } cases[] = {
+        {{.run_timeout_ms = 100, .retry_base_ms = 1}, "time for the run is over"},
+        {{.node_timeout_ms = 100, .retry_base_ms = 1}, "Node 'evaluator' took longer than it may"},
+    };
 
     (void)state;
-    engine_fixture_start(&fixture, NULL, play, &options);
-    double_sandbox_set_checks(fixture.sandbox, true);
-    fixture.mode = MODE_HELD;
-    fixture.verify = 0;
-    run_reader_read(&reader, engine_fixture_run(&fixture, 1));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct engine_fixture fixture;
+        struct run_reader reader;
 
-    assert_int_equal(reader.result->status, STATUS(FAILED));
-    assert_int_equal(reader.result->cause, CAUSE(DEADLINE));
-    done(&fixture, &reader);
+        engine_fixture_start(&fixture, NULL, play, &cases[i].options);
+        double_sandbox_set_checks(fixture.sandbox, true);
+        fixture.mode = MODE_HELD;
+        fixture.verify = 0;
+        run_reader_read(&reader, engine_fixture_run(&fixture, 1));
+
+        assert_int_equal(reader.result->status, STATUS(FAILED));
+        assert_int_equal(reader.result->cause, CAUSE(DEADLINE));
+        assert_non_null(strstr(reader.result->final_response, cases[i].text));
+        done(&fixture, &reader);
+    }
 }
 
 /* A second answer with other tests: weaker ones in mode 0, corrected ones in mode 1. */
