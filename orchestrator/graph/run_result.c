@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "orchestrator/graph/call.h"
+#include "orchestrator/graph/response.h"
 #include "orchestrator/graph/run.h"
 #include "orchestrator/receipt/sign.h"
 
@@ -138,61 +139,6 @@ static void add_verification(const struct agt_run *run, struct pieces *pieces,
         result->verification = &pieces->verifications[run->best].base;
 }
 
-static const char *plural(size_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
-static bool ends_sentence(const char *text)
-{
-    size_t size = strlen(text);
-
-    return size > 0 && strchr(".!?", text[size - 1]);
-}
-
-static void add_best_note(const struct agt_run *run, struct cr_buf *text)
-{
-    const struct agt_attempt *best = &run->attempts[run->best];
-    const Crisol__Sandbox__V1__TestReport *report;
-
-    if (run->attempt_count == 0) {
-        (void)cr_buf_add_str(text, " No attempt reached a verdict.");
-        return;
-    }
-    report = best->execution->test_report;
-    (void)cr_buf_printf(text, " The files are those of attempt %d", best->iteration);
-    if (report && report->is_present)
-        (void)cr_buf_printf(text, ", where %u of %u tests passed", report->passed, report->tests);
-    (void)cr_buf_printf(text, "; they did not pass (%s).", best->summary ? best->summary : "");
-}
-
-/* One paragraph for a person: what happened, and what is in `files`. */
-static void write_response(const struct agt_run *run, struct cr_buf *text)
-{
-    size_t count = run->attempt_count;
-
-    if (run->node == AGT_NODE_SUCCESS) {
-        const struct agt_attempt *best = &run->attempts[run->best];
-        const struct agt_verification *shown = best->verification;
-
-        (void)cr_buf_printf(text,
-                            "Solved at attempt %d of %d: %s in the sandbox. Shown at level "
-                            "%s; this does not stop: %s",
-                            best->iteration, run->max_iterations,
-                            best->summary ? best->summary : "", agt_level_name(shown->level),
-                            shown->does_not_stop);
-        return;
-    }
-    if (run->stop == AGT_STOP_CANCEL)
-        (void)cr_buf_printf(text, "Cancelled after %zu attempt%s.", count, plural(count));
-    else if (run->failure)
-        (void)cr_buf_printf(text, "%s%s", run->failure, ends_sentence(run->failure) ? "" : ".");
-    else
-        (void)cr_buf_printf(text, "Not solved: %zu attempt%s made, none passed.", count,
-                            count == 1 ? " was" : "s were");
-    add_best_note(run, text);
-}
-
 static Crisol__Agent__V1__RunStatus status(const struct agt_run *run)
 {
     if (run->node == AGT_NODE_SUCCESS)
@@ -220,7 +166,7 @@ static void fill(struct agt_run *run, struct pieces *pieces, Crisol__Agent__V1__
     add_attempts(run, pieces, result);
     add_best(run, pieces, result);
     add_verification(run, pieces, result);
-    write_response(run, &pieces->final_response);
+    agt_response_add(run, &pieces->final_response);
     if (pieces->final_response.size > 0)
         result->final_response = (char *)pieces->final_response.data;
     result->error_history = run->errors.items;

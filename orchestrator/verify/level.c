@@ -13,40 +13,52 @@ static const struct {
     const char *name;
     const char *shows;
     const char *does_not_stop;
+    const char *spanish; /* the last one */
 } levels[] = {
-    [LEVEL(UNSPECIFIED)] = {"UNSPECIFIED", "", ""},
+    [LEVEL(UNSPECIFIED)] = {"UNSPECIFIED", "", "", ""},
     [LEVEL(OFF)] = {"OFF", "The exit status measured outside the sandbox is 0.",
-                    "Anything that exits with 0: tests that do not run, are skipped or fail."},
+                    "Anything that exits with 0: tests that do not run, are skipped or fail.",
+                    "Todo lo que termina con 0: pruebas que no se ejecutan, se omiten o fallan."},
     [LEVEL(EVIDENCE)] =
         {"EVIDENCE",
          "The test runner reported at least one test, all passed and none skipped, and the exit "
          "status measured outside the sandbox is 0.",
-         "Tests that prove nothing, and code that forges the report from inside the test process."},
+         "Tests that prove nothing, and code that forges the report from inside the test process.",
+         "Pruebas que no demuestran nada y código que falsifica el informe desde el proceso de "
+         "pruebas."},
     [LEVEL(CANARY)] =
         {"CANARY",
          "All tests passed, exit status and report agree, and a test that must fail, added under "
          "a random name, did fail when everything was run again.",
          "Tests that prove nothing, and code that forges only what it is sure of from inside the "
-         "test process."},
+         "test process.",
+         "Pruebas que no demuestran nada y código que falsifica desde el proceso de pruebas solo "
+         "aquello de lo que está seguro."},
     [LEVEL(STUBS)] =
         {"STUBS",
          "All tests passed, a test that must fail did fail, and the same tests fail when every "
          "function of solution.py raises and when every one returns None.",
          "Tests that look at a part of the results only, an answer written for just these tests, "
-         "and code that finds out which run is which from inside the test process."},
+         "and code that finds out which run is which from inside the test process.",
+         "Pruebas que solo miran una parte de los resultados, una respuesta escrita para justo "
+         "estas pruebas y código que averigua desde el proceso de pruebas qué ejecución es cuál."},
     [LEVEL(MUTANTS)] =
         {"MUTANTS",
          "All tests passed, a test that must fail did fail, the same tests fail when the functions "
          "of solution.py are emptied, and they noticed at least half of the small changes that "
          "were made to it, one at a time.",
          "Wrong behaviour that no test asks for, an answer written for just these tests, and code "
-         "that finds out which run is which from inside the test process."},
+         "that finds out which run is which from inside the test process.",
+         "Un comportamiento erróneo por el que ninguna prueba pregunta, una respuesta escrita para "
+         "justo estas pruebas y código que averigua desde el proceso de pruebas qué ejecución es "
+         "cuál."},
     [LEVEL(ORACLE)] =
         {"ORACLE",
          "All tests passed, the checks of the levels before say that they mean something, and "
          "every case of the task, which neither the model nor the sandbox knows the answer of, "
          "gave what is expected when it was compared outside the sandbox.",
-         "Wrong behaviour that no case asks for."},
+         "Wrong behaviour that no case asks for.",
+         "Un comportamiento erróneo por el que ningún caso pregunta."},
 };
 
 static bool is_known(Crisol__Agent__V1__VerificationLevel level)
@@ -67,6 +79,11 @@ const char *agt_level_shows(Crisol__Agent__V1__VerificationLevel level)
 const char *agt_level_does_not_stop(Crisol__Agent__V1__VerificationLevel level)
 {
     return is_known(level) ? levels[level].does_not_stop : "";
+}
+
+const char *agt_level_does_not_stop_spanish(Crisol__Agent__V1__VerificationLevel level)
+{
+    return is_known(level) ? levels[level].spanish : "";
 }
 
 static bool is_reached(const struct agt_verification *verification,

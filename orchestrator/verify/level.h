@@ -10,6 +10,9 @@
 const char *agt_level_shows(Crisol__Agent__V1__VerificationLevel level);
 const char *agt_level_does_not_stop(Crisol__Agent__V1__VerificationLevel level);
 
+/* The same in Spanish, for what a person reads. */
+const char *agt_level_does_not_stop_spanish(Crisol__Agent__V1__VerificationLevel level);
+
 /* "STUBS" */
 const char *agt_level_name(Crisol__Agent__V1__VerificationLevel level);
 

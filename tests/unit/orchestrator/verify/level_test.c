@@ -14,6 +14,7 @@ static void every_level_says_what_it_shows_and_what_not(void **state)
         assert_true(strlen(agt_level_name(level)) > 1);
         assert_true(strlen(agt_level_shows(level)) > 20);
         assert_true(strlen(agt_level_does_not_stop(level)) > 20);
+        assert_true(strlen(agt_level_does_not_stop_spanish(level)) > 20);
     }
     assert_string_equal(agt_level_name((Crisol__Agent__V1__VerificationLevel)99), "?");
 }
