@@ -56,7 +56,8 @@ static int open_turn(struct turn *turn, struct rpc_channel *channel,
         rpc_status_set(turn->status, RPC_RESOURCE_EXHAUSTED, "out of memory for a call");
         return r;
     }
-    turn->call->handlers = (struct rpc_client_handlers){pass_on, on_end, turn};
+    turn->call->handlers =
+        (struct rpc_client_handlers){.on_message = pass_on, .on_end = on_end, .user = turn};
     return 0;
 }
 

@@ -234,10 +234,14 @@ static void deliver(struct rpc_call *call)
         rpc_status_set(&status, RPC_RESOURCE_EXHAUSTED, "out of memory for the request");
     grpc_byte_buffer_destroy(call->received);
     call->received = NULL;
-    if (message)
+    if (message) {
         call->method->on_message(call, message);
-    else
+    } else {
+        /* What came before may have begun something. */
+        if (call->method->kind == RPC_BIDI && call->method->on_cancel)
+            call->method->on_cancel(call);
         rpc_call_finish(call, &status, NULL);
+    }
     (void)rpc_arena_free(arena);
 }
 

@@ -80,6 +80,9 @@ struct rpc_client_handlers {
     /* The end, exactly once, always on the loop thread, after the last on_message. `status` is
      * valid until the return. */
     void (*on_end)(void *user, const struct rpc_status *status);
+    /* rpc_client_open: the message given to rpc_client_send has left. Not after on_end. NULL:
+     * nothing. */
+    void (*on_writable)(void *user);
     void *user;
 };
 
@@ -97,6 +100,21 @@ int rpc_client_start(struct rpc_loop *loop, struct rpc_channel *channel,
                      const struct rpc_client_method *method, const ProtobufCMessage *request,
                      int deadline_ms, const struct rpc_client_handlers *handlers,
                      struct rpc_client_call **ret_call, struct cr_err *err);
+
+/* As rpc_client_start, for a bidirectional call: its messages follow. */
+int rpc_client_open(struct rpc_loop *loop, struct rpc_channel *channel,
+                    const struct rpc_client_method *method, int deadline_ms,
+                    const struct rpc_client_handlers *handlers, struct rpc_client_call **ret_call,
+                    struct cr_err *err);
+
+/*
+ * Sends one message of a call of rpc_client_open; packed before the return.
+ * Any thread. False when one is still on its way, or after the end.
+ */
+bool rpc_client_send(struct rpc_client_call *call, const ProtobufCMessage *message);
+
+/* Tells that no more will come, once. As rpc_client_send. */
+bool rpc_client_close_send(struct rpc_client_call *call);
 
 /* Any thread. Safe to repeat, and after the end. */
 void rpc_client_cancel(struct rpc_client_call *call);

@@ -22,6 +22,7 @@ static void on_started(struct rpc_client_call *call, bool is_ok);
 static void on_receive(struct rpc_client_call *call, bool is_ok);
 static void on_status(struct rpc_client_call *call, bool is_ok);
 static void on_resumed(struct rpc_client_call *call, bool is_ok);
+static void on_sent(struct rpc_client_call *call, bool is_ok);
 
 int rpc_client_call_new(struct rpc_channel *channel, grpc_completion_queue *queue,
                         const struct rpc_client_method *method, int deadline_ms,
@@ -43,6 +44,7 @@ int rpc_client_call_new(struct rpc_channel *channel, grpc_completion_queue *queu
     call->receive_tag = (struct rpc_client_tag){on_receive, call};
     call->status_tag = (struct rpc_client_tag){on_status, call};
     call->resume_tag = (struct rpc_client_tag){on_resumed, call};
+    call->send_tag = (struct rpc_client_tag){on_sent, call};
     grpc_metadata_array_init(&call->initial);
     grpc_metadata_array_init(&call->trailing);
     call->text = grpc_empty_slice();
@@ -94,28 +96,33 @@ static void ask_status(struct rpc_client_call *call)
     rpc_core_start_batch(call->core, &op, 1, &call->status_tag);
 }
 
+/* The headers, and the only message unless it is NULL. */
 static void send_request(struct rpc_client_call *call, const struct rpc_channel *channel,
                          const ProtobufCMessage *request)
 {
     grpc_metadata token = {.key = grpc_slice_from_static_string("authorization"),
                            .value = grpc_empty_slice()};
-    grpc_byte_buffer *buffer = rpc_core_pack(request);
+    grpc_byte_buffer *buffer = request ? rpc_core_pack(request) : NULL;
     grpc_op ops[4] = {0};
+    size_t count = 0;
 
-    ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
     if (channel->authorization) {
         token.value = grpc_slice_from_copied_string(channel->authorization);
-        ops[0].data.send_initial_metadata.count = 1;
-        ops[0].data.send_initial_metadata.metadata = &token;
+        ops[count].data.send_initial_metadata.count = 1;
+        ops[count].data.send_initial_metadata.metadata = &token;
     }
-    ops[1].op = GRPC_OP_SEND_MESSAGE;
-    ops[1].data.send_message.send_message = buffer;
-    ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
+    ops[count++].op = GRPC_OP_SEND_INITIAL_METADATA;
+    if (buffer) {
+        ops[count].data.send_message.send_message = buffer;
+        ops[count++].op = GRPC_OP_SEND_MESSAGE;
+        ops[count++].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
+    }
     /* Without it no message is ever received. */
-    ops[3].op = GRPC_OP_RECV_INITIAL_METADATA;
-    ops[3].data.recv_initial_metadata.recv_initial_metadata = &call->initial;
-    rpc_core_start_batch(call->core, ops, 4, &call->start_tag);
-    grpc_byte_buffer_destroy(buffer);
+    ops[count].data.recv_initial_metadata.recv_initial_metadata = &call->initial;
+    ops[count++].op = GRPC_OP_RECV_INITIAL_METADATA;
+    rpc_core_start_batch(call->core, ops, count, &call->start_tag);
+    if (buffer)
+        grpc_byte_buffer_destroy(buffer);
     grpc_slice_unref(token.value);
 }
 
@@ -295,4 +302,52 @@ void rpc_client_resume(struct rpc_client_call *call)
         rpc_core_start_batch(call->core, NULL, 0, &call->resume_tag);
     }
     (void)pthread_mutex_unlock(&call->lock);
+}
+
+static void on_sent(struct rpc_client_call *call, bool is_ok)
+{
+    bool has_ended;
+
+    (void)pthread_mutex_lock(&call->lock);
+    call->is_sending = false;
+    has_ended = call->has_ended;
+    (void)pthread_mutex_unlock(&call->lock);
+    if (is_ok && !has_ended && call->handlers.on_writable)
+        call->handlers.on_writable(call->handlers.user);
+    (void)rpc_client_unref(call);
+}
+
+/* Starts the batch unless the call cannot take it; see rpc_client_resume for the end. */
+static bool start_send(struct rpc_client_call *call, const grpc_op *op)
+{
+    bool can_send;
+
+    (void)pthread_mutex_lock(&call->lock);
+    can_send = !call->has_ended && !call->is_sending;
+    if (can_send) {
+        call->is_sending = true;
+        (void)atomic_fetch_add(&call->refs, 1);
+        rpc_core_start_batch(call->core, op, 1, &call->send_tag);
+    }
+    (void)pthread_mutex_unlock(&call->lock);
+    return can_send;
+}
+
+bool rpc_client_send(struct rpc_client_call *call, const ProtobufCMessage *message)
+{
+    grpc_byte_buffer *buffer = rpc_core_pack(message);
+    grpc_op op = {.op = GRPC_OP_SEND_MESSAGE};
+    bool is_sent;
+
+    op.data.send_message.send_message = buffer;
+    is_sent = start_send(call, &op);
+    grpc_byte_buffer_destroy(buffer); /* the batch holds its slices */
+    return is_sent;
+}
+
+bool rpc_client_close_send(struct rpc_client_call *call)
+{
+    const grpc_op op = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
+
+    return start_send(call, &op);
 }

@@ -30,7 +30,7 @@ struct rpc_client_call {
     bool keeps_message; /* the first message goes to `message`, not to on_message */
     ProtobufCMessage *message;
 
-    struct rpc_client_tag start_tag, receive_tag, status_tag, resume_tag;
+    struct rpc_client_tag start_tag, receive_tag, status_tag, resume_tag, send_tag;
     grpc_metadata_array initial, trailing;
     grpc_byte_buffer *received;
     grpc_status_code code;
@@ -41,6 +41,7 @@ struct rpc_client_call {
     atomic_int refs;
     pthread_mutex_t lock; /* guards below; also held while batches are started from outside */
     bool has_resume;      /* resume_tag is on its way */
+    bool is_sending;      /* send_tag is on its way */
     bool has_ended;
 };
 
@@ -52,6 +53,7 @@ int rpc_client_call_new(struct rpc_channel *channel, grpc_completion_queue *queu
                         const struct rpc_client_method *method, int deadline_ms,
                         struct rpc_client_call **ret_call, struct cr_err *err);
 
+/* NULL request: bidirectional, the messages follow. */
 void rpc_client_call_begin(struct rpc_client_call *call, const struct rpc_channel *channel,
                            const ProtobufCMessage *request);
 

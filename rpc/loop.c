@@ -120,10 +120,11 @@ static void remove_call(struct rpc_client_call *call)
     (void)pthread_mutex_unlock(&loop->lock);
 }
 
-int rpc_client_start(struct rpc_loop *loop, struct rpc_channel *channel,
-                     const struct rpc_client_method *method, const ProtobufCMessage *request,
-                     int deadline_ms, const struct rpc_client_handlers *handlers,
-                     struct rpc_client_call **ret_call, struct cr_err *err)
+/* `request` is NULL for a bidirectional call. */
+static int start(struct rpc_loop *loop, struct rpc_channel *channel,
+                 const struct rpc_client_method *method, const ProtobufCMessage *request,
+                 int deadline_ms, const struct rpc_client_handlers *handlers,
+                 struct rpc_client_call **ret_call, struct cr_err *err)
 {
     struct rpc_client_call *call;
     int r = rpc_client_call_new(channel, loop->queue, method, deadline_ms, &call, err);
@@ -144,4 +145,20 @@ int rpc_client_start(struct rpc_loop *loop, struct rpc_channel *channel,
     *ret_call = call;
     rpc_client_call_begin(call, channel, request);
     return 0;
+}
+
+int rpc_client_start(struct rpc_loop *loop, struct rpc_channel *channel,
+                     const struct rpc_client_method *method, const ProtobufCMessage *request,
+                     int deadline_ms, const struct rpc_client_handlers *handlers,
+                     struct rpc_client_call **ret_call, struct cr_err *err)
+{
+    return start(loop, channel, method, request, deadline_ms, handlers, ret_call, err);
+}
+
+int rpc_client_open(struct rpc_loop *loop, struct rpc_channel *channel,
+                    const struct rpc_client_method *method, int deadline_ms,
+                    const struct rpc_client_handlers *handlers, struct rpc_client_call **ret_call,
+                    struct cr_err *err)
+{
+    return start(loop, channel, method, NULL, deadline_ms, handlers, ret_call, err);
 }

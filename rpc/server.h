@@ -53,8 +53,8 @@ struct rpc_method {
     void (*on_writable)(struct rpc_call *call);
     /* After rpc_call_wake() from any thread; several wakes may arrive as one. */
     void (*on_wake)(struct rpc_call *call);
-    /* Client cancel, deadline, connection loss, or drain. At most once; not after rpc_call_finish.
-     */
+    /* Client cancel, deadline, connection loss, drain, or (BIDI) a message that cannot be read. At
+     * most once; not after rpc_call_finish. */
     void (*on_cancel)(struct rpc_call *call);
     /* The last reference is gone; release the user state here. */
     void (*on_free)(struct rpc_call *call);

@@ -161,7 +161,8 @@ static int start_call(struct caller *caller)
 {
     Crisol__Agent__V1__SubmitRunRequest submit = CRISOL__AGENT__V1__SUBMIT_RUN_REQUEST__INIT;
     Crisol__Agent__V1__WatchRunRequest watch = CRISOL__AGENT__V1__WATCH_RUN_REQUEST__INIT;
-    const struct rpc_client_handlers handlers = {on_message, on_end, caller};
+    const struct rpc_client_handlers handlers = {
+        .on_message = on_message, .on_end = on_end, .user = caller};
     struct measuring *all = caller->all;
     Crisol__Agent__V1__GenerateRequest request;
     struct rpc_client_call *call = NULL;

@@ -52,7 +52,8 @@ static void on_end(void *user, const struct rpc_status *status)
 
 static int start_call(struct bench_caller *caller)
 {
-    const struct rpc_client_handlers handlers = {on_message, on_end, caller};
+    const struct rpc_client_handlers handlers = {
+        .on_message = on_message, .on_end = on_end, .user = caller};
     struct rpc_client_call *call = NULL;
     int r;
 

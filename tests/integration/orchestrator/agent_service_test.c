@@ -226,7 +226,8 @@ static void slow_client_gets_a_gap_and_still_every_state_event(void **state)
     Crisol__Agent__V1__GenerateStreamRequest request =
         CRISOL__AGENT__V1__GENERATE_STREAM_REQUEST__INIT;
     struct slow slow = {.is_open = 0};
-    struct rpc_client_handlers handlers = {on_slow_event, on_slow_end, &slow};
+    struct rpc_client_handlers handlers = {
+        .on_message = on_slow_event, .on_end = on_slow_end, .user = &slow};
     struct rpc_client_call *call = NULL;
     struct rpc_loop *loop = NULL;
     int64_t due_ns = cr_clock_mono_ns() + PATIENCE_NS;
@@ -466,7 +467,8 @@ static void drain_cancels_the_runs_of_live_calls(void **state)
     Crisol__Agent__V1__GenerateStreamRequest request =
         CRISOL__AGENT__V1__GENERATE_STREAM_REQUEST__INIT;
     struct slow slow = {.is_open = 1};
-    struct rpc_client_handlers handlers = {on_slow_event, on_slow_end, &slow};
+    struct rpc_client_handlers handlers = {
+        .on_message = on_slow_event, .on_end = on_slow_end, .user = &slow};
     struct rpc_client_call *call = NULL;
     struct rpc_loop *loop = NULL;
     int64_t due_ns = cr_clock_mono_ns() + PATIENCE_NS;

@@ -101,7 +101,8 @@ static void calls_that_hang_are_cancelled_after_the_grace(void **state)
     struct fixture fixture;
     char hang[] = "hang";
     atomic_int ends = 0;
-    const struct rpc_client_handlers handlers = {ignore_message, count_end, &ends};
+    const struct rpc_client_handlers handlers = {
+        .on_message = ignore_message, .on_end = count_end, .user = &ends};
     int64_t start_ns;
 
     (void)state;

@@ -117,7 +117,8 @@ static void start_watch(struct watch *watch, struct rpc_loop *loop, struct fixtu
                         const char *service)
 {
     Grpc__Health__V1__HealthCheckRequest request = GRPC__HEALTH__V1__HEALTH_CHECK_REQUEST__INIT;
-    const struct rpc_client_handlers handlers = {on_message, on_end, watch};
+    const struct rpc_client_handlers handlers = {
+        .on_message = on_message, .on_end = on_end, .user = watch};
     char name[128];
 
     memset(watch, 0, sizeof(*watch));

@@ -158,7 +158,8 @@ static void a_reader_that_pauses_stops_the_producer(void **state)
     char text[] = "1000 65536"; /* 64 MiB */
     Google__Protobuf__Any request = count_request(text);
     struct seen seen = {.pauses = true};
-    const struct rpc_client_handlers handlers = {on_message, on_end, &seen};
+    const struct rpc_client_handlers handlers = {
+        .on_message = on_message, .on_end = on_end, .user = &seen};
     struct rpc_client_call *call = NULL;
     struct rpc_loop *loop = NULL;
     struct fixture fixture;
@@ -194,7 +195,8 @@ static void a_reader_that_never_reads_is_cut_off(void **state)
     char text[] = "1000 65536";
     Google__Protobuf__Any request = count_request(text);
     struct seen seen = {.pauses = true};
-    const struct rpc_client_handlers handlers = {on_message, on_end, &seen};
+    const struct rpc_client_handlers handlers = {
+        .on_message = on_message, .on_end = on_end, .user = &seen};
     struct rpc_client_call *call = NULL;
     struct rpc_loop *loop = NULL;
     struct fixture fixture;
@@ -219,7 +221,8 @@ static void freeing_a_loop_ends_its_calls(void **state)
 {
     Google__Protobuf__Any request = GOOGLE__PROTOBUF__ANY__INIT;
     struct seen seen = {.stop_after = 0};
-    const struct rpc_client_handlers handlers = {on_message, on_end, &seen};
+    const struct rpc_client_handlers handlers = {
+        .on_message = on_message, .on_end = on_end, .user = &seen};
     struct rpc_client_call *calls[20];
     struct rpc_loop *loop = NULL;
     struct fixture fixture;
@@ -243,6 +246,39 @@ static void freeing_a_loop_ends_its_calls(void **state)
     for (int i = 0; i < 20; i++)
         (void)rpc_client_unref(calls[i]);
     (void)rpc_call_unref(atomic_exchange(&fixture.service.hung, NULL));
+    fixture_stop(&fixture);
+}
+
+static void a_client_sends_many_messages_and_closes(void **state)
+{
+    static const struct rpc_client_method chat = {CHAT_PATH, &google__protobuf__any__descriptor,
+                                                  &google__protobuf__any__descriptor};
+    Google__Protobuf__Any message = GOOGLE__PROTOBUF__ANY__INIT;
+    struct seen seen = {.stop_after = 0};
+    const struct rpc_client_handlers handlers = {
+        .on_message = on_message, .on_end = on_end, .user = &seen};
+    struct rpc_client_call *call = NULL;
+    struct rpc_loop *loop = NULL;
+    struct fixture fixture;
+
+    (void)state;
+    fixture_start(&fixture, defaults);
+    assert_int_equal(rpc_loop_new(&loop, NULL), 0);
+    assert_int_equal(rpc_client_open(loop, fixture.channel, &chat, 20000, &handlers, &call, NULL),
+                     0);
+    for (int i = 1; i <= 5; i++) {
+        while (!rpc_client_send(call, &message.base)) /* the one before has not quite left */
+            (void)poll(NULL, 0, 1);
+        wait_for_count(&seen.messages, i);
+    }
+    while (!rpc_client_close_send(call))
+        (void)poll(NULL, 0, 1);
+    wait_for_count(&seen.ends, 1);
+    assert_int_equal(seen.code, RPC_OK);
+    assert_false(rpc_client_send(call, &message.base)); /* after the end: nothing */
+
+    (void)rpc_client_unref(call);
+    (void)rpc_loop_free(loop);
     fixture_stop(&fixture);
 }
 
@@ -304,6 +340,7 @@ int main(void)
         cmocka_unit_test(a_reader_that_pauses_stops_the_producer),
         cmocka_unit_test(a_reader_that_never_reads_is_cut_off),
         cmocka_unit_test(freeing_a_loop_ends_its_calls),
+        cmocka_unit_test(a_client_sends_many_messages_and_closes),
         cmocka_unit_test(a_bidi_call_goes_back_and_forth),
         cmocka_unit_test(a_bidi_call_is_cancelled),
     };
