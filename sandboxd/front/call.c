@@ -11,17 +11,23 @@
 #include "sandboxd/front/execution.h"
 #include "sandboxd/front/request.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #define RETRY_MS 1000
 #define RUN_OUTPUT_MAX (16U << 20) /* per stream: Run keeps it in memory and sends it at once */
+#define BATCH_OUTPUT_MAX (1U << 20)
+#define BATCH_WALL_MS 5000
 
-void sbx_call_pump(struct rpc_call *call)
+static const struct sbx_outcome no_backend = {
+    .refusal = RPC_UNAVAILABLE,
+    .refusal_text = "the sandbox backend is not running; it is being started",
+    .refusal_reason = "NO_BACKEND",
+    .retry_after_ms = RETRY_MS,
+};
+
+void sbx_call_advance(struct rpc_call *call, struct sbx_call *state)
 {
-    struct sbx_call *state = rpc_call_user(call);
-
-    if (!state || rpc_call_is_cancelled(call))
-        return;
     if (!state->is_submitted) {
         if (state->record)
             sbx_call_pump_waiter(call, state);
@@ -30,6 +36,14 @@ void sbx_call_pump(struct rpc_call *call)
     } else {
         sbx_call_pump_stream(call, state);
     }
+}
+
+void sbx_call_pump(struct rpc_call *call)
+{
+    struct sbx_call *state = rpc_call_user(call);
+
+    if (state && !rpc_call_is_cancelled(call))
+        sbx_call_advance(call, state);
 }
 
 /* ---- Execute and Run: request in ---- */
@@ -42,18 +56,6 @@ static void wake_call(void *user)
 static void release_call(void *user)
 {
     (void)rpc_call_unref(user);
-}
-
-static void finish_without_backend(struct rpc_call *call)
-{
-    static const struct sbx_outcome outcome = {
-        .refusal = RPC_UNAVAILABLE,
-        .refusal_text = "the sandbox backend is not running; it is being started",
-        .refusal_reason = "NO_BACKEND",
-        .retry_after_ms = RETRY_MS,
-    };
-
-    sbx_call_finish_refused(call, &outcome);
 }
 
 static struct sbx_call *new_state(struct rpc_call *call, const struct sbx_request *request,
@@ -72,8 +74,11 @@ static struct sbx_call *new_state(struct rpc_call *call, const struct sbx_reques
     return state;
 }
 
-static void free_state(struct sbx_call *state)
+struct sbx_call *sbx_call_release(struct sbx_call *state)
 {
+    if (!state)
+        return NULL;
+    sbx_service_remove(state->service, &state->entry);
     sbx_call_drop_record(state); /* nothing after its end: whoever vanished leaves no answer */
     if (state->record)
         sbx_record_leave(state->record, &state->waiter);
@@ -83,6 +88,7 @@ static void free_state(struct sbx_call *state)
     cr_buf_done(&state->outputs[1]);
     sbx_execution_unref(state->execution);
     free(state);
+    return NULL;
 }
 
 void sbx_call_submit(struct rpc_call *call, struct sbx_call *state)
@@ -94,102 +100,147 @@ void sbx_call_submit(struct rpc_call *call, struct sbx_call *state)
     sbx_execution_submit(state->execution, state->service->backend);
 }
 
-static void start(struct rpc_call *call, const Crisol__Sandbox__V1__ExecuteRequest *message,
-                  const struct sbx_request *request, struct sbx_call *state)
+void sbx_call_begin(struct rpc_call *call, struct sbx_call *state)
 {
-    struct sbx_waker waker = {wake_call, release_call, call};
-    bool has_id = *message->request_id != '\0';
-    struct cr_err err = CR_ERR_INIT;
-    char caller[64];
-
-    sbx_auth_caller(rpc_call_peer(call), caller);
-    if (sbx_execution_new(message, request, caller, &waker, &state->execution, &err) < 0 ||
-        (has_id && sbx_recall_digest(rpc_call_path(call), message, state->digest) < 0)) {
-        cr_log_error("make an execution error=%s", err.text);
-        free_state(state);
-        sbx_call_finish_out_of_memory(call);
-        return;
-    }
-    sbx_execution_set_policy(state->execution, state->policy.digest);
-    rpc_call_set_user(call, state);
-    if (has_id)
+    if (*sbx_execution_request_id(state->execution))
         sbx_call_claim(call, state);
     else
         sbx_call_submit(call, state);
 }
 
+static int make_execution(struct rpc_call *call, const Crisol__Sandbox__V1__ExecuteRequest *message,
+                          const struct sbx_request *request, struct sbx_call *state)
+{
+    struct sbx_waker waker = {wake_call, release_call, call};
+    struct cr_err err = CR_ERR_INIT;
+    char caller[64];
+
+    sbx_auth_caller(rpc_call_peer(call), caller);
+    if (sbx_execution_new(message, request, caller, &waker, &state->execution, &err) < 0 ||
+        (*message->request_id != '\0' &&
+         sbx_recall_digest(rpc_call_path(call), message, state->digest) < 0)) {
+        cr_log_error("make an execution error=%s", err.text);
+        return -ENOMEM;
+    }
+    sbx_execution_set_policy(state->execution, state->policy.digest);
+    return 0;
+}
+
 static void audit_refused(struct rpc_call *call, const Crisol__Sandbox__V1__ExecuteRequest *message,
-                          enum rpc_code code, const char *reason)
+                          const struct rpc_status *status)
 {
     const struct sbx_service *service = rpc_call_context(call);
     char caller[64];
 
     sbx_auth_caller(rpc_call_peer(call), caller);
-    sbx_audit_refused(service->audit, caller, message->request_id, code, reason);
+    sbx_audit_refused(service->audit, caller, message->request_id, status->code, status->reason);
 }
 
-static void on_request(struct rpc_call *call, const ProtobufCMessage *base, bool is_run)
+/* Checks the request by the rules of its kind. Returns 0 or -EINVAL with `status` filled in. */
+static int check(struct rpc_call *call, const Crisol__Sandbox__V1__ExecuteRequest *message,
+                 enum sbx_call_kind kind, struct sbx_msg_hello *hello, struct sbx_request *request,
+                 struct rpc_status *status)
 {
-    const Crisol__Sandbox__V1__ExecuteRequest *message =
-        (const Crisol__Sandbox__V1__ExecuteRequest *)(const void *)base;
+    static const uint64_t output_max[] = {
+        [SBX_CALL_EXECUTE] = UINT64_MAX,
+        [SBX_CALL_RUN] = RUN_OUTPUT_MAX,
+        [SBX_CALL_BATCH] = BATCH_OUTPUT_MAX,
+    };
     const struct sbx_service *service = rpc_call_context(call);
-    struct rpc_status status = RPC_STATUS_INIT;
-    struct sbx_msg_hello hello;
     struct sbx_request_rules rules;
+
+    if (!sbx_backend_hello(service->backend, hello)) {
+        sbx_call_refusal(&no_backend, status);
+        return -EINVAL;
+    }
+    rules = (struct sbx_request_rules){.maximum = hello->maximum,
+                                       .runtimes = sbx_service_runtimes(service, hello),
+                                       .backend = (Crisol__Sandbox__V1__Backend)hello->backend};
+    if (rules.maximum.value[SBX_LIMIT_OUTPUT] > output_max[kind])
+        rules.maximum.value[SBX_LIMIT_OUTPUT] = output_max[kind];
+    return sbx_request_check(message, &rules, request, status);
+}
+
+/* Many programs are short ones: one that hangs holds up the others behind it. */
+static void shorten_default(struct sbx_request *request, uint32_t limit, uint64_t value_ms)
+{
+    if (!(request->requested & (UINT32_C(1) << limit)) && request->limits.value[limit] > value_ms)
+        request->limits.value[limit] = value_ms;
+}
+
+static void set_batch_defaults(struct sbx_request *request)
+{
+    shorten_default(request, SBX_LIMIT_WALL_TIME, BATCH_WALL_MS);
+    /* The default of the CPU limit is the wall limit of the same request. */
+    shorten_default(request, SBX_LIMIT_CPU_TIME, request->limits.value[SBX_LIMIT_WALL_TIME]);
+}
+
+struct sbx_call *sbx_call_new(struct rpc_call *call,
+                              const Crisol__Sandbox__V1__ExecuteRequest *message,
+                              enum sbx_call_kind kind, struct rpc_status *ret_status)
+{
     struct sbx_request request;
+    struct sbx_msg_hello hello;
     struct sbx_call *state;
 
-    if (!sbx_backend_hello(service->backend, &hello)) {
-        audit_refused(call, message, RPC_UNAVAILABLE, "NO_BACKEND");
-        finish_without_backend(call);
-        return;
+    if (check(call, message, kind, &hello, &request, ret_status) < 0) {
+        audit_refused(call, message, ret_status);
+        return NULL;
     }
-    rules = (struct sbx_request_rules){.maximum = hello.maximum,
-                                       .runtimes = sbx_service_runtimes(service, &hello),
-                                       .backend = (Crisol__Sandbox__V1__Backend)hello.backend};
-    if (is_run && rules.maximum.value[SBX_LIMIT_OUTPUT] > RUN_OUTPUT_MAX)
-        rules.maximum.value[SBX_LIMIT_OUTPUT] = RUN_OUTPUT_MAX;
-    if (sbx_request_check(message, &rules, &request, &status) < 0) {
-        audit_refused(call, message, status.code, status.reason);
+    if (kind == SBX_CALL_BATCH)
+        set_batch_defaults(&request);
+    state = new_state(call, &request, &hello);
+    if (state && make_execution(call, message, &request, state) < 0)
+        state = sbx_call_release(state);
+    if (!state) {
+        sbx_call_no_memory(ret_status);
+        return NULL;
+    }
+    state->is_run = kind != SBX_CALL_EXECUTE;
+    return state;
+}
+
+static void on_request(struct rpc_call *call, const ProtobufCMessage *message,
+                       enum sbx_call_kind kind)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct sbx_call *state = sbx_call_new(
+        call, (const Crisol__Sandbox__V1__ExecuteRequest *)(const void *)message, kind, &status);
+
+    if (!state) {
         rpc_call_finish(call, &status, NULL);
         return;
     }
-    state = new_state(call, &request, &hello);
-    if (!state) {
-        sbx_call_finish_out_of_memory(call);
-        return;
-    }
-    state->is_run = is_run;
-    start(call, message, &request, state);
+    rpc_call_set_user(call, state);
+    sbx_call_begin(call, state);
 }
 
 void sbx_call_execute(struct rpc_call *call, const ProtobufCMessage *message)
 {
-    on_request(call, message, false);
+    on_request(call, message, SBX_CALL_EXECUTE);
 }
 
 void sbx_call_run(struct rpc_call *call, const ProtobufCMessage *message)
 {
-    on_request(call, message, true);
+    on_request(call, message, SBX_CALL_RUN);
+}
+
+void sbx_call_abandon(struct sbx_call *state)
+{
+    sbx_call_drop_record(state);
+    if (state->is_submitted)
+        sbx_execution_cancel(state->execution, true);
 }
 
 void sbx_call_cancel(struct rpc_call *call)
 {
     struct sbx_call *state = rpc_call_user(call);
 
-    if (!state)
-        return;
-    sbx_call_drop_record(state);
-    if (state->is_submitted)
-        sbx_execution_cancel(state->execution, true);
+    if (state)
+        sbx_call_abandon(state);
 }
 
 void sbx_call_free(struct rpc_call *call)
 {
-    struct sbx_call *state = rpc_call_user(call);
-
-    if (!state)
-        return;
-    sbx_service_remove(state->service, &state->entry);
-    free_state(state);
+    (void)sbx_call_release(rpc_call_user(call));
 }

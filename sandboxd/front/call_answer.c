@@ -14,25 +14,46 @@
 
 #define RETRY_MS 1000
 
-void sbx_call_finish_refused(struct rpc_call *call, const struct sbx_outcome *outcome)
+void sbx_call_finish(struct rpc_call *call, const struct sbx_call *state,
+                     const struct rpc_status *status, const ProtobufCMessage *last)
 {
-    struct rpc_status status = RPC_STATUS_INIT;
-
-    rpc_status_set(&status, outcome->refusal, "%s", outcome->refusal_text);
-    status.retry_after_ms = outcome->retry_after_ms;
-    if (outcome->refusal_reason)
-        (void)snprintf(status.reason, sizeof(status.reason), "%s", outcome->refusal_reason);
-    rpc_call_finish(call, &status, NULL);
+    if (state->answer.take)
+        state->answer.take(state->answer.user, status, last);
+    else
+        rpc_call_finish(call, status, last);
 }
 
-void sbx_call_finish_out_of_memory(struct rpc_call *call)
+void sbx_call_refusal(const struct sbx_outcome *outcome, struct rpc_status *ret_status)
+{
+    rpc_status_set(ret_status, outcome->refusal, "%s", outcome->refusal_text);
+    ret_status->retry_after_ms = outcome->retry_after_ms;
+    if (outcome->refusal_reason)
+        (void)snprintf(ret_status->reason, sizeof(ret_status->reason), "%s",
+                       outcome->refusal_reason);
+}
+
+void sbx_call_no_memory(struct rpc_status *ret_status)
+{
+    rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED,
+                   "the service is out of memory; try again later");
+    ret_status->retry_after_ms = RETRY_MS;
+}
+
+void sbx_call_finish_refused(struct rpc_call *call, const struct sbx_call *state,
+                             const struct sbx_outcome *outcome)
 {
     struct rpc_status status = RPC_STATUS_INIT;
 
-    rpc_status_set(&status, RPC_RESOURCE_EXHAUSTED,
-                   "the service is out of memory; try again later");
-    status.retry_after_ms = RETRY_MS;
-    rpc_call_finish(call, &status, NULL);
+    sbx_call_refusal(outcome, &status);
+    sbx_call_finish(call, state, &status, NULL);
+}
+
+void sbx_call_finish_out_of_memory(struct rpc_call *call, const struct sbx_call *state)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    sbx_call_no_memory(&status);
+    sbx_call_finish(call, state, &status, NULL);
 }
 
 static void send_event(struct rpc_call *call, struct sbx_call *state,
@@ -116,7 +137,7 @@ static bool finish_run(struct rpc_call *call, struct sbx_call *state,
         response.stderr_text = cr_unconst(cr_buf_str(&stderr_text));
     }
     sbx_call_keep(state, &response.base);
-    rpc_call_finish(call, NULL, &response.base);
+    sbx_call_finish(call, state, NULL, &response.base);
     return true;
 }
 
@@ -135,7 +156,7 @@ static void finish_with_result(struct rpc_call *call, struct sbx_call *state)
             response.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_RESULT;
             response.result = &result->message;
             sbx_call_keep(state, &response.base);
-            rpc_call_finish(call, NULL, &response.base);
+            sbx_call_finish(call, state, NULL, &response.base);
             is_done = true;
         }
     }
@@ -147,7 +168,7 @@ static void finish_with_result(struct rpc_call *call, struct sbx_call *state)
         return;
     }
     sbx_call_drop_record(state);
-    sbx_call_finish_out_of_memory(call);
+    sbx_call_finish_out_of_memory(call, state);
 }
 
 static void on_ended(struct rpc_call *call, struct sbx_call *state)
@@ -160,7 +181,7 @@ static void on_ended(struct rpc_call *call, struct sbx_call *state)
         return;
     }
     sbx_call_drop_record(state);
-    sbx_call_finish_refused(call, outcome);
+    sbx_call_finish_refused(call, state, outcome);
 }
 
 /* Not enough memory for the output: nobody gets half of it as if it were all. */
@@ -168,7 +189,7 @@ static void give_up(struct rpc_call *call, struct sbx_call *state)
 {
     sbx_call_drop_record(state);
     sbx_execution_cancel(state->execution, true);
-    sbx_call_finish_out_of_memory(call);
+    sbx_call_finish_out_of_memory(call, state);
 }
 
 void sbx_call_pump_stream(struct rpc_call *call, struct sbx_call *state)

@@ -42,7 +42,7 @@ static bool finish_replay(struct rpc_call *call, const struct sbx_call *state, c
 
     if (!message)
         return false;
-    rpc_call_finish(call, NULL, message);
+    sbx_call_finish(call, state, NULL, message);
     protobuf_c_message_free_unpacked(message, NULL);
     return true;
 }
@@ -52,12 +52,13 @@ static void pump_replay(struct rpc_call *call, struct sbx_call *state)
     const uint8_t *data;
     size_t size;
 
-    while (rpc_call_can_send(call) &&
+    /* Run's one message ends it; for an item of a batch, whether the call can send is no matter. */
+    while ((state->is_run || rpc_call_can_send(call)) &&
            sbx_record_next(state->record, &state->replay_at, &data, &size)) {
         if (!sbx_record_is_last(state->record, state->replay_at)) {
             (void)rpc_call_send_packed(call, data, size);
         } else if (!finish_replay(call, state, data, size)) {
-            sbx_call_finish_out_of_memory(call);
+            sbx_call_finish_out_of_memory(call, state);
         }
     }
 }
@@ -70,7 +71,7 @@ static void finish_exists(struct rpc_call *call, const struct sbx_call *state, c
 
     sbx_audit_refused(state->service->audit, sbx_execution_caller(state->execution),
                       sbx_execution_request_id(state->execution), outcome.refusal, reason);
-    sbx_call_finish_refused(call, &outcome);
+    sbx_call_finish_refused(call, state, &outcome);
 }
 
 static void finish_not_kept(struct rpc_call *call, const struct sbx_call *state)
@@ -106,7 +107,7 @@ void sbx_call_claim(struct rpc_call *call, struct sbx_call *state)
                       "request_id: was used for another request; take a new one for each request");
         break;
     default:
-        sbx_call_finish_out_of_memory(call);
+        sbx_call_finish_out_of_memory(call, state);
         break;
     }
 }

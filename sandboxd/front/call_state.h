@@ -12,14 +12,28 @@
 #include <stdint.h>
 
 struct rpc_call;
+struct rpc_status;
 struct sbx_outcome;
 
-/* An Execute or Run call. */
+enum sbx_call_kind {
+    SBX_CALL_EXECUTE,
+    SBX_CALL_RUN,
+    SBX_CALL_BATCH, /* one item of RunBatch; answered as Run */
+};
+
+/* Where an answer goes that does not end its call. */
+struct sbx_answer {
+    void (*take)(void *user, const struct rpc_status *status, const ProtobufCMessage *message);
+    void *user;
+};
+
+/* An Execute or Run call, or an item of a batch. */
 struct sbx_call {
     struct sbx_live entry; /* in the service's list */
     struct sbx_service *service;
     struct sbx_execution *execution;
     struct sbx_policy policy;
+    struct sbx_answer answer; /* take is NULL: it ends the call */
     bool is_run;
     bool is_submitted;
     uint32_t seq;
@@ -32,9 +46,30 @@ struct sbx_call {
     struct cr_buf outputs[2];     /* Run: everything */
 };
 
-/* Internal to the handlers of Execute and Run; the completion queue thread has all of it. */
+/* Internal to the handlers of Execute, Run and RunBatch; the completion queue thread has all of it.
+ */
 
 /* ---- call.c ---- */
+
+/*
+ * Checks a request and makes what it needs to run, but does not begin. NULL
+ * when it is refused: ret_status says why, and the audit log has it.
+ */
+struct sbx_call *sbx_call_new(struct rpc_call *call,
+                              const Crisol__Sandbox__V1__ExecuteRequest *message,
+                              enum sbx_call_kind kind, struct rpc_status *ret_status);
+
+/* Runs it, or finds its answer under its id. */
+void sbx_call_begin(struct rpc_call *call, struct sbx_call *state);
+
+/* Takes and answers what there is. Nothing after the answer. */
+void sbx_call_advance(struct rpc_call *call, struct sbx_call *state);
+
+/* Nobody waits for the answer any more: kills what runs. */
+void sbx_call_abandon(struct sbx_call *state);
+
+/* NULL is allowed; always returns NULL. */
+struct sbx_call *sbx_call_release(struct sbx_call *state);
 
 /* Hands the execution to the backend. */
 void sbx_call_submit(struct rpc_call *call, struct sbx_call *state);
@@ -45,8 +80,16 @@ void sbx_call_submit(struct rpc_call *call, struct sbx_call *state);
 void sbx_call_pump_stream(struct rpc_call *call, struct sbx_call *state);
 void sbx_call_pump_run(struct rpc_call *call, struct sbx_call *state);
 
-void sbx_call_finish_refused(struct rpc_call *call, const struct sbx_outcome *outcome);
-void sbx_call_finish_out_of_memory(struct rpc_call *call);
+/* The end: NULL status is OK, with `last` as the (last) message. */
+void sbx_call_finish(struct rpc_call *call, const struct sbx_call *state,
+                     const struct rpc_status *status, const ProtobufCMessage *last);
+void sbx_call_finish_refused(struct rpc_call *call, const struct sbx_call *state,
+                             const struct sbx_outcome *outcome);
+void sbx_call_finish_out_of_memory(struct rpc_call *call, const struct sbx_call *state);
+
+/* What a refusal says as a status. */
+void sbx_call_refusal(const struct sbx_outcome *outcome, struct rpc_status *ret_status);
+void sbx_call_no_memory(struct rpc_status *ret_status);
 
 /* ---- call_retry.c ---- */
 

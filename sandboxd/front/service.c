@@ -4,6 +4,7 @@
 #include "crisol/sandbox/v1/sandbox.pb-c.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
+#include "sandboxd/front/batch.h"
 #include "sandboxd/front/call.h"
 #include "sandboxd/front/execution.h"
 
@@ -195,6 +196,17 @@ const struct rpc_method sbx_service_methods[] = {
      .on_wake = sbx_call_pump,
      .on_cancel = sbx_call_cancel,
      .on_free = sbx_call_free},
+    {.path = PATH("RunBatch"),
+     .kind = RPC_BIDI,
+     .request = TYPE(run_batch_request),
+     .response = TYPE(run_batch_response),
+     .on_start = sbx_batch_start,
+     .on_message = sbx_batch_message,
+     .on_half_close = sbx_batch_half_close,
+     .on_writable = sbx_batch_pump,
+     .on_wake = sbx_batch_pump,
+     .on_cancel = sbx_batch_cancel,
+     .on_free = sbx_batch_free},
     {.path = PATH("Cancel"),
      .kind = RPC_UNARY,
      .request = TYPE(cancel_request),
@@ -212,7 +224,6 @@ const struct rpc_method sbx_service_methods[] = {
      .on_message = on_get_capabilities},
     UNIMPLEMENTED(RPC_BIDI, "ExecuteInteractive", execute_interactive),
     UNIMPLEMENTED(RPC_SERVER_STREAM, "Attach", attach),
-    UNIMPLEMENTED(RPC_BIDI, "RunBatch", run_batch),
     UNIMPLEMENTED(RPC_BIDI, "WriteArtifact", write_artifact),
     UNIMPLEMENTED(RPC_UNARY, "CreateSandbox", create_sandbox),
     UNIMPLEMENTED(RPC_SERVER_STREAM, "ExecuteInSandbox", execute_in_sandbox),

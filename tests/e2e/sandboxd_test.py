@@ -214,9 +214,9 @@ class Shared(unittest.TestCase):
         self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
         self.assertIn("CreateSandbox", caught.exception.details())
         with self.assertRaises(grpc.RpcError) as caught:
-            list(self.stub.RunBatch(iter([pb.RunBatchRequest()]), timeout=20))
+            list(self.stub.ExecuteInteractive(iter([pb.ExecuteInteractiveRequest()]), timeout=20))
         self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
-        self.assertIn("RunBatch", caught.exception.details())
+        self.assertIn("ExecuteInteractive", caught.exception.details())
 
     def test_strings_are_checked_on_the_wire(self):
         raw = self.service.channel.unary_unary(f"/{SERVICE}/Run", lambda data: data, lambda data: data)
