@@ -18,6 +18,12 @@ const struct rpc_client_method cli_method_run = {
     &crisol__sandbox__v1__run_response__descriptor,
 };
 
+const struct rpc_client_method cli_method_run_batch = {
+    "/crisol.sandbox.v1.SandboxService/RunBatch",
+    &crisol__sandbox__v1__run_batch_request__descriptor,
+    &crisol__sandbox__v1__run_batch_response__descriptor,
+};
+
 const struct rpc_client_method cli_method_generate_stream = {
     "/crisol.agent.v1.AgentService/GenerateStream",
     &crisol__agent__v1__generate_stream_request__descriptor,
