@@ -86,17 +86,20 @@ int sbx_cgroup_find_key(const char *text, const char *key, uint64_t *ret_value)
 
 int sbx_cgroup_put(int fd, const char *name, uint64_t value, bool is_checked, struct cr_err *err)
 {
+    CR_AUTO_CLOSE int file =
+        openat(fd, name, (is_checked ? O_RDWR : O_WRONLY) | O_CLOEXEC | O_NOFOLLOW);
     char text[32];
     uint64_t seen = 0;
+    ssize_t size = snprintf(text, sizeof(text), "%" PRIu64, value);
     int r;
 
-    (void)snprintf(text, sizeof(text), "%" PRIu64, value);
-    r = sbx_cgroup_write(fd, name, text);
-    if (r < 0)
-        return cr_err_sys(err, -r, "write %" PRIu64 " to control file '%s'", value, name);
+    if (file < 0 || pwrite(file, text, (size_t)size, 0) != size)
+        return cr_err_sys(err, errno, "write %" PRIu64 " to control file '%s'", value, name);
     if (!is_checked)
         return 0;
-    r = sbx_cgroup_get(fd, name, &seen);
+    size = pread(file, text, sizeof(text) - 1, 0);
+    text[size > 0 ? size : 0] = '\0';
+    r = size < 0 ? -errno : parse_number(text, &seen);
     if (r < 0)
         return cr_err_sys(err, -r, "read control file '%s' back", name);
     if (seen != value)
@@ -120,6 +123,8 @@ static int open_counter(const struct sbx_cgroup *group, enum sbx_cgroup_counter 
     const struct sbx_cgroup_counter_file *file = &group->host->ops->counters[counter];
     int fd = file->name ? sbx_cgroup_fd(group, file->controller) : -1;
 
+    if (counter == SBX_CGROUP_COUNTER_MEMORY_PEAK_ALONE && group->host->has_swap)
+        return -EOPNOTSUPP; /* nobody asks */
     if (fd < 0)
         return -EOPNOTSUPP;
     fd = openat(fd, file->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);

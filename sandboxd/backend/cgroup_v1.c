@@ -17,20 +17,20 @@ static int limit_memory(const struct sbx_cgroup *group, uint64_t bytes, struct c
 {
     int fd = sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY);
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    char text[32];
     int r;
 
     if (fd < 0)
         return 0;
     bytes = bytes / page * page; /* what the kernel keeps */
+    if (!group->host->has_swap)
+        return sbx_cgroup_put(fd, "memory.limit_in_bytes", bytes, true, err);
     /* The sum may never be below the part, or the write is refused: then it is raised first. */
-    (void)snprintf(text, sizeof(text), "%" PRIu64, bytes);
-    if (group->host->has_swap && sbx_cgroup_write(fd, "memory.limit_in_bytes", text) == -EINVAL)
-        (void)sbx_cgroup_write(fd, "memory.memsw.limit_in_bytes", text);
-    r = sbx_cgroup_put(fd, "memory.limit_in_bytes", bytes, true, err);
-    if (r == 0 && group->host->has_swap)
-        r = sbx_cgroup_put(fd, "memory.memsw.limit_in_bytes", bytes, true, err);
-    return r;
+    r = sbx_cgroup_put(fd, "memory.limit_in_bytes", bytes, true, NULL);
+    if (r < 0) {
+        (void)sbx_cgroup_put(fd, "memory.memsw.limit_in_bytes", bytes, false, NULL);
+        r = sbx_cgroup_put(fd, "memory.limit_in_bytes", bytes, true, err);
+    }
+    return r < 0 ? r : sbx_cgroup_put(fd, "memory.memsw.limit_in_bytes", bytes, true, err);
 }
 
 static int v1_limit_cpu(const struct sbx_cgroup *group, uint64_t millicores, struct cr_err *err)

@@ -13,6 +13,7 @@
  */
 #include "common/auto.h"
 #include "common/privilege.h"
+#include "common/signals.h"
 #include "common/slice.h"
 #include "sandboxd/init/adopt.h"
 #include "sandboxd/init/ahead.h"
@@ -187,7 +188,7 @@ _Noreturn static void fail_with(const struct sbx_program_failure *failure)
 /* Programs are the third process of their box, whoever forked them. */
 static void use_up_pid(void)
 {
-    const pid_t pid = fork();
+    const pid_t pid = vfork(); // NOLINT(clang-analyzer-security.insecureAPI.vfork): it only exits
 
     if (pid == 0)
         _exit(0);
@@ -346,7 +347,9 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], SBX_STREAM_INSIDE_ARGUMENT) == 0)
         return sbx_stream_main(true);
     cr_slice_set(CR_SLICE_SHORT_NS);
-    r = secure_self(mode);
+    r = cr_signals_reset(); /* what the backend left behind is neither ours nor the program's */
+    if (r == 0)
+        r = secure_self(mode);
     if (r < 0)
         fail(SBX_STAGE_INIT, r);
     if (mode != MODE_ADOPT) {

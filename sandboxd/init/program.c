@@ -202,11 +202,7 @@ static int give_listener_away(int listener_fd)
 
 int sbx_program_prepare(void)
 {
-    int r = cr_signals_reset(); /* what the backend left behind is not the program's */
-
-    if (r == 0)
-        r = setsid() < 0 ? -errno : 0;
-    return r == 0 ? drop_privileges() : r;
+    return setsid() < 0 ? -errno : drop_privileges();
 }
 
 _Noreturn void sbx_program_execute(const struct sbx_program_vectors *vectors, int seccomp_fd,
@@ -236,8 +232,10 @@ _Noreturn void sbx_program_execute(const struct sbx_program_vectors *vectors, in
 _Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd, bool is_watched)
 {
     struct sbx_program_vectors vectors = {NULL, NULL};
-    int r = sbx_program_prepare();
+    int r = cr_signals_reset(); /* what was left behind is not the program's */
 
+    if (r == 0)
+        r = sbx_program_prepare();
     if (r < 0)
         fail(report_fd, SBX_STAGE_IDENTITY, r);
     r = sbx_program_read_vectors(payload_fd, &vectors);

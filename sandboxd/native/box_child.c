@@ -2,7 +2,6 @@
 #include "sandboxd/native/box_child.h"
 
 #include "common/auto.h"
-#include "common/signals.h"
 #include "sandboxd/backend/box_steps.h"
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/wire/boxctl.h"
@@ -90,7 +89,6 @@ static void build_shell(const struct sbx_box_shell *shell, int control_fd)
     struct sbx_cgroup group;
 
     sbx_box_check(control_fd, SBX_STAGE_CLONE, sbx_box_die_with_parent());
-    sbx_box_check(control_fd, SBX_STAGE_CLONE, cr_signals_reset());
     sbx_box_check(control_fd, SBX_STAGE_CLONE, keep_own_fds(shell, control_fd, &group));
     control_fd = SHELL_CONTROL;
     sbx_box_check(control_fd, SBX_STAGE_CGROUP, enter_group(&group));

@@ -108,20 +108,6 @@ void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, i
     cr_close_fd(workspace_fd);
 }
 
-/* Without it a box is begun when it is needed, which costs time and nothing else. */
-static void begin_shell(struct sbx_native *native, struct sbx_ready_group *ready)
-{
-    struct sbx_groups *groups = &native->groups;
-    struct cr_err err = CR_ERR_INIT;
-
-    if (groups->shell_count >= groups->shells_most || native->base.is_stopping)
-        return;
-    if (sbx_groups_begin_box(native, &ready->group, &ready->net_fd, &ready->shell, &err) == 0)
-        groups->shell_count++;
-    else
-        cr_log_warn("cannot begin a box ahead error=\"%s\"", err.text);
-}
-
 /* Takes *net_fd when the group is there. */
 static void on_made(struct sbx_native *native, const struct sbx_keeper_msg *msg, int *net_fd)
 {
@@ -141,7 +127,27 @@ static void on_made(struct sbx_native *native, const struct sbx_keeper_msg *msg,
     ready->net_fd = cr_take_fd(net_fd);
     ready->shell = (struct sbx_box)SBX_BOX_INIT;
     groups->ready_count++;
-    begin_shell(native, ready);
+}
+
+/* Without one a box is begun when it is needed, which costs time and nothing else. */
+void sbx_groups_begin_boxes(struct sbx_native *native)
+{
+    struct sbx_groups *groups = &native->groups;
+
+    for (uint32_t i = 0; i < groups->ready_count && !native->base.is_stopping; i++) {
+        struct sbx_ready_group *ready = &groups->ready[i];
+        struct cr_err err = CR_ERR_INIT;
+
+        if (groups->shell_count >= groups->shells_most)
+            return;
+        if (ready->shell.pidfd >= 0)
+            continue;
+        if (sbx_groups_begin_box(native, &ready->group, &ready->net_fd, &ready->shell, &err) < 0) {
+            cr_log_warn("cannot begin a box ahead error=\"%s\"", err.text);
+            return;
+        }
+        groups->shell_count++;
+    }
 }
 
 int sbx_groups_on_keeper(struct sbx_native *native)
@@ -159,6 +165,7 @@ int sbx_groups_on_keeper(struct sbx_native *native)
         if (native->runs[i].job.state == SBX_JOB_STARTING)
             sbx_run_on_group(native, &native->runs[i]);
     }
+    sbx_groups_begin_boxes(native);
     return r == -EAGAIN || r == -EINTR ? 0 : -EPIPE;
 }
 

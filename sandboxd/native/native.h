@@ -156,6 +156,9 @@ int sbx_groups_begin_box(const struct sbx_native *native, const struct sbx_cgrou
 /* Gives a used group back, with the workspace to drop; consumes both. */
 void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, int *workspace_fd);
 
+/* Begins boxes for groups that are ready, up to as many as are to wait. */
+void sbx_groups_begin_boxes(struct sbx_native *native);
+
 /* The keeper answered. Returns 0, or -EPIPE when it is gone. */
 int sbx_groups_on_keeper(struct sbx_native *native);
 

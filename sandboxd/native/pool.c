@@ -354,6 +354,7 @@ static void fill(struct sbx_native *native)
         if (!start(native, &pool->slots[i]))
             return;
         starting++;
+        sbx_groups_begin_boxes(native); /* in the place of the one it took */
     }
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
-#include "common/signals.h"
 #include "sandboxd/backend/box_steps.h"
 #include "sandboxd/template/preload.h"
 #include "sandboxd/wire/boxctl.h"
@@ -77,7 +76,6 @@ _Noreturn static void become_init(const struct sbx_limits *limits, int control_f
 
     sbx_box_check(control_fd, SBX_STAGE_INIT, place_fds(control_fd, channel_fd));
     control_fd = SBX_INIT_FD_CONTROL;
-    sbx_box_check(control_fd, SBX_STAGE_CLONE, cr_signals_reset());
     sbx_box_check(control_fd, SBX_STAGE_LIMITS, sbx_box_make_limits(limits, SBX_CONTROL_COUNT));
     (void)syscall(SYS_execveat, FD_BINARY, "", argv, environment, AT_EMPTY_PATH);
     sbx_box_fail(control_fd, SBX_STAGE_INIT, -errno);
