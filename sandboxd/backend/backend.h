@@ -97,6 +97,7 @@ struct sbx_backend {
     bool is_inferring;     /* counters are what somebody told of them: results say so */
     uint32_t pool_slots;   /* boxes that are to wait for runs; 0: no pool */
     uint32_t pool_ready;   /* of them, those that do */
+    bool was_pool_full;    /* the front has been told so */
     uint32_t slot_count;
     struct sbx_job *jobs[SBX_SLOTS_MAX]; /* borrowed: parts of the backend's own slots */
     bool is_stopping;

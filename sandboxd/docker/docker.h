@@ -5,6 +5,7 @@
 #include "sandboxd/backend/weaken.h"
 #include "sandboxd/docker/container.h"
 #include "sandboxd/docker/image.h"
+#include "sandboxd/docker/pool.h"
 #include "sandboxd/docker/run.h"
 #include "sandboxd/docker/wreck.h"
 #include "sandboxd/wire/msg.h"
@@ -25,6 +26,7 @@ struct sbx_docker_settings {
     char *runtime;
     char *evidence; /* auto, outside or inside */
     char *instance;
+    char *pool; /* as for sbx_docker_pool_init() */
     char *init_path;
     char *accept_gaps;
     uint64_t relay_user;
@@ -50,12 +52,20 @@ struct sbx_docker {
     struct sbx_container_plan plan;
     bool is_engine_lost;
     struct sbx_docker_run runs[SBX_SLOTS_MAX];
+    struct sbx_docker_pool pool;
     struct sbx_wreckage wreckage;
 };
 
 static inline struct sbx_docker *sbx_docker_of(struct sbx_backend *backend)
 {
     return (struct sbx_docker *)backend;
+}
+
+/* The box whose `place` that is: of a run, or behind those of a slot of the pool. */
+static inline struct sbx_docker_box *sbx_docker_box_at(struct sbx_docker *docker, uint32_t place)
+{
+    return place < SBX_SLOTS_MAX ? &docker->runs[place].box
+                                 : &docker->pool.slots[place - SBX_SLOTS_MAX].box;
 }
 
 /* start.c */
@@ -74,12 +84,15 @@ int sbx_docker_ask_info(struct sbx_docker *docker, struct cr_err *err);
 
 /* events.c */
 
-/* The kinds of events that are its own; the first has no job. */
+/* The kinds of events that are its own; the first and those of the pool have no job. */
 enum sbx_docker_watch_kind {
     SBX_DOCKER_WATCH_ENGINE = SBX_WATCH_OWN,
     SBX_DOCKER_WATCH_ATTACH,
     SBX_DOCKER_WATCH_RELAY,
     SBX_DOCKER_WATCH_BOX,
+    SBX_DOCKER_WATCH_POOL_ATTACH, /* and the index of the slot */
+    SBX_DOCKER_WATCH_POOL_DEAD = SBX_DOCKER_WATCH_POOL_ATTACH + SBX_AHEAD_MAX, /* likewise */
+    SBX_DOCKER_WATCH_END = SBX_DOCKER_WATCH_POOL_DEAD + SBX_AHEAD_MAX,
 };
 
 extern const struct sbx_backend_ops sbx_docker_ops;

@@ -21,6 +21,14 @@ static int admit(struct sbx_backend *backend)
     return sbx_wreckage_is_full(&sbx_docker_of(backend)->wreckage) ? EBUSY : 0;
 }
 
+static void on_pool_event(struct sbx_docker *docker, uint32_t kind)
+{
+    if (kind >= SBX_DOCKER_WATCH_POOL_DEAD)
+        sbx_docker_pool_on_dead(docker, kind - SBX_DOCKER_WATCH_POOL_DEAD);
+    else
+        sbx_docker_pool_on_attach(docker, kind - SBX_DOCKER_WATCH_POOL_ATTACH);
+}
+
 static void on_event(struct sbx_backend *backend, struct sbx_job *job, uint32_t kind)
 {
     struct sbx_docker *docker = sbx_docker_of(backend);
@@ -30,13 +38,16 @@ static void on_event(struct sbx_backend *backend, struct sbx_job *job, uint32_t 
         sbx_engine_run(docker->engine);
         break;
     case SBX_DOCKER_WATCH_ATTACH:
-        sbx_docker_run_on_attach(docker, sbx_docker_run_of(job));
+        sbx_docker_box_on_attach(docker, &sbx_docker_run_of(job)->box);
         break;
     case SBX_DOCKER_WATCH_RELAY:
         sbx_docker_run_on_relay(docker, sbx_docker_run_of(job));
         break;
-    default:
+    case SBX_DOCKER_WATCH_BOX:
         sbx_docker_run_on_box(docker, sbx_docker_run_of(job));
+        break;
+    default:
+        on_pool_event(docker, kind);
         break;
     }
 }
@@ -46,7 +57,9 @@ static int64_t next_ns(struct sbx_backend *backend)
     const struct sbx_docker *docker = sbx_docker_of(backend);
     int64_t engine_ns = sbx_engine_next_ns(docker->engine);
     int64_t next = sbx_wreckage_next_ns(&docker->wreckage);
+    int64_t pool_ns = sbx_docker_pool_next_ns(docker);
 
+    next = pool_ns < next ? pool_ns : next;
     for (uint32_t i = 0; i < backend->slot_count; i++) {
         if (docker->runs[i].answer_ns < next)
             next = docker->runs[i].answer_ns;
@@ -64,6 +77,7 @@ static void on_time(struct sbx_backend *backend, int64_t now_ns)
         if (docker->runs[i].answer_ns <= now_ns)
             sbx_docker_inside_on_time(docker, &docker->runs[i]);
     }
+    sbx_docker_pool_on_time(docker, now_ns);
     sbx_wreckage_on_time(docker, now_ns);
 }
 
@@ -71,7 +85,8 @@ static bool is_idle(struct sbx_backend *backend)
 {
     const struct sbx_docker *docker = sbx_docker_of(backend);
 
-    return docker->is_engine_lost || docker->wreckage.count == docker->wreckage.quarantined;
+    return docker->is_engine_lost || (sbx_docker_pool_is_empty(&docker->pool) &&
+                                      docker->wreckage.count == docker->wreckage.quarantined);
 }
 
 const struct sbx_backend_ops sbx_docker_ops = {
@@ -81,6 +96,7 @@ const struct sbx_backend_ops sbx_docker_ops = {
     .on_start_time = sbx_docker_run_on_start_time,
     .on_start_cancelled = sbx_docker_run_on_start_cancelled,
     .on_own_message = sbx_docker_run_on_own_message,
+    .before_go = sbx_docker_run_before_go,
     .kill = sbx_docker_run_kill,
     .on_kill_time = sbx_docker_run_on_kill_time,
     .measure = sbx_docker_run_measure,

@@ -44,6 +44,7 @@ static const struct cr_setting settings_table[] = {
     TEXT("docker-evidence", evidence, "auto", false,
          "outside, inside or auto: where counters and files of a container are read."),
     TEXT("instance", instance, "default", false, "Label of this service's containers."),
+    TEXT("pool", pool, NULL, true, "plain=N: containers that are started ahead and wait."),
     NUMBER("relay-user", relay_user, 1, UINT32_MAX - 1, "User id of the relays."),
     BOOL("wait-for-engine", must_wait, "Wait for an engine that does not answer."),
     BOOL("gc", is_gc, "Remove what was left behind, and end."),

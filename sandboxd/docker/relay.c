@@ -129,6 +129,8 @@ static int run(const struct sbx_relay_plan *plan, int control_fd, pid_t parent)
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
         getppid() != parent)
         return -ESRCH;
+    if (plan->limits)
+        sbx_relay_tell_limits(plan->limits);
     r = plan->folder_fd < 0 ? 0 : sbx_relay_unpack();
     if (r == 0)
         r = limit_self(0, SBX_RELAY_FD_COUNT); /* pipes and sockets have no size */

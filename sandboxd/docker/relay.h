@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 struct cr_err;
+struct sbx_limits;
 
 /*
  * Between one container and the front: a child process without privilege that
@@ -21,9 +22,10 @@ struct sbx_relay_plan {
     int socket_fd;    /* to the container */
     int payload_fd;
     int filter_fd;
-    int folder_fd;            /* /workspace of the container, for read-only files; -1: none */
-    int collect_fd;           /* the front's, for files; -1: they do not come this way */
-    uint64_t file_size_bytes; /* the most that one of them may have */
+    int folder_fd;  /* /workspace of the container, for read-only files; -1: none */
+    int collect_fd; /* the front's, for files; -1: they do not come this way */
+    const struct sbx_limits *limits; /* for sandbox-init to take over; NULL: it has them */
+    uint64_t file_size_bytes;        /* the most that one of them may have */
     uid_t uid;
     gid_t gid; /* of the program */
 };

@@ -36,6 +36,8 @@ struct source {
 /* The one process. */
 struct relay {
     struct source sources[2];
+    bool has_limits; /* to send */
+    struct sbx_stream_limits limits;
     bool is_prepare_sent;
     bool must_go;
     bool is_started;
@@ -144,6 +146,16 @@ int sbx_relay_map(void)
 
 /* ---- to the container ---- */
 
+void sbx_relay_tell_limits(const struct sbx_limits *limits)
+{
+    relay.has_limits = true;
+    relay.limits = (struct sbx_stream_limits){
+        .stack_bytes = limits->value[SBX_LIMIT_STACK],
+        .file_size_bytes = limits->value[SBX_LIMIT_FILE_SIZE],
+        .open_files = limits->value[SBX_LIMIT_OPEN_FILES],
+    };
+}
+
 static void put_frame(enum sbx_stream_kind kind, const void *data, size_t size)
 {
     const struct sbx_stream_header header = {.kind = (uint32_t)kind, .size = (uint32_t)size};
@@ -199,6 +211,11 @@ static bool put_next(void)
 
     if (put_source())
         return true;
+    if (relay.has_limits) {
+        relay.has_limits = false;
+        put_frame(SBX_STREAM_LIMITS, &relay.limits, sizeof(relay.limits));
+        return true;
+    }
     if (!relay.is_prepare_sent) {
         relay.is_prepare_sent = true;
         put_frame(SBX_STREAM_PREPARE, &version, sizeof(version));

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+struct sbx_limits;
+
 /* The relay's own side: its fds, and what it does once it has no privilege left. */
 enum {
     SBX_RELAY_FD_SOCKET = 3,
@@ -18,6 +20,9 @@ int sbx_relay_unpack(void);
 
 /* Maps payload and filter, before system calls are filtered. Returns 0 or -errno. */
 int sbx_relay_map(void);
+
+/* Resource limits for sandbox-init. */
+void sbx_relay_tell_limits(const struct sbx_limits *limits);
 
 /* Until the container or the backend is gone, or files were collected. Returns the exit code, or
  * -EPROTO for a stream that is not our sandbox-init's. */

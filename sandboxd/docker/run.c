@@ -37,12 +37,12 @@ void sbx_docker_run_measure(struct sbx_backend *backend, struct sbx_job *job)
     struct sbx_folders folders = {0};
 
     (void)backend;
-    if (run->is_inside) {
+    if (sbx_docker_of(backend)->plan.is_inside) {
         sbx_docker_inside_measure(run);
         return;
     }
     for (int i = 0; i < SBX_DOCKER_FOLDERS; i++)
-        sbx_folders_add(&folders, run->folder_fds[i]);
+        sbx_folders_add(&folders, run->box.folder_fds[i]);
     job->facts.workspace_bytes = folders.bytes;
     job->facts.workspace_inodes = folders.inodes;
     job->facts.is_workspace_full = folders.is_full;
@@ -75,14 +75,19 @@ void sbx_docker_run_kill(struct sbx_backend *backend, struct sbx_job *job)
 {
     struct sbx_docker_run *run = sbx_docker_run_of(job);
 
-    if (run->is_inside) {
+    if (sbx_docker_of(backend)->plan.is_inside) {
         sbx_docker_inside_kill(run);
         return;
     }
     sbx_docker_run_measure(backend, job);
     read_counters(job);
-    if (run->box_pidfd >= 0)
-        (void)pidfd_send_signal(run->box_pidfd, SIGKILL, NULL, 0);
+    /*
+     * What the program left was killed, too, and sandbox-init starts nothing any more. Its own end,
+     * and that of its namespaces, takes many times as long as a short run: nobody waits for it.
+     */
+    run->is_alone = job->facts.has_leader && sbx_cgroup_is_alone(&job->group);
+    if (run->box.pidfd >= 0 && !run->is_alone)
+        (void)pidfd_send_signal(run->box.pidfd, SIGKILL, NULL, 0);
     /* Everything that the program wrote has come before the word of its end. */
     if (job->facts.has_leader)
         cr_close_fd(&job->control_fd);
@@ -93,13 +98,13 @@ void sbx_docker_run_on_kill_time(struct sbx_backend *backend, struct sbx_job *jo
     struct sbx_docker_run *run = sbx_docker_run_of(job);
 
     (void)backend;
-    if (run->box_pidfd < 0) {
+    if (run->box.pidfd < 0) {
         sbx_relay_kill(&run->relay);
         return;
     }
     cr_log_error("a killed box does not end run=%" PRIu64 " container=%.12s", job->id,
-                 run->container);
-    (void)pidfd_send_signal(run->box_pidfd, SIGKILL, NULL, 0);
+                 run->box.container);
+    (void)pidfd_send_signal(run->box.pidfd, SIGKILL, NULL, 0);
 }
 
 /* Then memory did, or somebody from outside. */
@@ -113,24 +118,31 @@ void sbx_docker_run_note_loss(struct sbx_docker *docker, struct sbx_docker_run *
     job->is_lost = job->facts.event_count == 0;
     if (job->is_lost)
         cr_log_warn("a box ended and nobody here ended it run=%" PRIu64 " container=%.12s", job->id,
-                    run->container);
+                    run->box.container);
     sbx_job_kill(&docker->base, job, cr_clock_mono_ns());
 }
 
 /* The end of both comes in any order. */
 static void finish_when_dead(struct sbx_docker *docker, struct sbx_docker_run *run)
 {
-    if (run->job.state == SBX_JOB_KILLING && run->box_pidfd < 0 && run->relay.pid < 0)
-        sbx_job_on_empty(&docker->base, &run->job);
+    if (run->job.state != SBX_JOB_KILLING || run->relay.pid >= 0 ||
+        (run->box.pidfd >= 0 && !run->is_alone))
+        return;
+    if (run->job.dead_ns == 0)
+        run->job.dead_ns = cr_clock_mono_ns();
+    sbx_job_on_empty(&docker->base, &run->job);
 }
 
 void sbx_docker_run_on_box(struct sbx_docker *docker, struct sbx_docker_run *run)
 {
-    if (run->box_pidfd < 0)
+    if (run->box.pidfd < 0)
         return;
     sbx_job_read_last_words(&docker->base, &run->job);
     sbx_docker_run_note_loss(docker, run);
-    cr_close_fd(&run->box_pidfd);
+    sbx_backend_unwatch(&docker->base, run->box.pidfd);
+    cr_close_fd(&run->box.pidfd);
+    if (run->job.state != SBX_JOB_KILLING)
+        return; /* it was alone, and the run has gone on */
     run->job.dead_ns = cr_clock_mono_ns();
     run->job.deadline_ns = run->job.dead_ns + FLUSH_DEADLINE_NS;
     finish_when_dead(docker, run);
@@ -140,7 +152,7 @@ void sbx_docker_run_on_relay(struct sbx_docker *docker, struct sbx_docker_run *r
 {
     if (run->relay.pid < 0)
         return;
-    if (run->is_inside) {
+    if (docker->plan.is_inside) {
         sbx_docker_inside_on_relay(docker, run);
         return;
     }
@@ -157,7 +169,7 @@ void sbx_docker_run_on_relay(struct sbx_docker *docker, struct sbx_docker_run *r
 static void share_folder(struct sbx_docker *docker, struct sbx_docker_run *run)
 {
     const struct sbx_init_msg answer = {.event = SBX_RELAY_SHARE};
-    int folder = run->folder_fds[SBX_DOCKER_WORKSPACE];
+    int folder = run->box.folder_fds[SBX_DOCKER_WORKSPACE];
 
     if (fchown(folder, (uid_t)docker->settings->relay_user, SBX_PROGRAM_GID) < 0 ||
         fchmod(folder, FOLDER_MODE_SHARED) < 0 ||
@@ -168,7 +180,7 @@ static void share_folder(struct sbx_docker *docker, struct sbx_docker_run *run)
 bool sbx_docker_run_on_own_message(struct sbx_backend *backend, struct sbx_job *job,
                                    const struct sbx_init_msg *msg)
 {
-    if (sbx_docker_run_of(job)->is_inside)
+    if (sbx_docker_of(backend)->plan.is_inside)
         return sbx_docker_inside_on_message(sbx_docker_of(backend), sbx_docker_run_of(job), msg);
     if (msg->event != SBX_RELAY_SHARE || job->state != SBX_JOB_PREPARING)
         return false;
@@ -180,7 +192,8 @@ bool sbx_docker_run_on_own_message(struct sbx_backend *backend, struct sbx_job *
 
 int sbx_docker_run_open_folder(struct sbx_backend *backend, struct sbx_job *job, uid_t *ret_owner)
 {
-    int fd = fcntl(sbx_docker_run_of(job)->folder_fds[SBX_DOCKER_WORKSPACE], F_DUPFD_CLOEXEC, 0);
+    int fd =
+        fcntl(sbx_docker_run_of(job)->box.folder_fds[SBX_DOCKER_WORKSPACE], F_DUPFD_CLOEXEC, 0);
 
     (void)backend;
     *ret_owner = SBX_PROGRAM_UID;
@@ -194,7 +207,7 @@ size_t sbx_docker_run_get_places(struct sbx_backend *backend, struct sbx_job *jo
 
     (void)backend;
     for (int i = 0; i < SBX_DOCKER_FOLDERS; i++)
-        ret_fds[i] = sbx_docker_run_of(job)->folder_fds[i];
+        ret_fds[i] = sbx_docker_run_of(job)->box.folder_fds[i];
     return SBX_DOCKER_FOLDERS;
 }
 
@@ -203,17 +216,10 @@ void sbx_docker_run_release(struct sbx_backend *backend, struct sbx_job *job)
     struct sbx_docker *docker = sbx_docker_of(backend);
     struct sbx_docker_run *run = sbx_docker_run_of(job);
 
-    cr_close_fd(&run->attach_fd); /* a sandbox-init that waits for it ends itself */
     sbx_relay_kill(&run->relay);
     sbx_relay_reap(&run->relay);
-    if (run->box_pidfd >= 0)
-        (void)pidfd_send_signal(run->box_pidfd, SIGKILL, NULL, 0);
-    cr_close_fd(&run->box_pidfd);
     if (job->has_group)
         sbx_cgroup_close(&job->group);
-    for (int i = 0; i < SBX_DOCKER_FOLDERS; i++)
-        cr_close_fd(&run->folder_fds[i]);
-    if (run->container[0] && !docker->is_engine_lost)
-        sbx_wreckage_add(docker, run->container);
-    run->container[0] = '\0';
+    sbx_docker_box_drop(docker, &run->box);
+    run->answer_ns = INT64_MAX;
 }

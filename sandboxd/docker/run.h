@@ -3,7 +3,7 @@
 
 #include "sandboxd/backend/collector.h"
 #include "sandboxd/backend/job.h"
-#include "sandboxd/docker/container.h"
+#include "sandboxd/docker/box.h"
 #include "sandboxd/docker/relay.h"
 #include "sandboxd/wire/boxctl.h"
 
@@ -14,18 +14,6 @@
 
 struct sbx_docker;
 
-/* Of a start, in this order: each waits for an answer of the engine. */
-enum sbx_docker_step {
-    SBX_DOCKER_CREATING,
-    SBX_DOCKER_ATTACHING, /* the request was sent: waits for the hijack */
-    SBX_DOCKER_STARTING,
-    SBX_DOCKER_INSPECTING, /* sandbox-init runs and waits: the policy is read back */
-};
-
-/* /workspace, /tmp, /dev/shm: each a tmpfs of its own. */
-#define SBX_DOCKER_FOLDERS 3
-#define SBX_DOCKER_WORKSPACE 0
-
 /* What sandbox-init told of a box that is read from inside (init/inside.h). */
 struct sbx_docker_told {
     struct sbx_cgroup_usage usage;
@@ -34,18 +22,13 @@ struct sbx_docker_told {
     uint64_t workspace_state; /* SBX_WORKSPACE_… */
 };
 
-/* A slot, and the container of the run in it, which goes to the wreckage at the end. */
+/* A slot, and the box of the run in it, whose container goes to the wreckage at the end. */
 struct sbx_docker_run {
-    struct sbx_job job; /* first, so that one is found from the other */
-    enum sbx_docker_step step;
-    char container[SBX_CONTAINER_ID_SIZE]; /* "": none yet */
-    int attach_fd;
-    bool is_attach_asked;               /* else it still connects */
-    int box_pidfd;                      /* of the container's pid 1 */
-    int folder_fds[SBX_DOCKER_FOLDERS]; /* which the fds keep when the container is gone */
-    struct sbx_relay relay;             /* its control socket is the job's */
-    bool is_inside;                     /* read from inside: no pidfd, no folders */
+    struct sbx_job job;        /* first, so that one is found from the other */
+    struct sbx_docker_box box; /* its group is the job's once it is made */
+    struct sbx_relay relay;    /* its control socket is the job's */
     struct sbx_docker_told told;
+    bool is_alone;     /* sandbox-init is the last process of the box: as good as dead */
     int64_t answer_ns; /* sandbox-init has to end the box by then; INT64_MAX: it need not */
 };
 
@@ -62,6 +45,7 @@ void sbx_docker_run_init(struct sbx_docker_run *run, uint32_t slot);
 void sbx_docker_run_start(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_docker_run_on_start_time(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_docker_run_on_start_cancelled(struct sbx_backend *backend, struct sbx_job *job);
+int sbx_docker_run_before_go(struct sbx_backend *backend, struct sbx_job *job, struct cr_err *err);
 
 /* run.c */
 bool sbx_docker_run_on_own_message(struct sbx_backend *backend, struct sbx_job *job,
@@ -87,8 +71,10 @@ void sbx_docker_inside_on_time(struct sbx_docker *docker, struct sbx_docker_run 
 
 /* ---- its own events ---- */
 
-/* run_start.c: an answer to the request to attach, or a part of one. */
-void sbx_docker_run_on_attach(struct sbx_docker *docker, struct sbx_docker_run *run);
+/* run_start.c: the end of the making of its box, see box.h. */
+void sbx_docker_run_on_made(struct sbx_docker *docker, struct sbx_docker_run *run);
+void sbx_docker_run_on_not_made(struct sbx_docker *docker, struct sbx_docker_run *run,
+                                enum sbx_stage stage, int error, const char *text);
 
 /* Neither we nor the program ended it: notes what did, as far as it is known, and kills. */
 void sbx_docker_run_note_loss(struct sbx_docker *docker, struct sbx_docker_run *run);

@@ -116,9 +116,10 @@ bool sbx_docker_inside_take_collector(struct sbx_backend *backend, struct sbx_jo
 {
     struct sbx_docker_run *run = sbx_docker_run_of(job);
 
-    (void)backend;
-    if (!run->is_inside || run->relay.pid < 0)
-        return run->is_inside;
+    if (!sbx_docker_of(backend)->plan.is_inside)
+        return false;
+    if (run->relay.pid < 0)
+        return true; /* it is gone, and with it what could be collected */
     *ret_pid = run->relay.pid;
     *ret_pidfd = cr_take_fd(&run->relay.pidfd);
     run->relay.pid = -1;
@@ -164,8 +165,8 @@ void sbx_docker_inside_on_time(struct sbx_docker *docker, struct sbx_docker_run 
         return;
     cr_log_warn("sandbox-init does not end its box, asking the engine run=%" PRIu64
                 " container=%.12s",
-                run->job.id, run->container);
-    (void)snprintf(path, sizeof(path), "/containers/%s/kill?signal=KILL", run->container);
+                run->job.id, run->box.container);
+    (void)snprintf(path, sizeof(path), "/containers/%s/kill?signal=KILL", run->box.container);
     if (sbx_engine_call(docker->engine, &request, on_killed, docker, tag_of(run)) < 0)
         sbx_relay_kill(&run->relay);
 }
@@ -195,7 +196,7 @@ static void ask_how_it_ended(struct sbx_docker *docker, struct sbx_docker_run *r
     const struct sbx_engine_request request = {
         .method = "GET", .path = path, .deadline_ms = INSPECT_MS};
 
-    (void)snprintf(path, sizeof(path), "/containers/%s/json", run->container);
+    (void)snprintf(path, sizeof(path), "/containers/%s/json", run->box.container);
     if (docker->is_engine_lost ||
         sbx_engine_call(docker->engine, &request, on_inspected, docker, tag_of(run)) < 0)
         sbx_job_on_empty(&docker->base, &run->job);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
 #include "common/buf.h"
+#include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
 #include "sandboxd/backend/capacity.h"
@@ -263,7 +264,12 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
     if (r < 0)
         return r;
     sbx_backend_set_maxima(&docker->base, settings->maximum);
-    r = prepare(docker, err);
+    /* What is left out of a box has to be its own run's. */
+    r = sbx_docker_pool_init(
+        &docker->pool, docker->base.weakened == SBX_WEAKEN_NOTHING ? settings->pool : "0", err);
+    docker->base.pool_slots = docker->pool.slot_count;
+    if (r == 0)
+        r = prepare(docker, err);
     if (r == 0) {
         make_slots(docker);
         sbx_capacity_machine(&capacity); /* the engine's groups hold the runs, not ours */
@@ -277,6 +283,7 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
                 docker->base.slot_count, docker->image, sbx_engine_version(docker->engine) + 1,
                 docker->plan.runtime ? docker->plan.runtime : "default",
                 docker->base.is_inferring ? "inside" : "outside");
+    sbx_docker_pool_on_time(docker, cr_clock_mono_ns());
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "sandboxd/init/inside.h"
 #include "sandboxd/init/leader.h"
 #include "sandboxd/init/program.h"
+#include "sandboxd/init/stream_limits.h"
 #include "sandboxd/init/violation.h"
 #include "sandboxd/wire/boxstream.h"
 #include "sandboxd/wire/msg.h"
@@ -29,9 +30,8 @@
 
 #define WORKSPACE "/workspace"
 #define FILTER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter))
-#define LOOK_MS 20               /* for kills for memory, where the box is read from inside */
-#define LOOKS_PER_TELL 5U        /* and for all else */
-#define OOM_SCORE_PROGRAM "1000" /* before pid 1, whose last words tell how it ended */
+#define LOOK_MS 20        /* for kills for memory, where the box is read from inside */
+#define LOOKS_PER_TELL 5U /* and for all else */
 
 enum source {
     SOURCE_HOST,
@@ -136,23 +136,10 @@ static void prepare(struct stream *stream, const struct sbx_stream_item *item)
         return;
     }
     stream->is_prepared = true;
+    (void)prctl(PR_SET_NAME, SBX_INIT_NAME, 0, 0, 0);
     if (stream->inside.is_on)
         sbx_inside_tell(&stream->inside, send_event);
     send_event((struct sbx_init_msg){.event = SBX_INIT_READY});
-}
-
-/* Best effort: only a dumpable process may write to files of its own in /proc, and at this moment
- * no other process is here to look into this one. */
-static void raise_oom_score(void)
-{
-    int fd;
-
-    (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-    fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-    if (fd >= 0)
-        (void)!write(fd, OOM_SCORE_PROGRAM, strlen(OOM_SCORE_PROGRAM));
-    (void)close(fd);
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 /* Pipes for the program: its ends in `theirs`. */
@@ -188,7 +175,7 @@ static void go(struct stream *stream)
             .is_watched = true,
         };
 
-        raise_oom_score();
+        sbx_stream_raise_oom_score();
         stream->leader = sbx_leader_start(&plan, &stream->fds[SOURCE_LISTENER], &failure);
         if (stream->leader < 0)
             fail(stream, (enum sbx_stage)failure.stage, -failure.error);
@@ -317,6 +304,8 @@ static int kill_box(struct stream *stream)
 /* What the relay may say in which state; anything else is not our relay. */
 static int on_item(struct stream *stream, const struct sbx_stream_item *item)
 {
+    int r;
+
     switch (item->kind) {
     case SBX_STREAM_FILTER:
         return stream->is_prepared ? -EPROTO
@@ -325,6 +314,13 @@ static int on_item(struct stream *stream, const struct sbx_stream_item *item)
         return stream->is_prepared
                    ? -EPROTO
                    : add(stream->payload_fd, &stream->payload_size, SBX_PAYLOAD_MAX, item);
+    case SBX_STREAM_LIMITS:
+        if (stream->is_prepared)
+            return -EPROTO;
+        r = sbx_stream_take_limits(item->data);
+        if (r < 0)
+            fail(stream, SBX_STAGE_LIMITS, r);
+        return 0;
     case SBX_STREAM_PREPARE:
         if (stream->is_prepared)
             return -EPROTO;
@@ -481,6 +477,7 @@ static int start(struct stream *stream)
     if (stream->fds[SOURCE_SIGNAL] < 0 || stream->filter_fd < 0 || stream->payload_fd < 0)
         return -errno;
     sbx_stream_init(&stream->parser, SBX_STREAM_TO_INIT);
+    (void)prctl(PR_SET_NAME, SBX_INIT_IDLE_NAME, 0, 0, 0);
     return 0;
 }
 

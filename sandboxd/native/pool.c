@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "sandboxd/backend/ahead.h"
 #include "sandboxd/backend/job.h"
 #include "sandboxd/native/native.h"
 #include "sandboxd/runtimes/table.h"
@@ -22,8 +23,6 @@
 
 #define START_DEADLINE_NS (15 * CR_NS_PER_S)
 #define RETRY_NS CR_NS_PER_S
-#define YOUNG_NS (5 * CR_NS_PER_MS)
-#define PATIENCE_NS (50 * CR_NS_PER_MS)
 #define SMALL_PAYLOAD_BYTES (64 << 10)
 #define AGE_NS (300 * CR_NS_PER_S) /* a box that waited so long makes place for a new one */
 
@@ -149,18 +148,6 @@ static int settle(struct sbx_pool_slot *slot, struct cr_err *err)
     return r < 0 ? r : sbx_cgroup_usage(&slot->cell.group, &slot->idle, err);
 }
 
-static void tell_full(struct sbx_native *native)
-{
-    union sbx_msg msg;
-
-    if (native->pool.was_full || native->base.pool_ready < native->pool.slot_count)
-        return;
-    native->pool.was_full = true;
-    sbx_msg_init(&msg, SBX_MSG_POOL, 0);
-    msg.pool.ready = native->base.pool_ready;
-    sbx_backend_send(&native->base, &msg);
-}
-
 /* It waits, and we can see its end. */
 static int become_idle(struct sbx_native *native, struct sbx_pool_slot *slot, struct cr_err *err)
 {
@@ -169,7 +156,7 @@ static int become_idle(struct sbx_native *native, struct sbx_pool_slot *slot, st
     if (r < 0)
         return r;
     move(native, slot, SBX_POOL_IDLE, cr_clock_mono_ns() + AGE_NS);
-    tell_full(native);
+    sbx_ahead_tell_full(&native->base);
     return 0;
 }
 
@@ -306,27 +293,11 @@ bool sbx_pool_take(struct sbx_native *native, struct sbx_job *job, struct sbx_ce
 
 /* ---- time ---- */
 
-/*
- * From when on a slot may be filled: not while a run is being prepared or
- * wound up, nor while one is so young that its end may come at any moment.
- * All of that is short; but under load one follows the other, so not later
- * than PATIENCE_NS from now.
- */
 static int64_t fill_ns(const struct sbx_native *native)
 {
-    int64_t from_ns = native->pool.retry_ns;
+    int64_t quiet_ns = sbx_ahead_quiet_ns(&native->base);
 
-    for (uint32_t i = 0; i < native->base.slot_count; i++) {
-        const struct sbx_job *job = &native->runs[i].job;
-        int64_t quiet_ns = job->received_ns + PATIENCE_NS;
-
-        if (job->state == SBX_JOB_FREE)
-            continue;
-        if (job->state == SBX_JOB_RUNNING && job->go_ns + YOUNG_NS < quiet_ns)
-            quiet_ns = job->go_ns + YOUNG_NS;
-        from_ns = quiet_ns > from_ns ? quiet_ns : from_ns;
-    }
-    return from_ns;
+    return quiet_ns > native->pool.retry_ns ? quiet_ns : native->pool.retry_ns;
 }
 
 static uint32_t count_in(const struct sbx_pool *pool, enum sbx_pool_state state)

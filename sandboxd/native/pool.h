@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "sandboxd/backend/ahead.h"
 #include "sandboxd/native/cell.h"
 
 #include <stdbool.h>
@@ -10,7 +11,7 @@ struct cr_err;
 struct sbx_job;
 struct sbx_native;
 
-#define SBX_POOL_MAX 16U    /* slots of all kinds together */
+#define SBX_POOL_MAX SBX_AHEAD_MAX
 #define SBX_STARTERS_MAX 4U /* kinds of slots */
 
 /*
@@ -71,7 +72,6 @@ struct sbx_pool {
     uint32_t slot_count;
     uint32_t starting_most; /* at one time: as many as there are cores */
     int64_t retry_ns;       /* nothing is started before; after a failure */
-    bool was_full;          /* the front has been told so */
 };
 
 /* True when the table of the machine has that edge. Pure. */

@@ -92,7 +92,7 @@ static const struct cr_setting table[] = {
          "Name of a control that this host lacks and that you accept to be without. Repeatable."),
     TEXT("pool", NULL, pool, NULL, true,
          "KIND=N: sandboxes of a kind (plain) that are made ahead and wait; 0: none of any kind. "
-         "Default plain=2. Repeatable. Native backend."),
+         "Default plain=2, on docker too, which has no other kind. Repeatable."),
     TEXT("audit-log", NULL, audit_log, NULL, false,
          "File that gets a line for each run that ended or was refused; default: the log."),
     CHECK_CONFIG,
@@ -347,6 +347,8 @@ int sbx_settings_docker_args(const struct sbx_settings *settings, bool is_restar
         r = add_text(args, "docker-pull", settings->docker_pull);
     if (r == 0)
         r = add_text(args, "docker-runtime", settings->docker_runtime);
+    if (r == 0)
+        r = add_text(args, "pool", settings->pool);
     if (r == 0)
         r = add_text(args, "accept-gap", settings->accept_gaps);
     if (r == 0)

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+_Static_assert(sizeof(struct sbx_stream_limits) <= sizeof(struct sbx_init_msg), "it fits");
+
 void sbx_stream_init(struct sbx_stream_parser *parser, uint32_t legal)
 {
     *parser = (struct sbx_stream_parser){.legal = legal};
@@ -19,6 +21,8 @@ static int fixed_size(uint32_t kind)
     case SBX_STREAM_GO:
     case SBX_STREAM_KILL:
         return 0;
+    case SBX_STREAM_LIMITS:
+        return sizeof(struct sbx_stream_limits);
     case SBX_STREAM_EVENT:
         return sizeof(struct sbx_init_msg);
     default:

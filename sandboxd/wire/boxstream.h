@@ -12,7 +12,8 @@
  * endian as the machine. Output of the program travels inside frames that
  * sandbox-init makes, so that it cannot forge an event.
  *
- *   relay ▶ init: FILTER …, PAYLOAD …, PREPARE, then GO, STDIN …
+ *   relay ▶ init: FILTER …, PAYLOAD …, LIMITS for a box that was made ahead, PREPARE, then GO,
+ *                 STDIN …
  *   init ▶ relay: EVENT READY, then STDOUT and STDERR …, EVENT EXITED; or EVENT FAILED
  *
  * And where the box is read from inside (init/inside.h):
@@ -36,6 +37,7 @@ enum sbx_stream_kind {
     SBX_STREAM_STDERR = 8,
     SBX_STREAM_KILL = 9,     /* no data */
     SBX_STREAM_COLLECT = 10, /* what a collector writes: struct sbx_collect_header … */
+    SBX_STREAM_LIMITS = 11,  /* struct sbx_stream_limits */
     SBX_STREAM_KIND_END,
 };
 
@@ -43,10 +45,18 @@ enum sbx_stream_kind {
 #define SBX_STREAM_TO_INIT                                                                         \
     (SBX_STREAM_BIT(SBX_STREAM_FILTER) | SBX_STREAM_BIT(SBX_STREAM_PAYLOAD) |                      \
      SBX_STREAM_BIT(SBX_STREAM_PREPARE) | SBX_STREAM_BIT(SBX_STREAM_GO) |                          \
-     SBX_STREAM_BIT(SBX_STREAM_STDIN) | SBX_STREAM_BIT(SBX_STREAM_KILL))
+     SBX_STREAM_BIT(SBX_STREAM_STDIN) | SBX_STREAM_BIT(SBX_STREAM_KILL) |                          \
+     SBX_STREAM_BIT(SBX_STREAM_LIMITS))
 #define SBX_STREAM_TO_RELAY                                                                        \
     (SBX_STREAM_BIT(SBX_STREAM_EVENT) | SBX_STREAM_BIT(SBX_STREAM_STDOUT) |                        \
      SBX_STREAM_BIT(SBX_STREAM_STDERR) | SBX_STREAM_BIT(SBX_STREAM_COLLECT))
+
+/* Resource limits of the run, soft and hard: at most those that the box was made with. */
+struct sbx_stream_limits {
+    uint64_t stack_bytes;
+    uint64_t file_size_bytes;
+    uint64_t open_files;
+};
 
 struct sbx_stream_header {
     uint32_t kind; /* enum sbx_stream_kind */

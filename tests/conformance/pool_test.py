@@ -4,15 +4,11 @@
 import contextlib
 import os
 import signal
-import sys
+import unittest
 
 import lab
 from lab import MEMORY, MIB, OK, PROCESSES, pb, processes
 from sandboxd_service import descendants, wait_for
-
-if lab.BACKEND != "native":
-    print("skipped: only the native backend has a pool")
-    sys.exit(77)
 
 # What the limits of a run look like from inside.
 LIMITS = """
@@ -64,6 +60,7 @@ class Pool(Suite):
             self.assertFalse(self.must(OK, self.shell("true", limits=limits)).timing.is_pool_hit)
             self.assertEqual(pool_of(self.stub).misses, before.misses + 1)
 
+    @unittest.skipUnless(lab.BACKEND == "native", "e2e/docker_modes_test.py does this with containers")
     def test_sandbox_43_a_box_that_died_is_replaced_and_nobody_notices(self):
         self.warm("pass")
         dead = wait_for(self.boxes, 10, "a box waits")

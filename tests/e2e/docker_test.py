@@ -31,9 +31,10 @@ def tearDownModule():
     ENGINE.__exit__(None, None, None)
 
 
-def flags(*more):
+def flags(*more, pool="0"):
+    """Without a pool there are no containers but those of runs."""
     return ["--backend=docker", f"--docker-socket={ENGINE.socket}", f"--docker-base={docker.BASE}",
-            "--docker-pull=never", *more]
+            "--docker-pull=never", f"--pool={pool}", *more]
 
 
 def no_containers():

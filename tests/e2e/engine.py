@@ -188,10 +188,10 @@ class Engine:
         with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def ask(self, method, path, timeout=30, headers=None):
+    def ask(self, method, path, timeout=30, headers=None, body=None):
         connection = Connection(self.socket, timeout)
         try:
-            connection.request(method, path, headers=headers or {})
+            connection.request(method, path, body, headers or {})
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:

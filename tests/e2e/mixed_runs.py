@@ -78,6 +78,9 @@ class Native:
         return {}
 
 
+POOL = 2  # containers that wait
+
+
 class Docker(Native):
     ready_seconds = 120  # the first start builds the image
     decks_before = 1
@@ -85,12 +88,14 @@ class Docker(Native):
 
     def __init__(self, engine):
         self.flags = ("--backend=docker", f"--docker-socket={engine.socket}", f"--docker-base={engine.base}",
-                      "--docker-pull=never")
+                      "--docker-pull=never", f"--pool=plain={POOL}")
         self.engine = engine
 
     def state(self):
-        """Once no container is left: they are removed off the path of their runs."""
-        sandboxd_service.wait_for(lambda: not self.engine.containers(), 20, "no container is left")
+        """Once only those of the pool are left: others are removed off the path of their runs."""
+        def is_quiet():
+            return [one["State"] for one in self.engine.containers()] == ["running"] * POOL
+        sandboxd_service.wait_for(is_quiet, 20, "no container but those of the pool is left")
         return self.engine.state()
 
 

@@ -118,7 +118,7 @@ class Point:
     def __enter__(self):
         self.gate = Gate(os.path.join(self.engine.folder, f"{self.phase}-{self.victim}.sock"), self.engine.socket)
         self.service = lab.Service("--backend=docker", f"--docker-socket={self.gate.path}", f"--docker-base={docker.BASE}",
-                                   "--docker-pull=never", "--log-level=debug", slots=1)
+                                   "--docker-pull=never", "--pool=0", "--log-level=debug", slots=1)
         self.service.__enter__()
         self.backend, self.front = self.service.child("sandboxd-docker"), self.service.child("sandboxd-front")
         self.instance = re.search(r"--instance=(\w+)", host.processes()[self.backend][1]).group(1)

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The docker backend where it cannot look into containers: an engine at the end of a tunnel."""
+"""Other ways of the docker backend: containers that wait for runs, and an engine at the end of a tunnel."""
 import os
+import signal
 import subprocess
 import unittest
 
@@ -20,7 +21,7 @@ class Tcp(unittest.TestCase):
     def setUpClass(cls):
         address = f"tcp://127.0.0.1:{calls.ENGINE.port}"
         cls.service = calls.DockerService("--backend=docker", f"--docker-socket={address}", f"--docker-base={docker.BASE}",
-                                    "--docker-pull=never", slots=2)
+                                    "--docker-pull=never", "--pool=0", slots=2)
         cls.service.__enter__()
         cls.stub = services.SandboxServiceStub(cls.service.channel)
 
@@ -102,6 +103,58 @@ class Tcp(unittest.TestCase):
             result = [event.result for event in call if event.WhichOneof("event") == "result"][0]
         self.assertEqual((result.verdict.code, result.verdict.confidence),
                          (pb.VERDICT_CODE_SANDBOX_LOST, pb.CONFIDENCE_INFERRED), result.summary)
+
+
+class Pool(unittest.TestCase):
+    """Containers that are started ahead; tests/conformance/pool_test.py compares what a program sees."""
+
+    @staticmethod
+    def waiting(before=frozenset()):
+        """Ids of those that wait, when there are as many as there are to be, and others than before."""
+        found = {one["Id"] for one in calls.ENGINE.containers() if one["State"] == "running"}
+        return found if len(found) == len(calls.ENGINE.containers()) == 2 and found != before else None
+
+    def hit(self, stub, code="print(1)", **fields):
+        def ask():
+            answer = stub.Run(pb.RunRequest(runtime="python", code=code, **fields), timeout=60)
+            return answer if answer.result.timing.is_pool_hit else None
+        return lab.wait_for(ask, 20, "a container that waits is taken")
+
+    def test_a_container_serves_once_and_one_that_dies_is_replaced(self):
+        with calls.DockerService(*calls.flags(pool="plain=2"), slots=2) as service:
+            stub = services.SandboxServiceStub(service.channel)
+            before = lab.wait_for(self.waiting, 20, "two wait")
+            self.assertEqual(self.hit(stub).result.verdict.code, calls.OK)
+            after = lab.wait_for(lambda: self.waiting(before), 20, "two wait again")
+            self.assertEqual(len(before & after), 1)
+            for container in after:
+                calls.ENGINE.ask("DELETE", f"/containers/{container}?force=1")
+            replaced = lab.wait_for(lambda: self.waiting(after), 20, "two others wait")
+            self.assertFalse(replaced & after)
+            self.assertIn("a box of the pool died, making another", service.log())
+            limits = pb.Limits(memory_bytes=64 << 20, processes=8, open_files=100, wall_time_ms=3000)
+            answer = self.hit(stub, "import os, time\nfor _ in range(20): os.fork() or time.sleep(9)", limits=limits)
+            self.assertEqual(answer.result.verdict.code, pb.VERDICT_CODE_PROCESS_LIMIT, answer.result.summary)
+            self.assertEqual(answer.result.usage.killed_leftovers, 7)
+            answer = self.hit(stub, "while True: pass", limits=pb.Limits(wall_time_ms=500))
+            self.assertEqual(answer.result.verdict.code, pb.VERDICT_CODE_WALL_TIME_LIMIT, answer.result.summary)
+            pool = stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=20).pool
+            self.assertEqual(pool.slots, 2)
+            self.assertGreaterEqual(pool.hits, 3)
+        self.assertTrue(calls.no_containers(), "a stop leaves none")
+
+    def test_who_survives_a_death_has_a_pool_again(self):
+        with calls.DockerService(*calls.flags(pool="plain=2"), slots=2) as service:
+            stub = services.SandboxServiceStub(service.channel)
+            before = lab.wait_for(self.waiting, 20, "two wait")
+            os.kill(service.child("sandboxd-docker"), signal.SIGKILL)
+            after = lab.wait_for(lambda: (self.waiting() or before) - before or None, 20, "others wait")
+            self.assertEqual(len(after), 2)
+            self.hit(stub)
+            calls.ENGINE.kill()
+            calls.ENGINE.start()
+            lab.wait_for(lambda: (self.waiting() or after) - after or None, 40, "others wait, of the engine that is back")
+            self.hit(stub)
 
 
 class Settings(unittest.TestCase):

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/backend/ahead.h"
+
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "sandboxd/backend/backend.h"
+#include "sandboxd/backend/job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define YOUNG_NS (5 * CR_NS_PER_MS)
+#define PATIENCE_NS (50 * CR_NS_PER_MS)
+
+static int find_kind(const char *const *kinds, size_t kind_count, const char *name, size_t size)
+{
+    for (size_t i = 0; i < kind_count; i++) {
+        if (strlen(kinds[i]) == size && memcmp(kinds[i], name, size) == 0)
+            return (int)i;
+    }
+    return -ENOENT;
+}
+
+/* One KIND=N. */
+static int parse_item(const char *item, const char *const *kinds, size_t kind_count,
+                      uint32_t *counts, struct cr_err *err)
+{
+    const char *equals = strchr(item, '=');
+    int index = equals ? find_kind(kinds, kind_count, item, (size_t)(equals - item)) : -ENOENT;
+    char *end = NULL;
+    unsigned long count;
+
+    if (index < 0)
+        return cr_err_set(err, EINVAL,
+                          "--pool: '%s' is neither 0 nor KIND=N with the kind of a slot ('%s')",
+                          item, kinds[kind_count - 1]);
+    errno = 0;
+    count = strtoul(equals + 1, &end, 10);
+    if (errno != 0 || equals[1] < '0' || equals[1] > '9' || *end != '\0' || count > SBX_AHEAD_MAX)
+        return cr_err_set(err, EINVAL, "--pool: '%s' needs a number from 0 to %u", item,
+                          SBX_AHEAD_MAX);
+    counts[index] = (uint32_t)count;
+    return 0;
+}
+
+static int parse(const char *text, const char *const *kinds, size_t kind_count, uint32_t *counts,
+                 struct cr_err *err)
+{
+    CR_AUTO_FREE char *copy = strdup(text);
+    char *save = NULL;
+    int r = 0;
+
+    if (!copy)
+        return cr_err_sys(err, ENOMEM, "read --pool");
+    for (char *item = strtok_r(copy, ",", &save); r == 0 && item;
+         item = strtok_r(NULL, ",", &save)) {
+        if (strcmp(item, "0") == 0)
+            memset(counts, 0, kind_count * sizeof(*counts));
+        else
+            r = parse_item(item, kinds, kind_count, counts, err);
+    }
+    return r;
+}
+
+int sbx_ahead_parse(const char *text, const char *const *kinds, size_t kind_count, uint32_t *counts,
+                    struct cr_err *err)
+{
+    return text ? parse(text, kinds, kind_count, counts, err) : 0;
+}
+
+int64_t sbx_ahead_quiet_ns(const struct sbx_backend *backend)
+{
+    int64_t from_ns = 0;
+
+    for (uint32_t i = 0; i < backend->slot_count; i++) {
+        const struct sbx_job *job = backend->jobs[i];
+        int64_t quiet_ns = job->received_ns + PATIENCE_NS;
+
+        if (job->state == SBX_JOB_FREE)
+            continue;
+        if (job->state == SBX_JOB_RUNNING && job->go_ns + YOUNG_NS < quiet_ns)
+            quiet_ns = job->go_ns + YOUNG_NS;
+        from_ns = quiet_ns > from_ns ? quiet_ns : from_ns;
+    }
+    return from_ns;
+}
+
+void sbx_ahead_tell_full(struct sbx_backend *backend)
+{
+    union sbx_msg msg;
+
+    if (backend->was_pool_full || backend->pool_ready < backend->pool_slots)
+        return;
+    backend->was_pool_full = true;
+    sbx_msg_init(&msg, SBX_MSG_POOL, 0);
+    msg.pool.ready = backend->pool_ready;
+    sbx_backend_send(backend, &msg);
+}

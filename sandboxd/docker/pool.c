@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/docker/pool.h"
+
+#include "common/auto.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "sandboxd/backend/job.h"
+#include "sandboxd/docker/docker.h"
+#include "sandboxd/runtimes/table.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/epoll.h>
+
+#define STANDARD 2
+#define START_DEADLINE_NS (60 * CR_NS_PER_S)
+#define RETRY_NS CR_NS_PER_S
+#define AGE_NS (600 * CR_NS_PER_S) /* a box that waited so long makes place for a new one */
+
+#define BIT(state) (1U << (state))
+
+static const struct {
+    const char *name;
+    uint32_t next; /* bit set of the states that may follow */
+} states[] = {
+    [SBX_DOCKER_SLOT_FREE] = {"free", BIT(SBX_DOCKER_SLOT_STARTING)},
+    [SBX_DOCKER_SLOT_STARTING] = {"starting",
+                                  BIT(SBX_DOCKER_SLOT_IDLE) | BIT(SBX_DOCKER_SLOT_FREE)},
+    [SBX_DOCKER_SLOT_IDLE] = {"idle", BIT(SBX_DOCKER_SLOT_FREE)},
+};
+
+_Static_assert(CR_ARRAY_SIZE(states) == SBX_DOCKER_SLOT_STATE_COUNT, "one row per state");
+
+/* Which limits of a box that waits can become those of a run, and how. */
+static const enum sbx_limit of_group[] = {SBX_LIMIT_MEMORY, SBX_LIMIT_PROCESSES,
+                                          SBX_LIMIT_CPU_MILLICORES};
+
+static const enum sbx_limit of_folders[] = {SBX_LIMIT_WORKSPACE_BYTES, SBX_LIMIT_WORKSPACE_INODES};
+
+static const enum sbx_limit of_process[] = {SBX_LIMIT_STACK, SBX_LIMIT_FILE_SIZE,
+                                            SBX_LIMIT_OPEN_FILES};
+
+bool sbx_docker_slot_can_move(enum sbx_docker_slot_state from, enum sbx_docker_slot_state to)
+{
+    return from < SBX_DOCKER_SLOT_STATE_COUNT && to < SBX_DOCKER_SLOT_STATE_COUNT &&
+           (states[from].next & BIT(to)) != 0;
+}
+
+static void move(struct sbx_docker *docker, struct sbx_docker_slot *slot,
+                 enum sbx_docker_slot_state to, int64_t deadline_ns)
+{
+    assert(sbx_docker_slot_can_move(slot->state, to));
+    docker->base.pool_ready -= slot->state == SBX_DOCKER_SLOT_IDLE;
+    docker->base.pool_ready += to == SBX_DOCKER_SLOT_IDLE;
+    slot->state = to;
+    slot->deadline_ns = deadline_ns;
+}
+
+int sbx_docker_pool_init(struct sbx_docker_pool *pool, const char *text, struct cr_err *err)
+{
+    static const char *const kinds[] = {"plain"};
+    uint32_t counts[] = {STANDARD};
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int r = sbx_ahead_parse(text, kinds, CR_ARRAY_SIZE(kinds), counts, err);
+
+    *pool = (struct sbx_docker_pool){.starting_most = cores > 0 ? (uint32_t)cores : 1};
+    if (r < 0)
+        return r;
+    pool->slot_count = counts[0];
+    for (uint32_t i = 0; i < pool->slot_count; i++) {
+        sbx_docker_box_init(&pool->slots[i].box, SBX_SLOTS_MAX + i, NULL);
+        pool->slots[i].deadline_ns = INT64_MAX;
+    }
+    return 0;
+}
+
+/* ---- the life of a slot ---- */
+
+static struct sbx_docker_slot *slot_of(struct sbx_docker *docker, const struct sbx_docker_box *box)
+{
+    return &docker->pool.slots[box->place - SBX_SLOTS_MAX];
+}
+
+static void discard(struct sbx_docker *docker, struct sbx_docker_slot *slot)
+{
+    sbx_docker_box_drop(docker, &slot->box);
+    move(docker, slot, SBX_DOCKER_SLOT_FREE, INT64_MAX);
+}
+
+/* What can only be lowered later is the most that anybody may ask for. */
+static struct sbx_limits limits_ahead(const struct sbx_docker *docker)
+{
+    struct sbx_limits limits = sbx_default_limits;
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(of_process); i++)
+        limits.value[of_process[i]] = docker->base.link.maximum.value[of_process[i]];
+    return limits;
+}
+
+static void start(struct sbx_docker *docker, struct sbx_docker_slot *slot)
+{
+    const struct sbx_limits limits = limits_ahead(docker);
+
+    move(docker, slot, SBX_DOCKER_SLOT_STARTING, cr_clock_mono_ns() + START_DEADLINE_NS);
+    sbx_docker_box_begin(docker, &slot->box, &limits);
+}
+
+void sbx_docker_pool_on_not_made(struct sbx_docker *docker, struct sbx_docker_box *box,
+                                 const char *text)
+{
+    if (!docker->base.is_stopping)
+        cr_log_error("cannot fill the pool kind=plain error=\"%s\"", text);
+    docker->pool.retry_ns = cr_clock_mono_ns() + RETRY_NS;
+    discard(docker, slot_of(docker, box));
+}
+
+void sbx_docker_pool_on_made(struct sbx_docker *docker, struct sbx_docker_box *box)
+{
+    uint32_t index = box->place - SBX_SLOTS_MAX;
+    int r = sbx_backend_watch(&docker->base, box->attach_fd, EPOLLIN,
+                              SBX_DOCKER_WATCH_POOL_ATTACH + index, NULL);
+
+    if (r == 0 && box->pidfd >= 0)
+        r = sbx_backend_watch(&docker->base, box->pidfd, EPOLLIN,
+                              SBX_DOCKER_WATCH_POOL_DEAD + index, NULL);
+    if (r < 0) {
+        sbx_docker_pool_on_not_made(docker, box, strerrordesc_np(-r));
+        return;
+    }
+    move(docker, slot_of(docker, box), SBX_DOCKER_SLOT_IDLE, cr_clock_mono_ns() + AGE_NS);
+    sbx_ahead_tell_full(&docker->base);
+}
+
+static void on_end(struct sbx_docker *docker, struct sbx_docker_slot *slot)
+{
+    cr_log_warn("a box of the pool died, making another kind=plain container=%.12s",
+                slot->box.container);
+    discard(docker, slot);
+}
+
+/* sandbox-init says nothing before it is asked: this is the end of the container, or of the
+ * engine. */
+void sbx_docker_pool_on_attach(struct sbx_docker *docker, uint32_t index)
+{
+    struct sbx_docker_slot *slot = &docker->pool.slots[index];
+
+    if (slot->state == SBX_DOCKER_SLOT_STARTING)
+        sbx_docker_box_on_attach(docker, &slot->box);
+    else if (slot->state == SBX_DOCKER_SLOT_IDLE)
+        on_end(docker, slot);
+}
+
+void sbx_docker_pool_on_dead(struct sbx_docker *docker, uint32_t index)
+{
+    if (docker->pool.slots[index].state == SBX_DOCKER_SLOT_IDLE)
+        on_end(docker, &docker->pool.slots[index]);
+}
+
+/* ---- handing out ---- */
+
+static bool is_same(const struct sbx_limits *a, const struct sbx_limits *b,
+                    const enum sbx_limit *which, size_t count)
+{
+    bool same = true;
+
+    for (size_t i = 0; i < count; i++)
+        same = same && a->value[which[i]] == b->value[which[i]];
+    return same;
+}
+
+/* Groups of another host cannot be written from here. */
+static bool fits(const struct sbx_docker *docker, const struct sbx_docker_box *box,
+                 const struct sbx_limits *limits)
+{
+    if (!is_same(&box->limits, limits, of_folders, CR_ARRAY_SIZE(of_folders)))
+        return false;
+    return !docker->plan.is_inside ||
+           is_same(&box->limits, limits, of_group, CR_ARRAY_SIZE(of_group));
+}
+
+static int limit_group(const struct sbx_docker_box *box, const struct sbx_limits *limits,
+                       struct cr_err *err)
+{
+    int r;
+
+    if (is_same(&box->limits, limits, of_group, CR_ARRAY_SIZE(of_group)))
+        return 0;
+    r = sbx_cgroup_limit(&box->group, limits, err);
+    return r < 0 ? r : sbx_cgroup_limit_cpu(&box->group, limits, err);
+}
+
+/* An idle box has nothing to say; its end has not been told yet. */
+static bool is_dead(const struct sbx_docker_box *box)
+{
+    struct pollfd fds[] = {{.fd = box->attach_fd, .events = POLLIN | POLLRDHUP},
+                           {.fd = box->pidfd, .events = POLLIN}};
+
+    return poll(fds, CR_ARRAY_SIZE(fds), 0) != 0;
+}
+
+bool sbx_docker_pool_take(struct sbx_docker *docker, struct sbx_docker_run *run)
+{
+    for (uint32_t i = 0; i < docker->pool.slot_count; i++) {
+        struct sbx_docker_slot *slot = &docker->pool.slots[i];
+        struct cr_err err = CR_ERR_INIT;
+
+        if (slot->state != SBX_DOCKER_SLOT_IDLE || !fits(docker, &slot->box, &run->job.limits))
+            continue;
+        if (is_dead(&slot->box)) {
+            on_end(docker, slot);
+            continue;
+        }
+        if (limit_group(&slot->box, &run->job.limits, &err) < 0) {
+            cr_log_warn("a box of the pool cannot be used, trying another run=%" PRIu64
+                        " error=\"%s\"",
+                        run->job.id, err.text);
+            discard(docker, slot);
+            continue;
+        }
+        sbx_docker_box_move(docker, &slot->box, &run->box);
+        move(docker, slot, SBX_DOCKER_SLOT_FREE, INT64_MAX);
+        return true;
+    }
+    return false;
+}
+
+/* ---- time ---- */
+
+static uint32_t count_in(const struct sbx_docker_pool *pool, enum sbx_docker_slot_state state)
+{
+    uint32_t found = 0;
+
+    for (uint32_t i = 0; i < pool->slot_count; i++)
+        found += pool->slots[i].state == state;
+    return found;
+}
+
+static int64_t fill_ns(const struct sbx_docker *docker)
+{
+    int64_t quiet_ns = sbx_ahead_quiet_ns(&docker->base);
+
+    return quiet_ns > docker->pool.retry_ns ? quiet_ns : docker->pool.retry_ns;
+}
+
+static bool may_start(const struct sbx_docker *docker)
+{
+    return count_in(&docker->pool, SBX_DOCKER_SLOT_STARTING) < docker->pool.starting_most &&
+           !sbx_wreckage_is_full(&docker->wreckage);
+}
+
+/* A container that may be there before the answer says so is waited for: else nobody knows it. */
+static bool is_due(const struct sbx_docker *docker, const struct sbx_docker_slot *slot,
+                   int64_t now_ns)
+{
+    if (slot->state == SBX_DOCKER_SLOT_FREE)
+        return false;
+    if (slot->box.step == SBX_DOCKER_CREATING && !docker->is_engine_lost)
+        return false;
+    return slot->deadline_ns <= now_ns || docker->base.is_stopping;
+}
+
+void sbx_docker_pool_on_time(struct sbx_docker *docker, int64_t now_ns)
+{
+    struct sbx_docker_pool *pool = &docker->pool;
+
+    for (uint32_t i = 0; i < pool->slot_count; i++) {
+        if (is_due(docker, &pool->slots[i], now_ns))
+            discard(docker, &pool->slots[i]);
+    }
+    if (docker->base.is_stopping || now_ns < fill_ns(docker))
+        return;
+    for (uint32_t i = 0; i < pool->slot_count && may_start(docker); i++) {
+        if (pool->slots[i].state == SBX_DOCKER_SLOT_FREE && now_ns >= pool->retry_ns)
+            start(docker, &pool->slots[i]);
+    }
+}
+
+int64_t sbx_docker_pool_next_ns(const struct sbx_docker *docker)
+{
+    const struct sbx_docker_pool *pool = &docker->pool;
+    int64_t now_ns = cr_clock_mono_ns();
+    int64_t wanted_ns = fill_ns(docker);
+    int64_t next = INT64_MAX;
+
+    for (uint32_t i = 0; i < pool->slot_count; i++) {
+        const struct sbx_docker_slot *slot = &pool->slots[i];
+
+        if (slot->state != SBX_DOCKER_SLOT_FREE && slot->box.step != SBX_DOCKER_CREATING &&
+            slot->deadline_ns < next)
+            next = slot->deadline_ns;
+        /* One that may be filled already waits for others that are starting. */
+        if (slot->state == SBX_DOCKER_SLOT_FREE && wanted_ns > now_ns && wanted_ns < next)
+            next = wanted_ns;
+    }
+    return next;
+}
+
+bool sbx_docker_pool_is_empty(const struct sbx_docker_pool *pool)
+{
+    return count_in(pool, SBX_DOCKER_SLOT_FREE) == pool->slot_count;
+}
