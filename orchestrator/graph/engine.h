@@ -10,6 +10,7 @@ struct agt_model;
 struct agt_sandbox;
 struct agt_signer;
 struct agt_store;
+struct agt_store_event;
 struct agt_store_run;
 struct cr_err;
 struct rpc_status;
@@ -170,6 +171,17 @@ bool agt_run_has_ended(const struct agt_run *run);
 
 /* It goes on elsewhere: in another process that shares the store, or in the next. Any thread. */
 bool agt_run_is_left(const struct agt_run *run);
+
+/*
+ * Guests: runs that go on in another process that shares the store, taken with
+ * agt_engine_take_up() to be read. They can be neither cancelled nor taken up
+ * here. The store's thread adds what it reads (graph/store: their events); who
+ * leaves one ends its watches, as for a run that is left.
+ */
+bool agt_run_is_guest(const struct agt_run *run);
+uint32_t agt_guest_seq(const struct agt_run *run);
+int agt_guest_add(struct agt_run *run, const struct agt_store_event *row);
+void agt_guest_leave(struct agt_run *run);
 
 /*
  * Another process has started the run of the same key: its id, and in

@@ -19,6 +19,7 @@ struct found {
     char run_id[AGT_STORE_ID_SIZE];
     Crisol__Journal__V1__RunSpec *spec; /* owned; NULL: cannot be read */
     bool has_ended;
+    bool is_elsewhere;
     uint64_t fence;
 };
 
@@ -40,6 +41,7 @@ static int on_found(void *user, const struct agt_store_run *row)
         return -ENOMEM;
     found->spec = crisol__journal__v1__run_spec__unpack(NULL, row->spec_size, row->spec);
     found->has_ended = row->has_ended;
+    found->is_elsewhere = row->is_elsewhere;
     found->fence = row->fence;
     (void)memccpy(found->run_id, row->run_id, '\0', sizeof(found->run_id) - 1);
     *loader->end = found;
@@ -48,17 +50,12 @@ static int on_found(void *user, const struct agt_store_run *row)
 }
 
 /* Visible at once: it was before. */
-static int on_event(void *user, const struct agt_store_event *row)
+static int show(struct agt_run *run, const struct agt_store_event *row, bool *ret_is_last)
 {
-    struct loader *loader = user;
-    struct agt_event *event;
-    Crisol__Agent__V1__RunEvent *unpacked;
+    struct agt_event *event = malloc(sizeof(*event) + row->size);
+    Crisol__Agent__V1__RunEvent *unpacked =
+        crisol__agent__v1__run_event__unpack(NULL, row->size, row->payload);
 
-    if (row->seq != loader->seq + 1 || row->size == 0 || loader->has_result)
-        return -EBADMSG;
-    loader->seq++;
-    event = malloc(sizeof(*event) + row->size);
-    unpacked = crisol__agent__v1__run_event__unpack(NULL, row->size, row->payload);
     if (!event || !unpacked) {
         free(event);
         crisol__agent__v1__run_event__free_unpacked(unpacked, NULL);
@@ -72,11 +69,52 @@ static int on_event(void *user, const struct agt_store_event *row)
         .size = (uint32_t)row->size,
     };
     memcpy(event->packed, row->payload, row->size);
-    loader->has_result = event->is_last;
+    *ret_is_last = event->is_last;
     crisol__agent__v1__run_event__free_unpacked(unpacked, NULL);
-    if (agt_event_log_add(loader->run->log, event) < 0)
-        return -ENOMEM;
+    return agt_event_log_add(run->log, event) < 0 ? -ENOMEM : 0;
+}
+
+static int on_event(void *user, const struct agt_store_event *row)
+{
+    struct loader *loader = user;
+    int r;
+
+    if (row->seq != loader->seq + 1 || row->size == 0 || loader->has_result)
+        return -EBADMSG;
+    loader->seq++;
+    r = show(loader->run, row, &loader->has_result);
+    if (r < 0)
+        return r;
+    loader->run->guest_seq = row->seq;
     return loader->run->journal ? agt_journal_add_stored(loader->run->journal, row) : 0;
+}
+
+bool agt_run_is_guest(const struct agt_run *run)
+{
+    return run->is_guest;
+}
+
+uint32_t agt_guest_seq(const struct agt_run *run)
+{
+    return run->guest_seq;
+}
+
+int agt_guest_add(struct agt_run *run, const struct agt_store_event *row)
+{
+    bool is_last = false;
+
+    if (row->seq != run->guest_seq + 1 || row->size == 0 || agt_run_has_ended(run))
+        return -EBADMSG;
+    run->guest_seq++;
+    return show(run, row, &is_last);
+}
+
+void agt_guest_leave(struct agt_run *run)
+{
+    if (agt_run_has_ended(run))
+        return;
+    __atomic_store_n(&run->is_suspended, true, __ATOMIC_RELEASE);
+    agt_event_log_end(run->log);
 }
 
 static void fill_spec(const struct found *found, struct agt_run_spec *spec)
@@ -155,13 +193,14 @@ static int load_run(struct loader *loader, const struct found *found, struct agt
     r = agt_run_new(loader->engine, spec, &loader->run);
     if (r < 0)
         return r;
-    if (found->has_ended)
+    loader->run->is_guest = found->is_elsewhere;
+    if (found->has_ended || found->is_elsewhere)
         loader->run->engine = NULL; /* nothing to cancel */
     else
         r = agt_journal_new(loader->run, store, false, found->fence);
     if (r == 0)
         r = store->ops->load_events(store, found->run_id, on_event, loader, err);
-    if (r == 0 && loader->has_result != found->has_ended && !watch)
+    if (r == 0 && loader->has_result != found->has_ended && !watch && !found->is_elsewhere)
         r = -EBADMSG;
     if (r == 0 && watch)
         agt_journal_watch(loader->run->journal, watch);
@@ -212,9 +251,11 @@ static int load_found(struct loader *loader, agt_engine_on_run on_run, void *use
         }
         if (r == 0)
             r = on_run(user, loader->run, &spec);
-        if (r == 0 && !found->has_ended)
+        if (found->has_ended || found->is_elsewhere)
+            continue;
+        if (r == 0)
             r = resume(loader->engine, loader->run);
-        resumed += !found->has_ended;
+        resumed++;
     }
     free_found(loader->first);
     if (r == 0 && resumed > 0)

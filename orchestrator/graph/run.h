@@ -67,7 +67,9 @@ struct agt_run {
 
     /* Of a run that is left because another process has started one with its key: written before
      * is_suspended. */
-    char twin_id[33]; /* "": none */
+    bool is_guest;      /* goes on in another process; constant after the start */
+    uint32_t guest_seq; /* of its last event that is here; the store's thread */
+    char twin_id[33];   /* "": none */
     bool is_twin_same;
 
     pthread_mutex_t lock;         /* guards the next five */

@@ -37,6 +37,12 @@ static void answer_written(struct agt_exchange *exchange, int written, int http_
         agt_exchange_answer(exchange, http_status);
 }
 
+/* What is more than reading needs the process that has the run. */
+static bool is_read_only(enum agt_route_id id)
+{
+    return id != AGT_ROUTE_RUN_CANCEL && id != AGT_ROUTE_RUN_RESUME;
+}
+
 /* A reference to the caller's run; NULL when the exchange has been answered instead. */
 static struct agt_run *find(struct agt_exchange *exchange, const char *run_id)
 {
@@ -45,7 +51,10 @@ static struct agt_run *find(struct agt_exchange *exchange, const char *run_id)
     struct agt_run *run;
 
     agt_connection_caller(exchange->connection, caller);
-    run = agt_runs_find(exchange->http->options.runs, caller, run_id, &status);
+    if (is_read_only(exchange->route->id))
+        run = agt_runs_find(exchange->http->options.runs, caller, run_id, &status);
+    else
+        run = agt_runs_find_own(exchange->http->options.runs, caller, run_id, &status);
     if (!run)
         fail(exchange, &status);
     return run;

@@ -6,6 +6,8 @@
 
 #include <pthread.h>
 
+struct agt_store_run;
+
 /* Internal to orchestrator/runs: the registry and what its files share. */
 
 #define BUCKETS 4096U
@@ -33,6 +35,7 @@ struct agt_runs {
     struct agt_runs_entry *by_key[BUCKETS];
     uint32_t forks;        /* on their way through the store */
     pthread_cond_t forked; /* forks fell */
+    size_t guest_count;    /* runs of other processes that go on, about */
     uint64_t last_number;
     int64_t next_sweep_ns;
 };
@@ -45,6 +48,9 @@ void agt_runs_forget_entry(struct agt_runs *runs, struct agt_runs_entry *entry);
 
 /* Takes a run that comes from the store; `user` is the registry. Without the lock. */
 int agt_runs_on_loaded(void *user, struct agt_run *take_run, const struct agt_run_spec *spec);
+
+/* What a store that is shared tells (store.h, watch()); `user` is the registry. */
+void agt_runs_on_stored(void *user, const struct agt_store_run *row);
 
 /* Returns -ENOMEM. */
 int agt_runs_out_of_memory(struct rpc_status *status);

@@ -235,32 +235,14 @@ int agt_runs_on_loaded(void *user, struct agt_run *take_run, const struct agt_ru
     (void)pthread_mutex_lock(&runs->lock);
     before = agt_runs_find_entry(runs, agt_run_id(take_run));
     if (before) {
+        if (agt_run_is_guest(before->run))
+            agt_guest_leave(before->run); /* it goes on here: who reads it has to ask again */
         unlink_entry(runs, before);
         free_entry(before);
     }
     link_entry(runs, entry);
     (void)pthread_mutex_unlock(&runs->lock);
     return 0;
-}
-
-/* The store's thread: a run that this process is to go on with, or that ended in another. */
-static void on_stored(void *user, const struct agt_store_run *row)
-{
-    struct agt_runs *runs = user;
-    struct cr_err err = CR_ERR_INIT;
-    const struct agt_runs_entry *entry;
-    bool is_here;
-    int r = 0;
-
-    (void)pthread_mutex_lock(&runs->lock);
-    entry = agt_runs_find_entry(runs, row->run_id);
-    is_here = entry && !agt_run_is_left(entry->run);
-    (void)pthread_mutex_unlock(&runs->lock);
-    if (!is_here)
-        r = agt_engine_take_up(runs->options.engine, row, agt_runs_on_loaded, runs, &err);
-    if (r < 0)
-        cr_log_error("runs: a run of the store cannot be taken up (%s), leaving it run=%s",
-                     err.code ? err.text : "out of memory", row->run_id);
 }
 
 int agt_runs_load(struct agt_runs *runs, struct cr_err *err)
@@ -272,7 +254,7 @@ int agt_runs_load(struct agt_runs *runs, struct cr_err *err)
         return r;
     agt_runs_sweep(runs);
     if (store && store->ops->watch)
-        store->ops->watch(store, on_stored, runs);
+        store->ops->watch(store, agt_runs_on_stored, runs);
     return 0;
 }
 

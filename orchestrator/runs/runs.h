@@ -70,6 +70,17 @@ int agt_runs_check_disconnect(int on_disconnect, bool is_submit, bool *ret_cance
     "the run goes on in another process of this service, or after the restart of this one; ask "   \
     "again"
 
+/* Why a run can only be read here. */
+#define AGT_RUNS_ELSEWHERE                                                                         \
+    "run_id: the run goes on in another process of this service; only that one can do it"
+
+/*
+ * As agt_runs_find(), for what is more than reading: UNAVAILABLE while the run
+ * goes on in another process.
+ */
+struct agt_run *agt_runs_find_own(struct agt_runs *runs, const char *caller, const char *run_id,
+                                  struct rpc_status *ret_status);
+
 /*
  * A reference to the caller's run. Else NULL, with NOT_FOUND, a violation of
  * "run_id", or UNAVAILABLE while the run is elsewhere.

@@ -36,6 +36,7 @@ struct postgres_store {
     int64_t renew_at_ns;
     int64_t look_at_ns;
     int64_t complain_at_ns;
+    bool has_looked; /* the runs of the others are known but for new ones */
 };
 
 static struct postgres_store *of(struct agt_store *store)
@@ -103,21 +104,29 @@ static bool look_for_runs(struct postgres_store *store, struct cr_err *err)
 {
     PGresult *claimed;
     PGresult *ended = NULL;
+    PGresult *others = NULL;
 
     (void)pthread_mutex_lock(&store->lock);
     claimed = agt_pg_db_claim(&store->db, err);
     if (claimed)
         ended = agt_pg_db_ended_elsewhere(&store->db, err);
+    if (ended)
+        others = agt_pg_db_elsewhere(&store->db, !store->has_looked, err);
     (void)pthread_mutex_unlock(&store->lock);
     if (claimed && PQntuples(claimed) > 0)
         cr_log_info("store: taking over runs that nobody holds runs=%d", PQntuples(claimed));
     if (claimed && PQntuples(claimed) == AGT_PG_CLAIM_MAX)
         store->look_at_ns = 0; /* there may be more */
     if (claimed)
-        (void)agt_pg_db_each(claimed, tell, store);
+        (void)agt_pg_db_each(claimed, false, tell, store);
     if (ended)
-        (void)agt_pg_db_each(ended, tell, store);
-    return ended != NULL;
+        (void)agt_pg_db_each(ended, false, tell, store);
+    if (others)
+        (void)agt_pg_db_each(others, true, tell, store);
+    store->has_looked |= others != NULL;
+    if (others && store->on_run)
+        store->on_run(store->on_run_user, NULL);
+    return others != NULL;
 }
 
 static int renew(struct postgres_store *store, int64_t now_ns, struct cr_err *err)
@@ -216,6 +225,28 @@ static int load_events(struct agt_store *base, const char *run_id,
     return r;
 }
 
+/* On the writer's thread, with watch_lock. */
+static int load_tails(struct agt_store *base, const struct agt_store_tail *tails, size_t count,
+                      int (*on_event)(void *user, size_t index,
+                                      const struct agt_store_event *event),
+                      void *user, struct cr_err *err)
+{
+    struct postgres_store *store = of(base);
+    PGresult *result = NULL;
+    int r;
+
+    (void)pthread_mutex_lock(&store->lock);
+    r = ensure(store, err);
+    if (r == 0)
+        result = agt_pg_tails_ask(&store->db, tails, count, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    if (!result)
+        return r < 0 ? r : -EHOSTUNREACH;
+    if (PQntuples(result) == AGT_PG_TAIL_MAX)
+        store->look_at_ns = 0; /* there may be more */
+    return agt_pg_tails_each(result, on_event, user);
+}
+
 static int tell_batch(void *user, const struct agt_store_event *event)
 {
     struct agt_store_batch *batch = user;
@@ -273,6 +304,7 @@ static const struct agt_store_ops ops = {
     .load_runs = load_runs,
     .load_events = load_events,
     .watch = watch,
+    .load_tails = load_tails,
     .hurry = hurry,
     .free = free_store,
 };

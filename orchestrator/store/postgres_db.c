@@ -43,6 +43,7 @@ static const char layout[] =
     "CREATE INDEX IF NOT EXISTS crisol_runs_ended ON crisol_runs (ended_at) WHERE has_ended;"
     /* Came later; programs that do not know it leave it NULL, which is no key. */
     "ALTER TABLE crisol_runs ADD COLUMN IF NOT EXISTS start_key text;"
+    "ALTER TABLE crisol_runs ADD COLUMN IF NOT EXISTS started_at timestamptz DEFAULT now();"
     "CREATE UNIQUE INDEX IF NOT EXISTS crisol_runs_by_key ON crisol_runs (start_key);"
     "COMMIT";
 
@@ -337,40 +338,31 @@ int agt_pg_db_write(struct agt_pg_db *db, struct agt_store_batch *first, bool is
 
 /* ---- reading ---- */
 
-static uint64_t read_number(const PGresult *result, int row, int column)
-{
-    const uint8_t *bytes = (const uint8_t *)PQgetvalue(result, row, column);
-    uint64_t number = 0;
-
-    for (int i = 0; i < PQgetlength(result, row, column); i++)
-        number = number << 8 | bytes[i];
-    return number;
-}
-
 /* Columns of a run: id, spec, has_ended, fence; in binary. */
 #define RUN_COLUMNS "id, spec, has_ended, fence"
 
-static int tell_run(const PGresult *result, int row,
+static int tell_run(const PGresult *result, int row, bool is_elsewhere,
                     int (*on_run)(void *user, const struct agt_store_run *run), void *user)
 {
     const struct agt_store_run run = {
         .run_id = PQgetvalue(result, row, 0),
         .spec = PQgetvalue(result, row, 1),
         .spec_size = (size_t)PQgetlength(result, row, 1),
-        .has_ended = read_number(result, row, 2) != 0,
-        .fence = read_number(result, row, 3),
+        .has_ended = agt_pg_number(result, row, 2) != 0,
+        .is_elsewhere = is_elsewhere,
+        .fence = agt_pg_number(result, row, 3),
     };
 
     return on_run(user, &run);
 }
 
-int agt_pg_db_each(PGresult *take_result,
+int agt_pg_db_each(PGresult *take_result, bool is_elsewhere,
                    int (*on_run)(void *user, const struct agt_store_run *run), void *user)
 {
     int r = 0;
 
     for (int i = 0; r == 0 && i < PQntuples(take_result); i++)
-        r = tell_run(take_result, i, on_run, user);
+        r = tell_run(take_result, i, is_elsewhere, on_run, user);
     PQclear(take_result);
     return r;
 }
@@ -398,8 +390,8 @@ int agt_pg_db_load_runs(struct agt_pg_db *db,
             return db->link.handle ? -EIO : -EHOSTUNREACH;
         count = PQntuples(result);
         if (count > 0)
-            last = read_number(result, count - 1, 4);
-        r = agt_pg_db_each(result, on_run, user);
+            last = agt_pg_number(result, count - 1, 4);
+        r = agt_pg_db_each(result, false, on_run, user);
     }
     return r;
 }
@@ -422,7 +414,7 @@ int agt_pg_db_load_events(struct agt_pg_db *db, const char *run_id,
     for (int i = 0; r == 0 && i < PQntuples(result); i++) {
         bool has_input = !PQgetisnull(result, i, 2);
         const struct agt_store_event event = {
-            .seq = (uint32_t)read_number(result, i, 0),
+            .seq = (uint32_t)agt_pg_number(result, i, 0),
             .payload = PQgetvalue(result, i, 1),
             .size = (size_t)PQgetlength(result, i, 1),
             .input = has_input ? PQgetvalue(result, i, 2) : NULL,
@@ -496,5 +488,19 @@ PGresult *agt_pg_db_ended_elsewhere(struct agt_pg_db *db, struct cr_err *err)
                         "SELECT " RUN_COLUMNS " FROM crisol_runs WHERE has_ended"
                         " AND ended_at > now() - interval '1 minute' AND owner <> $1"
                         " AND $2::integer > 0 ORDER BY run",
+                        err);
+}
+
+PGresult *agt_pg_db_elsewhere(struct agt_pg_db *db, bool is_first, struct cr_err *err)
+{
+    /* What a transaction began a minute ago is visible by now. */
+    return ask_as_owner(db,
+                        is_first ? "SELECT " RUN_COLUMNS " FROM crisol_runs WHERE NOT has_ended"
+                                   " AND owner <> $1 AND $2::integer > 0"
+                                   " ORDER BY run DESC LIMIT 1000"
+                                 : "SELECT " RUN_COLUMNS " FROM crisol_runs WHERE NOT has_ended"
+                                   " AND owner <> $1 AND $2::integer > 0"
+                                   " AND started_at > now() - interval '1 minute'"
+                                   " ORDER BY run DESC LIMIT 1000",
                         err);
 }

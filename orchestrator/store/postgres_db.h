@@ -51,6 +51,23 @@ PGresult *agt_pg_db_claim(struct agt_pg_db *db, struct cr_err *err);
 /* The runs that ended in other processes within the last minute. */
 PGresult *agt_pg_db_ended_elsewhere(struct agt_pg_db *db, struct cr_err *err);
 
+/* The newest runs that go on in other processes: those of the last minute, or all (`is_first`). */
+PGresult *agt_pg_db_elsewhere(struct agt_pg_db *db, bool is_first, struct cr_err *err);
+
 /* Tells of each run of such a result, and frees it. Returns as a callback did, or 0. */
-int agt_pg_db_each(PGresult *take_result,
+int agt_pg_db_each(PGresult *take_result, bool is_elsewhere,
                    int (*on_run)(void *user, const struct agt_store_run *run), void *user);
+
+/* ---- postgres_tail.c ---- */
+
+#define AGT_PG_TAIL_MAX 200 /* events */
+
+/* Up to AGT_PG_TAIL_MAX events behind these tails. For agt_pg_tails_each(). */
+PGresult *agt_pg_tails_ask(struct agt_pg_db *db, const struct agt_store_tail *tails, size_t count,
+                           struct cr_err *err);
+
+/* Tells of each event of such a result, and frees it. Returns as a callback did, or 0. */
+int agt_pg_tails_each(PGresult *take_result,
+                      int (*on_event)(void *user, size_t index,
+                                      const struct agt_store_event *event),
+                      void *user);

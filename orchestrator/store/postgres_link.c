@@ -127,6 +127,16 @@ void agt_pg_add_bytes(struct agt_pg_params *params, const void *data, size_t siz
     params->formats[params->count++] = 1;
 }
 
+uint64_t agt_pg_number(const PGresult *result, int row, int column)
+{
+    const uint8_t *bytes = (const uint8_t *)PQgetvalue(result, row, column);
+    uint64_t number = 0;
+
+    for (int i = 0; i < PQgetlength(result, row, column); i++)
+        number = number << 8 | bytes[i];
+    return number;
+}
+
 /* Sends what is queued and waits until a result can be taken without waiting. */
 static bool wait_for_result(struct agt_pg_link *link, int64_t until_ns)
 {

@@ -4,6 +4,7 @@
 #include <libpq-fe.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct cr_err;
 
@@ -34,6 +35,9 @@ struct agt_pg_params {
     int formats[AGT_PG_PARAMS_MAX]; /* 0: text, 1: bytes */
     int count;
 };
+
+/* A number or a boolean of a result in binary. */
+uint64_t agt_pg_number(const PGresult *result, int row, int column);
 
 void agt_pg_add_text(struct agt_pg_params *params, const char *text);
 void agt_pg_add_bytes(struct agt_pg_params *params, const void *data, size_t size);

@@ -68,7 +68,14 @@ struct agt_store_run {
     const void *spec;
     size_t spec_size;
     bool has_ended;
-    uint64_t fence; /* counts who held it; 0 where nobody else can */
+    bool is_elsewhere; /* it goes on in another process */
+    uint64_t fence;    /* counts who held it; 0 where nobody else can */
+};
+
+/* Where the reader of a run is. */
+struct agt_store_tail {
+    const char *run_id;
+    uint32_t seq; /* the last event that it has */
 };
 
 struct agt_store_ops {
@@ -92,13 +99,22 @@ struct agt_store_ops {
                        struct cr_err *err);
     /*
      * From now on `on_run` is told, on the store's thread, of each run that
-     * this process is to go on with, because who had it is gone, and of each
-     * that has ended elsewhere; of one perhaps more than once. With on_run
-     * NULL it stops, and waits for one that is going on. A NULL function where
-     * there is nobody else.
+     * this process is to go on with, because who had it is gone, of each that
+     * has begun elsewhere (is_elsewhere), and of each that has ended there; of
+     * one perhaps more than once. Behind each look, several in a lease, it is
+     * called with NULL. With on_run NULL it stops, and waits for one that is
+     * going on. A NULL function where there is nobody else.
      */
     void (*watch)(struct agt_store *store,
                   void (*on_run)(void *user, const struct agt_store_run *run), void *user);
+    /*
+     * Reads what each of the runs has behind its tail, in the order of seq;
+     * perhaps not all at once. For on_run of watch(). NULL where that is NULL.
+     */
+    int (*load_tails)(struct agt_store *store, const struct agt_store_tail *tails, size_t count,
+                      int (*on_event)(void *user, size_t index,
+                                      const struct agt_store_event *event),
+                      void *user, struct cr_err *err);
     /* From now on a batch that cannot be written is given up at once: the process ends. */
     void (*hurry)(struct agt_store *store);
     /* Writes what was appended, or gives it up when it cannot be written. NULL is not allowed. */

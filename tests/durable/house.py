@@ -110,14 +110,22 @@ class Replica:
                               timeout=60 * crisol.SLOWNESS, check=False,
                               env={"PATH": "/usr/bin:/bin", "CRISOL_ORCHESTRATOR": self.grpc})
 
-    def knows(self, run_id):
-        """Whether it can be asked for the run here, now."""
+    def status(self, run_id):
+        """What it says of the run, here and now; None: it cannot be asked."""
         try:
-            self.ask("GET", f"/api/v1/runs/{run_id}").close()
-            return True
+            with self.ask("GET", f"/api/v1/runs/{run_id}") as answer:
+                return json.loads(answer.read())["status"]
         except urllib.error.HTTPError as error:
             assert error.code in (404, 503), error
-            return False
+            return None
+
+    def knows(self, run_id):
+        """Whether it can be asked for the run here, now."""
+        return self.status(run_id) is not None
+
+    def has_taken_up(self):
+        """Whether it goes on with a run that another one had."""
+        return "taking up runs that were going on" in self.log()
 
     def events(self, run_id, until=None):
         """State events as (seq, name, data): all, or until so many of the run's own are there."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several orchestrators on one PostgreSQL: who dies is replaced, who was paused does no harm."""
+import json
 import signal
 import threading
 import time
@@ -52,10 +53,9 @@ def hold_a_run(house, replica):
 def test_a_run_of_a_dead_replica_is_taken_over(house, two):
     first, second = two
     run_id, gate = hold_a_run(house, first)
-    assert not second.knows(run_id)
     begin = time.monotonic()
     first.kill()
-    crisol.wait_for(lambda: second.knows(run_id), 20, "the other takes the run over")
+    crisol.wait_for(second.has_taken_up, 20, "the other takes the run over")
     taken_s = time.monotonic() - begin
     gate.set()
     events = second.events(run_id)
@@ -70,13 +70,13 @@ def test_the_late_write_of_a_paused_replica_is_refused(house, two):
     first, second = two
     run_id, gate = hold_a_run(house, first)
     first.signal(signal.SIGSTOP)
-    crisol.wait_for(lambda: second.knows(run_id), 20, "the other takes the run over")
+    crisol.wait_for(second.has_taken_up, 20, "the other takes the run over")
     events = second.events(run_id)
     check_whole(events)
     first.signal(signal.SIGCONT)
     gate.set()
     crisol.wait_for(lambda: REFUSED in first.log(), 20, "the late write is refused")
-    crisol.wait_for(lambda: first.knows(run_id), 20, "the run that ended elsewhere is known here")
+    crisol.wait_for(lambda: first.status(run_id) == "SUCCESS", 20, "the run that ended elsewhere is known here")
     assert first.events(run_id) == events
     check_store(house, run_id, events)
     check_whole(first.events(first.submit()))
@@ -88,8 +88,25 @@ def test_a_run_that_ended_is_known_to_every_replica(house, two):
     run_id = first.submit()
     events = first.events(run_id)
     check_whole(events)
-    crisol.wait_for(lambda: second.knows(run_id), 20, "the run is known to the other")
+    crisol.wait_for(lambda: second.status(run_id) == "SUCCESS", 20, "the end is known to the other")
     assert second.events(run_id) == events
+
+
+def test_a_run_that_goes_on_is_read_at_every_replica(house, two):
+    first, second = two
+    run_id, gate = hold_a_run(house, first)
+    crisol.wait_for(lambda: second.status(run_id) == "RUNNING", 20, "the run is known to the other")
+    with second.ask("GET", "/api/v1/runs") as answer:
+        assert run_id in [run["run_id"] for run in json.loads(answer.read())["runs"]]
+    # To be cancelled it has to be where it goes on.
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        second.ask("DELETE", f"/api/v1/runs/{run_id}")
+    assert caught.value.code == 503 and "another process" in caught.value.read().decode()
+    begin = second.events(run_id, until=2)
+    threading.Timer(0.2, gate.set).start()
+    events = second.events(run_id)
+    check_whole(events)
+    assert events[:len(begin)] == begin and events == first.events(run_id)
 
 
 def test_a_key_starts_one_run_at_all_replicas(house, two):
@@ -99,7 +116,7 @@ def test_a_key_starts_one_run_at_all_replicas(house, two):
     bought = house.proxy.requests
     run_id = first.submit({"Idempotency-Key": "once"})
     crisol.wait_for(lambda: house.proxy.requests > bought, 10, "the model is asked")
-    # The other does not know the run that goes on here, and starts none.
+    # Whether the other knows by now of the run that goes on here, or not: it starts none.
     assert second.submit({"Idempotency-Key": "once"}) == run_id
     assert second.submit({"Idempotency-Key": "once"}) == run_id
     with pytest.raises(urllib.error.HTTPError) as caught:
@@ -108,7 +125,7 @@ def test_a_key_starts_one_run_at_all_replicas(house, two):
     gate.set()
     check_whole(first.events(run_id))
     assert house.ask_store("SELECT count(*) FROM crisol_runs WHERE start_key LIKE '%once'") == "1"
-    crisol.wait_for(lambda: second.knows(run_id), 20, "the run that ended is known to the other")
+    crisol.wait_for(lambda: second.status(run_id) == "SUCCESS", 20, "the end is known to the other")
     assert second.submit({"Idempotency-Key": "once"}) == run_id == first.submit({"Idempotency-Key": "once"})
 
 
@@ -118,7 +135,7 @@ def test_who_stops_hands_its_runs_over_at_once(house, two):
     run_id, gate = hold_a_run(house, second)
     second.signal(signal.SIGTERM)
     second.process.match("stopping", 20)
-    crisol.wait_for(lambda: first.knows(run_id), 40, "the run is handed over")
+    crisol.wait_for(first.has_taken_up, 40, "the run is handed over")
     gate.set()
     check_whole(first.events(run_id))
 
@@ -130,8 +147,7 @@ def test_a_database_that_goes_away_stops_nothing(house, two):
     gate.set()
     crisol.wait_for(lambda: "cannot use the database" in first.log(), 20, "it is noticed")
     house.server.start()
-    crisol.wait_for(lambda: any(replica.knows(run_id) for replica in two), 30, "the run is there again")
-    holder = next(replica for replica in two if replica.knows(run_id))
-    events = holder.events(run_id)
+    crisol.wait_for(lambda: all(replica.status(run_id) == "SUCCESS" for replica in two), 30, "the run ends")
+    events = first.events(run_id)
     check_whole(events)
     check_store(house, run_id, events)

@@ -150,8 +150,12 @@ static int load_runs(struct agt_store *base,
     (void)err;
     for (size_t i = 0; r == 0 && i < store->run_count; i++) {
         const struct stored *run = &store->runs[i];
-        const struct agt_store_run row = {run->id, run->spec.data, run->spec.size, run->has_ended,
-                                          0};
+        const struct agt_store_run row = {
+            .run_id = run->id,
+            .spec = run->spec.data,
+            .spec_size = run->spec.size,
+            .has_ended = run->has_ended,
+        };
 
         r = on_run(user, &row);
     }

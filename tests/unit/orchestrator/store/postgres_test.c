@@ -164,6 +164,8 @@ static void on_run(void *user, const struct agt_store_run *run)
 {
     struct watcher *watcher = user;
 
+    if (!run || run->is_elsewhere)
+        return;
     (void)pthread_mutex_lock(&watcher->lock);
     (void)memccpy(watcher->run_id, run->run_id, '\0', sizeof(watcher->run_id));
     watcher->fence = run->fence;
@@ -189,6 +191,77 @@ static void wait_for_run(struct watcher *watcher)
     while (count_of(watcher) == 0 && cr_clock_mono_ns() < until_ns)
         (void)poll(NULL, 0, 5);
     assert_int_not_equal(count_of(watcher), 0);
+}
+
+/* Reads along with what another process writes. */
+struct follower {
+    pthread_mutex_t lock;
+    struct agt_store *store;
+    uint32_t seq;
+    char seen[64]; /* as text */
+    bool is_told;
+};
+
+static int follow_event(void *user, size_t index, const struct agt_store_event *event)
+{
+    struct follower *follower = user;
+    size_t size = strlen(follower->seen);
+
+    assert_int_equal(index, 1);
+    assert_int_equal(event->seq, follower->seq + 1);
+    (void)snprintf(follower->seen + size, sizeof(follower->seen) - size, " %u=%.*s", event->seq,
+                   (int)event->size, (const char *)event->payload);
+    follower->seq++;
+    return 0;
+}
+
+static void on_other_run(void *user, const struct agt_store_run *run)
+{
+    struct follower *follower = user;
+    const struct agt_store_tail tails[] = {{ID_B, 0}, {ID_A, follower->seq}};
+
+    (void)pthread_mutex_lock(&follower->lock);
+    if (run && run->is_elsewhere && strcmp(run->run_id, ID_A) == 0)
+        follower->is_told = true;
+    if (!run && follower->is_told)
+        assert_int_equal(follower->store->ops->load_tails(follower->store, tails, 2, follow_event,
+                                                          follower, NULL),
+                         0);
+    (void)pthread_mutex_unlock(&follower->lock);
+}
+
+static void wait_for_events(struct follower *follower, const char *expected)
+{
+    int64_t until_ns = cr_clock_mono_ns() + 20 * CR_NS_PER_S;
+    bool is_there = false;
+
+    while (!is_there && cr_clock_mono_ns() < until_ns) {
+        (void)poll(NULL, 0, 5);
+        (void)pthread_mutex_lock(&follower->lock);
+        is_there = strcmp(follower->seen, expected) == 0;
+        (void)pthread_mutex_unlock(&follower->lock);
+    }
+    assert_true(is_there);
+}
+
+static void a_run_that_goes_on_elsewhere_is_read_along(void **state)
+{
+    struct follower follower = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct agt_store *first = open_store(NULL);
+    struct agt_store *second = open_store(NULL);
+
+    (void)state;
+    assert_int_equal(suite_begin_run(first, ID_A), 0);
+    assert_int_equal(suite_append_event(first, ID_A, 1, "one"), 0);
+    follower.store = second;
+    second->ops->watch(second, on_other_run, &follower);
+    wait_for_events(&follower, " 1=one");
+    assert_int_equal(suite_append_event(first, ID_A, 2, "two"), 0);
+    assert_int_equal(suite_end_run(first, ID_A, 3), 0);
+    wait_for_events(&follower, " 1=one 2=two 3=end");
+    second->ops->watch(second, NULL, NULL);
+    second->ops->free(second);
+    first->ops->free(first);
 }
 
 static void a_run_whose_holder_is_gone_is_taken_once_and_the_late_write_is_refused(void **state)
@@ -302,6 +375,7 @@ int main(void)
         CASE(a_run_is_read_behind_what_was_appended),
         CASE(large_events_come_back_whole),
         CASE(a_key_starts_one_run),
+        CASE(a_run_that_goes_on_elsewhere_is_read_along),
         CASE(a_newer_schema_is_refused),
         CASE(a_bad_address_is_refused_and_no_password_is_told),
         CASE(two_that_lay_out_at_once_both_succeed),
