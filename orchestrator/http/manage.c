@@ -165,10 +165,14 @@ void agt_handle_run_fork(struct agt_exchange *exchange)
 
 void agt_handle_run_forget(struct agt_exchange *exchange)
 {
-    struct agt_run *run = agt_run_find_by_path(exchange);
+    ProtobufCMessage *request =
+        read_body(exchange, &crisol__agent__v1__delete_run_request__descriptor);
+    struct agt_run *run = request ? agt_run_find_by_path(exchange) : NULL;
     struct rpc_status status = RPC_STATUS_INIT;
     char caller[AGT_CALLER_SIZE];
 
+    if (request)
+        protobuf_c_message_free_unpacked(request, NULL);
     if (!run)
         return;
     agt_connection_caller(exchange->connection, caller);

@@ -120,8 +120,20 @@ static bool has_id(const struct agt_route *route)
 
 /* ---- parameters ---- */
 
+struct parameter_type {
+    const char *name;
+    const char *pattern; /* NULL: any */
+    int64_t max;         /* of a number; 0: it is none */
+};
+
+static const struct parameter_type run_id = {.name = "string", .pattern = "^[0-9a-f]{32}$"};
+static const struct parameter_type text = {.name = "string"};
+static const struct parameter_type page_size = {.name = "integer", .max = 100};
+static const struct parameter_type page_token = {.name = "string", .pattern = "^[0-9]{0,19}$"};
+static const struct parameter_type event_id = {.name = "integer", .max = UINT32_MAX - 1};
+
 static void write_parameter(struct agt_json *json, const char *name, const char *place,
-                            const char *help, const char *type)
+                            const char *help, const struct parameter_type *type)
 {
     agt_json_open(json, NULL, '{');
     agt_json_str(json, "name", name);
@@ -130,9 +142,13 @@ static void write_parameter(struct agt_json *json, const char *name, const char 
     if (strcmp(place, "path") == 0)
         agt_json_bool(json, "required", true);
     agt_json_open(json, "schema", '{');
-    agt_json_str(json, "type", type);
-    if (strcmp(type, "integer") == 0)
+    agt_json_str(json, "type", type->name);
+    if (type->pattern)
+        agt_json_str(json, "pattern", type->pattern);
+    if (type->max > 0) {
         agt_json_int(json, "minimum", 0);
+        agt_json_int(json, "maximum", type->max);
+    }
     agt_json_close(json, '}');
     agt_json_close(json, '}');
 }
@@ -146,22 +162,22 @@ static void write_parameters(struct agt_json *json, const struct agt_route *rout
         return;
     agt_json_open(json, "parameters", '[');
     if (has_id(route))
-        write_parameter(json, "id", "path", "run_id of the run.", "string");
+        write_parameter(json, "id", "path", "run_id of the run.", &run_id);
     if (which & PARAMETER_PAGE) {
         write_parameter(json, "page_size", "query", "Runs on a page; 0 or none: 100, the most.",
-                        "integer");
+                        &page_size);
         write_parameter(json, "page_token", "query", "next_page_token of the page before.",
-                        "string");
+                        &page_token);
     }
     if (which & PARAMETER_RUN)
-        write_parameter(json, "run_id", "query", "Marks the path of this run.", "string");
+        write_parameter(json, "run_id", "query", "Marks the path of this run.", &run_id);
     if (which & PARAMETER_KEY)
         write_parameter(json, "Idempotency-Key", "header",
-                        "The same key starts the run once; at most 128 bytes.", "string");
+                        "The same key starts the run once; at most 128 bytes.", &text);
     if (which & PARAMETER_LAST_EVENT)
         write_parameter(json, "Last-Event-ID", "header",
                         "Number of the last state event that is known; events from behind it on.",
-                        "integer");
+                        &event_id);
     agt_json_close(json, ']');
 }
 
@@ -230,10 +246,10 @@ static void write_error(struct agt_schemas *schemas, const char *status, const c
 static void write_media(struct agt_json *json, const char *media)
 {
     agt_json_open(json, media, '{');
-    agt_json_open(json, "schema", '{');
+    agt_json_open(json, "schema", '{'); /* of the whole, so events and bytes have none */
     if (strcmp(media, JSON) == 0)
         agt_json_str(json, "type", "object");
-    else if (strcmp(media, "application/x-protobuf") != 0)
+    else if (strcmp(media, "application/x-protobuf") != 0 && strcmp(media, EVENTS) != 0)
         agt_json_str(json, "type", "string");
     agt_json_close(json, '}');
     agt_json_close(json, '}');

@@ -31,23 +31,18 @@ static void answer(struct agt_exchange *exchange, const char *type, const void *
 
 void agt_handle_page(struct agt_exchange *exchange)
 {
-    /* cppcheck-suppress-begin comparePointers; each pair is of one object of assembly */
     switch (exchange->route->id) {
     case AGT_ROUTE_DOCS_SCRIPT:
-        answer(exchange, "text/javascript; charset=utf-8", agt_page_script,
-               (size_t)(agt_page_script_end - agt_page_script));
+        answer(exchange, "text/javascript; charset=utf-8", agt_page_script, agt_page_script_size);
         break;
     case AGT_ROUTE_DOCS_STYLE:
-        answer(exchange, "text/css; charset=utf-8", agt_page_style,
-               (size_t)(agt_page_style_end - agt_page_style));
+        answer(exchange, "text/css; charset=utf-8", agt_page_style, agt_page_style_size);
         break;
     default:
         exchange->policy = page_policy;
-        answer(exchange, "text/html; charset=utf-8", agt_page_html,
-               (size_t)(agt_page_html_end - agt_page_html));
+        answer(exchange, "text/html; charset=utf-8", agt_page_html, agt_page_html_size);
         break;
     }
-    /* cppcheck-suppress-end comparePointers */
 }
 
 /* Made once: the comments take some milliseconds to be found. */

@@ -2,11 +2,13 @@
 /* The files of /docs as they are, see pages.h. */
     .macro page name, file
     .global \name
-    .global \name\()_end
+    .global \name\()_size
 \name:
     .incbin "\file"
-\name\()_end:
-    .byte 0
+1:
+    .balign 8
+\name\()_size:
+    .quad 1b - \name
     .endm
 
     .section .rodata

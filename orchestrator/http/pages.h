@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The files of /docs, in .rodata (pages.S). `_end` is behind the last byte. */
+#include <stddef.h>
+
+/* The files of /docs and their sizes, in .rodata (pages.S). */
 extern const char agt_page_html[];
-extern const char agt_page_html_end[];
+extern const size_t agt_page_html_size;
 extern const char agt_page_script[];
-extern const char agt_page_script_end[];
+extern const size_t agt_page_script_size;
 extern const char agt_page_style[];
-extern const char agt_page_style_end[];
+extern const size_t agt_page_style_size;

@@ -71,6 +71,7 @@ static int read_file(const char *path, bool is_private, char text[KEY_FILE_MAX],
 }
 
 /* Instead of a question on the terminal. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the type is libcrypto's */
 static int no_passphrase(char *buffer, int size, int is_writing, void *user)
 {
     (void)buffer;
