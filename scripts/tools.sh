@@ -5,7 +5,8 @@
 # grpc-js and Google's client of Gemini with the Node that it needs (from npm). A tool that cannot be
 # had is missing there; the tests that need it then say so and count as skipped.
 # With "bench": also LangGraph, which a benchmark compares the orchestrator with, and a Node for it.
-# Usage: scripts/tools.sh [bench]
+# With "api": also schemathesis, for tests/e2e/fuzz_api.py.
+# Usage: scripts/tools.sh [bench|api]
 set -eu
 
 GRPCURL_VERSION=v1.8.9 # the newest that Debian 12's Go 1.19 builds
@@ -18,6 +19,7 @@ ZOD_VERSION=4.2.0
 GENAI_VERSION=2.32.0
 NODE_VERSION=20.20.2 # these need 20, and Debian 12 has 18
 OPENAPI_VERSION=0.9.0
+SCHEMATHESIS_VERSION=4.32.5
 
 tools="${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/crisol/tools"
 mkdir -p "$tools"
@@ -51,17 +53,20 @@ if [ ! -x "$tools/buf" ]; then
     fi
     rm -rf "$target"
 fi
-if [ ! -d "$tools/openapi/openapi_spec_validator" ]; then
+# A wheel with all that it needs, as a folder for PYTHONPATH.
+fetch_python() { # PACKAGE==VERSION FOLDER
+    local target
+    [ ! -d "$tools/$2" ] || return 0
     target=$(mktemp -d)
-    if /usr/bin/python3 -m pip install -q --target "$target/tree" "openapi-spec-validator==$OPENAPI_VERSION" \
-        >"$target/log" 2>&1; then
-        rm -rf "$tools/openapi"
-        mv "$target/tree" "$tools/openapi"
+    if /usr/bin/python3 -m pip install -q --target "$target/tree" "$1" >"$target/log" 2>&1; then
+        mv "$target/tree" "$tools/$2"
     else
-        echo "crisol: openapi-spec-validator could not be fetched: $(tail -n 1 "$target/log" 2>/dev/null)" >&2
+        echo "crisol: ${1%%=*} could not be fetched: $(tail -n 1 "$target/log" 2>/dev/null)" >&2
     fi
     rm -rf "$target"
-fi
+}
+fetch_python "openapi-spec-validator==$OPENAPI_VERSION" openapi
+[ "${1:-}" != api ] || fetch_python "schemathesis==$SCHEMATHESIS_VERSION" schemathesis
 if [ ! -d "$tools/grpc-js/node_modules/@grpc/grpc-js" ]; then
     target=$(mktemp -d)
     if command -v npm >/dev/null && npm install --prefix "$target" --ignore-scripts --no-audit --no-fund --silent \

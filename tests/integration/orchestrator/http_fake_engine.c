@@ -289,6 +289,30 @@ int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
     return 0;
 }
 
+bool agt_run_is_guest(const struct agt_run *run)
+{
+    (void)run;
+    return false;
+}
+
+uint32_t agt_guest_seq(const struct agt_run *run)
+{
+    (void)run;
+    return 0;
+}
+
+int agt_guest_add(struct agt_run *run, const struct agt_store_event *row)
+{
+    (void)run;
+    (void)row;
+    return -EINVAL;
+}
+
+void agt_guest_leave(struct agt_run *run)
+{
+    (void)run;
+}
+
 const char *agt_run_twin(const struct agt_run *run, bool *ret_is_same)
 {
     (void)run;
