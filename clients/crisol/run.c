@@ -20,6 +20,7 @@
 
 #define JSON_BYTES_MAX (64U << 20)
 #define SUBMIT_TIMEOUT_MS 30000
+#define TERMS_BYTES_MAX (4U << 20)
 
 static const char help[] =
     "Usage: crisol run [OPTIONS] TASK\n"
@@ -31,7 +32,9 @@ static const char help[] =
     "  --max-iterations N      attempts, 1 to 10 (default 3)\n"
     "  --model NAME            model to ask for\n"
     "  --verify LEVEL          how success has to be shown: off, evidence, canary, stubs (default),\n"
-    "                          mutants\n"
+    "                          mutants, oracle (default when the terms have cases)\n"
+    "  --terms FILE            what comes with the task, as JSON of crisol.agent.v1.TaskTerms:\n"
+    "                          input_files, acceptance_tests, cases, checks, prompts, language\n"
     "  --out FOLDER            write the files of the answer there\n"
     "  --json                  print the whole result as one JSON document\n"
     "  --pause-after NODE      planner or generator: wait behind it for 'crisol resume'. Repeatable\n"
@@ -189,6 +192,27 @@ static int add_pause(struct run_options *options, const char *name)
     return 0;
 }
 
+/* Prints what is wrong. */
+static int read_terms(struct run_options *options, const char *path)
+{
+    CR_AUTO_BUF struct cr_buf text = {0};
+    struct rpc_status status = RPC_STATUS_INIT;
+    ProtobufCMessage *terms = NULL;
+
+    cr_buf_init(&text, TERMS_BYTES_MAX);
+    if (cli_read_file(path, &text) < 0)
+        return -EINVAL;
+    if (rpc_json_read(&crisol__agent__v1__task_terms__descriptor, cr_buf_str(&text), text.size,
+                      &terms, &status) < 0) {
+        (void)cli_fail("--terms: %s: %s", path, status.message);
+        return -EINVAL;
+    }
+    if (options->request.terms)
+        rpc_message_free(&options->request.terms->base);
+    options->request.terms = (Crisol__Agent__V1__TaskTerms *)terms;
+    return 0;
+}
+
 /* Returns 0, 1 when --help was answered, -EINVAL. */
 static int parse(struct run_options *options, int argc, char **argv)
 {
@@ -196,6 +220,7 @@ static int parse(struct run_options *options, int argc, char **argv)
         {"max-iterations", required_argument, NULL, 'i'},
         {"model", required_argument, NULL, 'm'},
         {"verify", required_argument, NULL, 'v'},
+        {"terms", required_argument, NULL, 't'},
         {"out", required_argument, NULL, 'o'},
         {"json", no_argument, NULL, 'j'},
         {"detach", no_argument, NULL, 'd'},
@@ -221,6 +246,10 @@ static int parse(struct run_options *options, int argc, char **argv)
             break;
         case 'v':
             if (parse_level(optarg, &options->request.verify) < 0)
+                return -EINVAL;
+            break;
+        case 't':
+            if (read_terms(options, optarg) < 0)
                 return -EINVAL;
             break;
         case 'p':
@@ -359,6 +388,7 @@ static int submit(const struct run_options *options)
     task.max_iterations = options->request.max_iterations;
     task.model = options->request.model;
     task.verify = options->request.verify;
+    task.terms = options->request.terms;
     task.interrupt_after = options->request.interrupt_after;
     task.n_interrupt_after = options->request.n_interrupt_after;
     request.request = &task;
@@ -394,6 +424,8 @@ int cli_run(int argc, char **argv)
                ? submit(&options)
                : follow(&options, &cli_method_generate_stream, &options.request.base, cancel_fd);
     cli_end_calls(cancel_fd);
+    if (options.request.terms)
+        rpc_message_free(&options.request.terms->base);
     return code;
 }
 

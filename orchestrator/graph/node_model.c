@@ -87,6 +87,7 @@ void agt_model_ask(struct agt_run *run, enum agt_prompt_kind kind, const struct 
         .model = run->model[0] ? run->model : NULL,
         .system = agt_prompt_system(kind, run->terms),
         .purpose = purpose(kind),
+        .wants_variety = run->stall_note && run->stall_step >= AGT_STALL_VARY,
         .deadline_ns = run->deadline_ns,
     };
     int r;

@@ -448,6 +448,8 @@ static int call_new(struct agt_provider *provider, const struct agt_model_reques
                    request->purpose ? request->purpose : "");
     call->model = strdup(model);
     attempt_init(call);
+    if (request->wants_variety)
+        vary(call);
     if (!call->model || dialect->url(provider->base_url, model, AGT_TARGET_ASK, &call->url) < 0) {
         call_free(call);
         return cr_err_set(err, ENOMEM, "out of memory for a call of the model");

@@ -58,6 +58,7 @@ struct agt_model_request {
     const char *purpose; /* "plan", "code" or "repair": for logs; also what a scripted server keys
                             on through the prompt */
     uint32_t max_output_tokens; /* 0: the provider's default */
+    bool wants_variety;         /* another seed than the provider's: a way not taken before */
     int64_t deadline_ns;        /* CLOCK_MONOTONIC */
     const char *schema;         /* the answer is to be such a JSON object; NULL: free text */
     struct agt_model_function functions[AGT_MODEL_FUNCTIONS_MAX];

@@ -90,6 +90,14 @@ enum double_check double_check_of(const Crisol__Sandbox__V1__ExecuteRequest *req
 void double_answer_check(const Crisol__Sandbox__V1__ExecuteRequest *request,
                          struct double_execution *ret_execution);
 
+/*
+ * Answers the cases of a task: `values` has the driver's line for each without
+ * the mark, e.g. "value 3". Lives until the next call; one thread.
+ */
+void double_answer_cases(const Crisol__Sandbox__V1__ExecuteRequest *request,
+                         const char *const *values, size_t count,
+                         struct double_execution *ret_execution);
+
 /* The script is asked about checks, too; otherwise double_answer_check() has them. Before any call.
  */
 void double_sandbox_set_checks(struct agt_sandbox *sandbox, bool value);

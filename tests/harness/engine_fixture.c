@@ -16,6 +16,8 @@ void engine_fixture_start(struct engine_fixture *fixture, double_model_script mo
     fixture->sandbox = double_sandbox_new(sandbox, fixture);
     fixture->answers = 0;
     fixture->executions = 0;
+    fixture->terms = NULL;
+    fixture->terms_size = 0;
     fixture->verify = CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_EVIDENCE;
     if (options)
         mine = *options;
@@ -38,6 +40,8 @@ struct agt_run *engine_fixture_run(struct engine_fixture *fixture, int32_t max_i
         .task = "add two numbers",
         .max_iterations = max_iterations,
         .verify = fixture->verify,
+        .terms = fixture->terms,
+        .terms_size = fixture->terms_size,
     };
     struct rpc_status status = RPC_STATUS_INIT;
     struct agt_run *run = NULL;

@@ -12,7 +12,9 @@ struct engine_fixture {
     uint32_t answers;    /* for a script of the model; read it after the runs */
     uint32_t executions; /* for a script of sandboxd; read it after the runs */
     int mode;            /* set before the first run */
-    int verify;          /* level of the runs that follow; EVIDENCE after the start */
+    const void *terms;   /* packed TaskTerms of the runs that follow; NULL after the start */
+    size_t terms_size;
+    int verify; /* level of the runs that follow; EVIDENCE after the start */
     int fds_before;
 };
 

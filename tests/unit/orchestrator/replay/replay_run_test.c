@@ -59,8 +59,49 @@ static void hold_sandbox(void *user, const Crisol__Sandbox__V1__ExecuteRequest *
     ret_execution->is_held = true;
 }
 
+/* Every check comes out as for honest code, the cases, too. */
+static void solve_with_cases(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                             struct double_execution *ret_execution)
+{
+    static const char *const values[] = {"value 3"};
+
+    if (double_check_of(request) == DOUBLE_CHECK_NONE)
+        double_pass(user, request, ret_execution);
+    else if (double_check_of(request) == DOUBLE_CHECK_ORACLE)
+        double_answer_cases(request, values, 1, ret_execution);
+    else
+        double_answer_check(request, ret_execution);
+}
+
+/* One case, one own check, Spanish. */
+static size_t pack_terms(uint8_t packed[static 256])
+{
+    Crisol__Agent__V1__TaskTerms terms = CRISOL__AGENT__V1__TASK_TERMS__INIT;
+    Crisol__Agent__V1__OracleCase item = CRISOL__AGENT__V1__ORACLE_CASE__INIT;
+    Crisol__Agent__V1__OracleCase *cases[] = {&item};
+    Crisol__Agent__V1__OwnCheck check = CRISOL__AGENT__V1__OWN_CHECK__INIT;
+    Crisol__Agent__V1__OwnCheck *checks[] = {&check};
+    char program[] = "/bin/true";
+    char *command[] = {program};
+    char expression[] = "add(1, 2)";
+    char expected[] = "3";
+    char language[] = "es";
+
+    item.expression = expression;
+    item.expected_json = expected;
+    check.command = command;
+    check.n_command = 1;
+    terms.cases = cases;
+    terms.n_cases = 1;
+    terms.checks = checks;
+    terms.n_checks = 1;
+    terms.language = language;
+    return crisol__agent__v1__task_terms__pack(&terms, packed);
+}
+
 static struct file *make_file(double_sandbox_script script, bool must_cancel)
 {
+    uint8_t terms[256];
     struct file *file = calloc(1, sizeof(*file));
     struct agt_store *store = double_store_new();
     const struct agt_engine_options options = {.retry_base_ms = 1, .store = store};
@@ -72,6 +113,12 @@ static struct file *make_file(double_sandbox_script script, bool must_cancel)
     (void)sem_init(&file->done, 0, 0);
     engine_fixture_start(&fixture, NULL, script, &options);
     fixture.verify = CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_STUBS;
+    if (script == solve_with_cases) {
+        double_sandbox_set_checks(fixture.sandbox, true);
+        fixture.verify = 0;
+        fixture.terms_size = pack_terms(terms);
+        fixture.terms = terms;
+    }
     run = engine_fixture_run(&fixture, 0);
     if (must_cancel) {
         run_reader_wait_for(run, EVENT(SANDBOX_STARTED));
@@ -294,6 +341,29 @@ static void a_run_that_was_cancelled_is_repeated_up_to_there(void **state)
     free_file(file);
 }
 
+static void a_run_with_terms_is_repeated_with_its_cases_and_checks(void **state)
+{
+    struct file *file = make_file(solve_with_cases, false);
+    struct agt_replay_report report;
+    struct cr_err err = CR_ERR_INIT;
+    run_export *export = open_file(file);
+    Crisol__Journal__V1__RunSpec *spec =
+        crisol__journal__v1__run_spec__unpack(NULL, export->spec.len, export->spec.data);
+
+    (void)state;
+    cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
+    assert_non_null(spec);
+    assert_true(spec->terms.len > 0);
+    if (agt_replay_run(file->data, file->size, &report, &err) < 0)
+        fail_msg("%s", err.text);
+    if (report.different_at != 0)
+        fail_msg("event %u: %s", report.different_at, report.difference);
+    assert_int_equal(report.compared, report.events);
+    crisol__journal__v1__run_spec__free_unpacked(spec, NULL);
+    crisol__journal__v1__run_export__free_unpacked(export, NULL);
+    free_file(file);
+}
+
 /* Numbers that are the same in every run of the test. */
 static uint32_t next_number(uint64_t *state)
 {
@@ -360,6 +430,7 @@ int main(void)
         CASE(a_prompt_that_is_not_the_same_is_named),
         CASE(a_run_that_was_cut_is_the_same_as_far_as_it_goes),
         cmocka_unit_test(a_run_that_was_cancelled_is_repeated_up_to_there),
+        cmocka_unit_test(a_run_with_terms_is_repeated_with_its_cases_and_checks),
         CASE(a_spoiled_export_is_refused_or_different_and_never_more),
         CASE(an_export_of_a_newer_program_is_refused),
     };
