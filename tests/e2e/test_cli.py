@@ -130,10 +130,27 @@ def test_a_receipt_fits_its_result_and_no_other(services, tmp_path):
     assert services.crisol("verify-receipt", "-", stdin=b"[]").returncode == 125
 
 
-def test_run_writes_its_files(services, tmp_path):
-    done = services.crisol("run", "--out", str(tmp_path / "out"), "Write an LRU cache in Python.")
-    assert done.returncode == 0
+def test_run_takes_terms_and_writes_its_files(services, tmp_path):
+    terms = tmp_path / "terms.json"
+    terms.write_text(json.dumps({
+        "cases": [{"setup": "c = LRUCache(1)\nc.put(1, 'a')\nc.put(2, 'b')", "expression": "[c.get(1), c.get(2)]",
+                   "expected_json": '[null, "b"]'},
+                  {"expression": "LRUCache(0)", "raises": "ValueError"}],
+        "checks": [{"command": ["/usr/bin/python3", "-m", "py_compile", "solution.py"]}]}))
+    done = services.crisol("run", "--json", "--out", str(tmp_path / "out"), "--terms", str(terms),
+                           "Escribe una caché LRU en Python.")
+    assert done.returncode == 0, done.stderr.decode()
+    answer = json.loads(done.stdout)
+    assert answer["verification"]["level"] == "ORACLE", answer["verification"]
+    assert answer["final_response"].startswith("Resuelto en el intento 2 de 3: ")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["solution.py", "test_solution.py"]
+
+
+def test_run_names_what_is_wrong_with_its_terms(services):
+    for text, field in [('{"cases":[{"expression":"f()","expected_json":"x"}]}', b"terms.cases[0].expected_json"),
+                        ('{"cases":[{"raises":1}]}', b"cases[0].raises"), ("[]", b"--terms")]:
+        done = services.crisol("run", "--terms", "-", "x", stdin=text.encode())
+        assert done.returncode == 125 and field in done.stderr, done.stderr
 
 
 def test_run_refuses_an_empty_task(services):
