@@ -160,8 +160,8 @@ class Point:
         self.run = {init, *host.descendants(init)} if init else set()
         self.run |= set(children(self.backend))  # its relay, its collector
 
-    def call(self, code, wall_time_ms=50000):
-        self.caller = Caller(self.stub, code=code, limits=pb.Limits(wall_time_ms=wall_time_ms))
+    def call(self, code, wall_time_ms=50000, **fields):
+        self.caller = Caller(self.stub, code=code, limits=pb.Limits(wall_time_ms=wall_time_ms), **fields)
         return self.caller
 
     def hold_answer(self):
@@ -173,8 +173,8 @@ class Point:
         self.call("echo up; sleep 50").wait_output()
 
     def hold_draining(self):
-        """The front, which is stopped, does not read what is left."""
-        self.call("echo up; sleep 50").wait_output()
+        """The front, which is stopped, does not read what is left. Without something to collect its answer would be there."""
+        self.call("echo up; sleep 50", collect=[pb.CollectSpec(path="nothing")]).wait_output()
         os.kill(self.front, signal.SIGSTOP)
 
         def go_on():

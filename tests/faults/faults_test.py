@@ -243,7 +243,8 @@ class Point:
         self.wait_state("draining")
 
     def hold_draining(self):
-        self.call(UP)
+        # Without something to collect the backend has answered before the front reads what is left.
+        self.call(UP, collect=[pb.CollectSpec(path="nothing")])
         self.end_program()
 
     def hold_collecting(self):
