@@ -71,6 +71,10 @@ const struct hostile_case hostile_cases[] = {
            .events = TEXT("{\\'solution_py\\': \\'\\\\u12") "|" ENDS("", "MAX_TOKENS")),
     ALWAYS("11-cut-in-fence",
            .events = TEXT("```python path=solution.py\\ndef f(") "|" ENDS("", "MAX_TOKENS")),
+    ONCE("11-eaten-by-thoughts",
+         .events = "{'candidates':[{'content':{'parts':[{'text':'one'}]},'finishReason':"
+                   "'MAX_TOKENS'}],'usageMetadata':{'promptTokenCount':7,'candidatesTokenCount':1,"
+                   "'thoughtsTokenCount':3071,'totalTokenCount':3079}}"),
     FINISH("STOP"),
     FINISH("MAX_TOKENS"),
     FINISH("SAFETY"),

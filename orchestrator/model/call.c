@@ -216,14 +216,26 @@ static bool may_repeat(const struct agt_model_call *call, const struct agt_verdi
     return verdict->repeat == AGT_REPEAT_BUSY || call->model_faults < max_faults[verdict->repeat];
 }
 
+/* The same request may do better too, when no other can be made. */
+static void replace_body(struct agt_model_call *call, char *take_body)
+{
+    if (!take_body)
+        return;
+    free(call->body);
+    call->body = take_body;
+}
+
+static void relax(struct agt_model_call *call)
+{
+    const struct agt_dialect *dialect = call->provider->dialect;
+
+    if (dialect->relax)
+        replace_body(call, dialect->relax(call->body, call->model));
+}
+
 static void vary(struct agt_model_call *call)
 {
-    char *varied = call->provider->dialect->vary(call->body, random_below(INT32_MAX));
-
-    if (!varied)
-        return; /* the same request may do better too */
-    free(call->body);
-    call->body = varied;
+    replace_body(call, call->provider->dialect->vary(call->body, random_below(INT32_MAX)));
 }
 
 static void add_wait(struct agt_verdict *verdict, uint32_t delay_ms)
@@ -258,6 +270,8 @@ static bool repeat(struct agt_model_call *call, struct agt_verdict *verdict)
         call->model_faults++;
     if (verdict->is_varied)
         vary(call);
+    if (verdict->is_relaxed)
+        relax(call);
     attempt_done(call);
     attempt_init(call);
     if (send_attempt(call, start_ns, &err) < 0) {

@@ -30,6 +30,9 @@ struct agt_dialect {
                         struct cr_err *err);
     /* The same body with a seed. On the heap; NULL: no memory. */
     char *(*vary)(const char *json, uint32_t seed);
+    /* The same body with as little thinking as the model allows. On the heap; NULL: it cannot be
+     * said, or no memory. The member may be NULL. */
+    char *(*relax)(const char *json, const char *model);
     agt_reply_reader read;
 };
 

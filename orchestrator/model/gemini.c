@@ -44,6 +44,7 @@ const struct agt_dialect agt_gemini_dialect = {
     .url = make_url,
     .request_json = agt_gemini_request_json,
     .vary = agt_gemini_request_vary,
+    .relax = agt_gemini_request_relax,
     .read = agt_gemini_read,
 };
 

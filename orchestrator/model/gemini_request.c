@@ -272,3 +272,31 @@ char *agt_gemini_request_vary(const char *json, uint32_t seed)
     cJSON_Delete(root);
     return varied;
 }
+
+/* Models before 3 count thinking in tokens, with a least number of them; later ones have levels. */
+static bool set_least_thinking(cJSON *config, const char *model)
+{
+    const char *name = has_collection(model) ? strchr(model, '/') + 1 : model;
+    cJSON *thinking;
+
+    cJSON_DeleteItemFromObjectCaseSensitive(config, "thinkingConfig");
+    thinking = cJSON_AddObjectToObject(config, "thinkingConfig");
+    if (strncmp(name, "gemini-2", 8) != 0 && strncmp(name, "gemini-", 7) == 0)
+        return cJSON_AddStringToObject(thinking, "thinkingLevel", "LOW") != NULL;
+    return cJSON_AddNumberToObject(thinking, "thinkingBudget",
+                                   strstr(name, "flash-lite") ? 512 : 128) != NULL;
+}
+
+char *agt_gemini_request_relax(const char *json, const char *model)
+{
+    cJSON *root = cJSON_Parse(json);
+    cJSON *config = cJSON_GetObjectItemCaseSensitive(root, "generationConfig");
+    char *relaxed = NULL;
+
+    if (!config)
+        config = cJSON_AddObjectToObject(root, "generationConfig");
+    if (config && set_least_thinking(config, model))
+        relaxed = cJSON_PrintUnformatted(root);
+    cJSON_Delete(root);
+    return relaxed;
+}

@@ -32,5 +32,8 @@ int agt_gemini_url(const char *base_url, const char *model, const char *action, 
 int agt_gemini_request_json(const struct agt_model_request *request, const char *model,
                             char **ret_json, struct cr_err *err);
 
+/* The same body with as little thinking as this model allows. On the heap; NULL: no memory. */
+char *agt_gemini_request_relax(const char *json, const char *model);
+
 /* The same body with a seed, so that the model takes another way. On the heap; NULL: no memory. */
 char *agt_gemini_request_vary(const char *json, uint32_t seed);

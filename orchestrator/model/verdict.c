@@ -294,6 +294,9 @@ static void judge_truncated(const struct agt_reply *reply, struct agt_verdict *v
 
     if (usage->thought_tokens <= usage->answer_tokens)
         return;
+    /* Thinking took what the answer needed: a shorter answer would not help, less thinking may. */
+    verdict->repeat = AGT_REPEAT_ONCE;
+    verdict->is_relaxed = true;
     (void)snprintf(verdict->message, sizeof(verdict->message),
                    "the answer was cut at the token limit: thoughts took %u tokens and left %u",
                    usage->thought_tokens, usage->answer_tokens);

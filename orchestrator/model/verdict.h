@@ -21,6 +21,7 @@ struct agt_verdict {
     enum agt_model_end end;
     enum agt_repeat repeat;
     bool is_varied;    /* repeat with another seed */
+    bool is_relaxed;   /* repeat with less thinking */
     int64_t wait_ms;   /* what the server asked for before a repeat; -1: nothing */
     char message[448]; /* "" when OK */
 };

@@ -44,6 +44,24 @@ def bodies(events, name):
     return [content.get(name, content) for kind, content in events if kind == name]
 
 
+class Other:
+    """A second orchestrator on the same sandboxd."""
+
+    def __init__(self, services, flags, env):
+        self.log = os.path.join(services.folder, f"other{len(os.listdir(services.folder))}.log")
+        self.process = crisol.Process("orchestrator", [
+            os.path.join(crisol.BIN, "orchestrator"), "--listen=127.0.0.1:0", "--http=127.0.0.1:0",
+            f"--sandbox={services.sandbox}", f"--user={crisol.SERVICE_UID}", *flags], self.log,
+            env={"PATH": "/usr/bin:/bin", **env})
+        self.http = self.process.match(r" ready .*http=(\S+)").group(1)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stop()
+
+
 class Agent(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -152,10 +170,9 @@ class Agent(unittest.TestCase):
     def test_another_provider_gives_the_same(self):
         """The same scripts by chat completions, without any key."""
         port = self.services.replay.match(r"gemini-replay listening on \S+:(\d+)").group(1)
-        other = crisol.Services(with_agent=False, orchestrator_flags=(
-            "--provider=openai", "--openai-model=qwen:7b", f"--openai-base-url=http://127.0.0.1:{port}/v1"))
-        with other:
-            other.start_orchestrator("http://127.0.0.1:9", "")
+        with Other(self.services, (
+                "--provider=openai", "--openai-model=qwen:7b", f"--openai-base-url=http://127.0.0.1:{port}/v1"),
+                {}) as other:
             result, events = run(other, "primes, use the tool", terms={"max_tool_calls": 3})
             self.assert_passed(result)
             self.assertEqual(len(bodies(events, "tool_result")), 2)
@@ -169,16 +186,14 @@ class Agent(unittest.TestCase):
         replay = crisol.Process("gemini-replay", [os.path.join(crisol.BIN, "gemini-replay"), "--hostile"],
                                 os.path.join(self.services.folder, "hostile.log"))
         port = replay.match(r"gemini-replay listening on \S+:(\d+)").group(1)
-        other = crisol.Services(with_agent=False, orchestrator_flags=(
-            f"--store=sqlite:{path}", "--log-level=debug"))
-        with other:
-            other.start_orchestrator(f"http://127.0.0.1:{port}", crisol.CANARY)
+        with Other(self.services, (f"--store=sqlite:{path}", "--log-level=debug"),
+                   {"GEMINI_BASE_URL": f"http://127.0.0.1:{port}", "GEMINI_API_KEY": crisol.CANARY}) as other:
             for case in ("34-key-in-error", "34-key-in-event", "34-key-in-text", "34-key-in-reason"):
                 result, events = run(other, "a task", model=f"gemini-wire-{case}")
                 self.assertEqual(result["status"], "FAILED")
                 self.assertNotIn(crisol.CANARY, json.dumps(events))
                 self.assertIn("*" * len(crisol.CANARY), json.dumps(events), case)
-            with open(os.path.join(other.folder, "orchestrator.log"), encoding="utf-8") as log:
+            with open(other.log, encoding="utf-8") as log:
                 self.assertNotIn(crisol.CANARY, log.read())
         replay.stop()
         for name in os.listdir(store):

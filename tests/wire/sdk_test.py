@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Google's own client of Gemini against gemini-replay, and its requests against the golden ones.
 
-usage: sdk_test.py GEMINI_REPLAY SCRIPTS_DIR
+usage: sdk_test.py GEMINI_REPLAY SCRIPTS_DIR ORCHESTRATOR
 """
 
 import functools
@@ -12,10 +12,11 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
-SERVER, SCRIPTS = sys.argv[1:3]
+SERVER, SCRIPTS, ORCHESTRATOR = sys.argv[1:4]
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOOLS = os.environ.get(
     "CRISOL_TOOLS", os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "crisol/tools"))
@@ -104,6 +105,7 @@ class Sdk(unittest.TestCase):
 
     def test_its_requests_are_the_golden_ones(self):
         """tests/unit/…/gemini_request_test.c holds ours to the same file."""
+        Recorder.requests.clear()
         with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Recorder) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             try:
@@ -117,6 +119,54 @@ class Sdk(unittest.TestCase):
             self.assertEqual(path, "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse")
             self.assertEqual(headers["x-goog-api-key"], KEY)
             self.assertEqual(headers["Content-Type"], "application/json")
+
+
+class Ours(unittest.TestCase):
+    """Where our own client sends what, and with which key: one request of --check-model each."""
+
+    def ask(self, *flags, **env):
+        Recorder.requests.clear()
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Recorder) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            try:
+                url = f"http://127.0.0.1:{server.server_port}"
+                done = subprocess.run(
+                    [ORCHESTRATOR, "--check-model", *[flag.replace("URL", url) for flag in flags]],
+                    capture_output=True, text=True, timeout=60, check=False, env={"PATH": "/usr/bin:/bin", **env})
+            finally:
+                server.shutdown()
+        self.assertEqual(len(Recorder.requests), 1, done)
+        self.assertNotIn(KEY, done.stdout + done.stderr)
+        return Recorder.requests[0]
+
+    def test_ai_studio(self):
+        path, headers, _ = self.ask("--gemini-base-url=URL", GEMINI_API_KEY=KEY)
+        self.assertEqual(path, "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse")
+        self.assertEqual(headers["x-goog-api-key"], KEY)
+
+    def test_vertex_with_a_token_from_a_file(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".key") as file:
+            file.write(KEY + "\n")
+            file.flush()
+            path, headers, _ = self.ask(
+                "--provider=vertex", "--gemini-base-url=URL", "--vertex-project=my-project",
+                "--vertex-location=europe-west1", f"--model-key-file={file.name}", GEMINI_API_KEY="not-this-one")
+        self.assertEqual(path, "/v1beta1/projects/my-project/locations/europe-west1/publishers/google/models/"
+                               "gemini-2.5-flash:streamGenerateContent?alt=sse")
+        self.assertEqual(headers["Authorization"], "Bearer " + KEY)
+        self.assertNotIn("x-goog-api-key", headers)
+
+    def test_vertex_by_key_alone(self):
+        path, headers, _ = self.ask("--provider=vertex", "--gemini-base-url=URL", GEMINI_API_KEY=KEY)
+        self.assertEqual(path, "/v1beta1/publishers/google/models/gemini-2.5-flash:streamGenerateContent?alt=sse")
+        self.assertEqual(headers["x-goog-api-key"], KEY)
+
+    def test_chat_completions(self):
+        path, headers, body = self.ask("--provider=openai", "--openai-model=org/m:7b", "--openai-base-url=URL/v1")
+        self.assertEqual((path, body["model"]), ("/v1/chat/completions", "org/m:7b"))
+        self.assertNotIn("Authorization", headers)
+        _, headers, _ = self.ask("--provider=openai", "--openai-model=m", "--openai-base-url=URL", OPENAI_API_KEY=KEY)
+        self.assertEqual(headers["Authorization"], "Bearer " + KEY)
 
 
 if __name__ == "__main__":

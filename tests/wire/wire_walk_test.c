@@ -64,6 +64,7 @@ static const struct expectation expectations[] = {
     {"11-cut-in-string", AGT_MODEL_TRUNCATED, 1, "{\"solution_py\": \"def f(", NULL, false},
     {"11-cut-in-escape", AGT_MODEL_TRUNCATED, 1, "{\"solution_py\": \"\\u12", NULL, false},
     {"11-cut-in-fence", AGT_MODEL_TRUNCATED, 1, "```python path=solution.py\ndef f(", NULL, false},
+    AGAIN("11-eaten-by-thoughts"),
     {"12-finish-STOP", AGT_MODEL_OK, 1, "one ", NULL, false},
     {"12-finish-MAX_TOKENS", AGT_MODEL_TRUNCATED, 1, "one ", "token limit", false},
     ENDED("12-finish-SAFETY", BLOCKED, 1, "SAFETY"),

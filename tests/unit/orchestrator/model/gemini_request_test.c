@@ -153,6 +153,29 @@ static void a_varied_body_has_a_seed(void **state)
     assert_string_equal(other, "{\"contents\":[],\"generationConfig\":{\"seed\":2147483647}}");
 }
 
+static void a_relaxed_body_thinks_as_little_as_it_may(void **state)
+{
+    static const struct {
+        const char *model;
+        const char *json;
+    } cases[] = {
+        {"gemini-2.5-flash",
+         "{\"generationConfig\":{\"thinkingConfig\":{\"thinkingBudget\":128}}}"},
+        {"models/gemini-2.5-flash-lite",
+         "{\"generationConfig\":{\"thinkingConfig\":{\"thinkingBudget\":512}}}"},
+        {"gemini-3-pro", "{\"generationConfig\":{\"thinkingConfig\":{\"thinkingLevel\":\"LOW\"}}}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(cases); i++) {
+        CR_AUTO_FREE char *relaxed = agt_gemini_request_relax(
+            "{\"generationConfig\":{\"thinkingConfig\":{\"thinkingBudget\":9000}}}",
+            cases[i].model);
+
+        assert_string_equal(relaxed, cases[i].json);
+    }
+}
+
 static cJSON *load_golden(void)
 {
     CR_AUTO_FCLOSE FILE *file = fopen(CRISOL_GOLDEN_REQUESTS, "re");
@@ -239,6 +262,7 @@ int main(void)
         cmocka_unit_test(body_has_the_members_that_gemini_knows),
         cmocka_unit_test(bad_texts_are_refused_by_name),
         cmocka_unit_test(a_varied_body_has_a_seed),
+        cmocka_unit_test(a_relaxed_body_thinks_as_little_as_it_may),
         cmocka_unit_test(bodies_are_those_of_the_official_client),
     };
 
