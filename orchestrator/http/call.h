@@ -7,6 +7,9 @@ struct agt_exchange;
 struct rpc_client_method;
 struct rpc_status;
 
+/* What more than one handler asks of sandboxd. */
+extern const struct rpc_client_method agt_list_runtimes;
+
 /*
  * The end of a call. Loop thread; answers the exchange. `response` is valid
  * until the return, and NULL unless the status is OK.

@@ -9,6 +9,7 @@
 #include "orchestrator/http/shapes.h"
 
 #include <crisol/agent/v1/agent.pb-c.h>
+#include <crisol/judge/v1/judge.pb-c.h>
 #include <crisol/sandbox/v1/sandbox.pb-c.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -42,11 +43,12 @@ enum parameter {
 struct operation {
     const char *id;
     const char *tag;
-    struct agt_schema_type takes; /* NONE: no body */
-    const char *required;         /* member that the body must have; NULL: none */
-    const char *example;          /* body as JSON; NULL: none */
-    struct agt_schema_type gives; /* as JSON; NONE: not JSON */
-    const char *media;            /* beside, or in place of, JSON; NULL: none */
+    struct agt_schema_type takes;           /* NONE: no body */
+    const char *required;                   /* member that the body must have; NULL: none */
+    const char *example;                    /* body as JSON; NULL: none */
+    struct agt_schema_type gives;           /* as JSON; NONE: not JSON */
+    const char *media;                      /* beside, or in place of, JSON; NULL: none */
+    const struct agt_schema_shape *refusal; /* as 400, in place of the 422; NULL: the usual */
     unsigned parameters;
     int status;
 };
@@ -74,6 +76,17 @@ static const struct operation operations[AGT_ROUTE_COUNT] = {
                            .required = "runtime",
                            .example = "{\"runtime\":\"python\",\"code\":\"print(2 + 2)\"}",
                            .gives = SHAPE(agt_shape_execution), .media = EVENTS, .status = 200},
+    [AGT_ROUTE_JUDGE_EXECUTE] = {"judge_execute", "judge",
+                                 .takes = {AGT_SCHEMA_MESSAGE,
+                                           &crisol__judge__v1__judge_request__descriptor},
+                                 .required = "language",
+                                 .example = "{\"language\":\"python\",\"version\":\"*\","
+                                            "\"files\":[{\"content\":\"print(2 + 2)\"}]}",
+                                 .gives = SHAPE(agt_shape_judge_answer),
+                                 .refusal = &agt_shape_judge_refusal, .status = 200},
+    [AGT_ROUTE_JUDGE_RUNTIMES] = {"judge_runtimes", "judge",
+                                  .gives = {AGT_SCHEMA_SHAPES, &agt_shape_judge_runtime},
+                                  .status = 200},
     [AGT_ROUTE_RUN_SUBMIT] = {"submit_run", "runs", .takes = AGENT(generate_request),
                               .required = "task", .example = TASK_EXAMPLE,
                               .gives = SHAPE(agt_shape_run_id), .parameters = PARAMETER_KEY,
@@ -109,6 +122,7 @@ static const struct {
 } tags[] = {
     {"runs", "Tasks that become code."},
     {"sandbox", "Programs in a sandbox, without a model."},
+    {"judge", "The same programs in the shape of the Piston judge, for clients that speak it."},
     {"graph", "What a run goes through."},
     {"service", "The service itself."},
 };
@@ -274,7 +288,9 @@ static void write_responses(struct agt_schemas *schemas, const struct agt_route 
 {
     agt_json_open(schemas->json, "responses", '{');
     write_success(schemas, route, operation);
-    if (has_id(route) || operation->parameters || operation->takes.kind != AGT_SCHEMA_NONE)
+    if (operation->refusal)
+        write_error(schemas, "400", "The program was not run.", operation->refusal);
+    else if (has_id(route) || operation->parameters || operation->takes.kind != AGT_SCHEMA_NONE)
         write_error(schemas, "422", "The request can be read but not used.", &agt_shape_invalid);
     if (has_id(route) || operation->parameters & PARAMETER_RUN)
         write_error(schemas, "404", "The caller has no such run.", &agt_shape_error);

@@ -19,7 +19,7 @@ static const struct rpc_client_method get_capabilities = {
     .response = &crisol__sandbox__v1__get_capabilities_response__descriptor,
 };
 
-static const struct rpc_client_method list_runtimes = {
+const struct rpc_client_method agt_list_runtimes = {
     .path = "/crisol.sandbox.v1.SandboxService/ListRuntimes",
     .request = &crisol__sandbox__v1__list_runtimes_request__descriptor,
     .response = &crisol__sandbox__v1__list_runtimes_response__descriptor,
@@ -154,6 +154,6 @@ void agt_handle_runtimes(struct agt_exchange *exchange)
     static const Crisol__Sandbox__V1__ListRuntimesRequest request =
         CRISOL__SANDBOX__V1__LIST_RUNTIMES_REQUEST__INIT;
 
-    agt_call_sandboxd(exchange, &list_runtimes, &request.base, RUNTIMES_DEADLINE_MS,
+    agt_call_sandboxd(exchange, &agt_list_runtimes, &request.base, RUNTIMES_DEADLINE_MS,
                       finish_runtimes);
 }

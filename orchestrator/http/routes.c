@@ -61,6 +61,17 @@ static const struct agt_route routes[] = {
      .body_cap = EXECUTE_BODY_CAP,
      .help = "{\"runtime\",\"code\"}: runs a program in a sandbox; with Accept: "
              "text/event-stream live"},
+    {.id = AGT_ROUTE_JUDGE_EXECUTE,
+     .path = "/api/v2/execute",
+     RUN,
+     .body_cap = EXECUTE_BODY_CAP,
+     .help = "{\"language\",\"version\",\"files\":[{\"content\"}]}: runs a program, in the shape "
+             "of the Piston judge"},
+    {.id = AGT_ROUTE_JUDGE_RUNTIMES,
+     .path = "/api/v2/runtimes",
+     .method = "GET",
+     .allow = ALLOW_GET,
+     .help = "what /api/v2/execute can run"},
     {.id = AGT_ROUTE_RUN_SUBMIT,
      .path = "/api/v1/runs",
      .method = "POST",

@@ -148,3 +148,41 @@ static const struct agt_schema_member invalid[] = {
     {"detail", SHAPES(violation_shape)},
 };
 DEFINE(agt_shape_invalid, "HTTPValidationError", "What of the request cannot be used.", invalid);
+
+static const struct agt_schema_member judge_stage[] = {
+    {"stdout", TEXT},
+    {"stderr", TEXT},
+    {"output", TEXT, .help = "Both, as they came."},
+    {"code", WHOLE, .help = "Exit code; null when a signal ended it.", .is_nullable = true},
+    {"signal", TEXT, .help = "e.g. \"SIGKILL\".", .is_nullable = true},
+    {"message", TEXT, .help = "What went wrong, for a person.", .is_nullable = true},
+    {"status", TEXT,
+     .help = "RE exit code not 0 or a limit of its own, SG signal or memory, TO time, OL and EL "
+             "too much on stdout or stderr, XX the sandbox failed.",
+     .is_nullable = true},
+    {"cpu_time", WHOLE, .help = "In ms."},
+    {"wall_time", WHOLE, .help = "In ms."},
+    {"memory", WHOLE, .help = "Highest charge, in bytes."},
+};
+static DEFINE(judge_stage_shape, "JudgeStage", "What became of one stage.", judge_stage);
+
+static const struct agt_schema_member judge_answer[] = {
+    {"language", TEXT},
+    {"version", TEXT},
+    {"run", SHAPE(judge_stage_shape), .is_optional = true},
+    {"compile", SHAPE(judge_stage_shape), .help = "In place of run: it was not compiled.",
+     .is_optional = true},
+};
+DEFINE(agt_shape_judge_answer, "JudgeAnswer", "What became of a program.", judge_answer);
+
+static const struct agt_schema_member judge_runtime[] = {
+    {"language", TEXT},
+    {"version", TEXT},
+    {"aliases", TEXTS},
+};
+DEFINE(agt_shape_judge_runtime, "JudgeRuntime", "What can be run.", judge_runtime);
+
+static const struct agt_schema_member judge_refusal[] = {
+    {"message", TEXT},
+};
+DEFINE(agt_shape_judge_refusal, "JudgeRefusal", "Why the program was not run.", judge_refusal);

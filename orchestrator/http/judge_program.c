@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/unconst.h"
+#include "common/utf8.h"
+#include "orchestrator/http/judge_text.h"
+#include "rpc/json_value.h"
+#include "rpc/status.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_WALL_TIME_MS 3000 /* what people of that judge count with */
+#define DEFAULT_NAME_SIZE 32U
+
+struct agt_judge_program {
+    Crisol__Sandbox__V1__ExecuteRequest message;
+    Crisol__Sandbox__V1__Limits limits;
+    char *code;
+    size_t count; /* of files beside the program */
+    Crisol__Sandbox__V1__InputFile *files;
+    Crisol__Sandbox__V1__InputFile **list;
+    char (*names)[DEFAULT_NAME_SIZE];
+};
+
+/* ---- checks ---- */
+
+static int refuse(struct rpc_status *status, const char *text)
+{
+    rpc_status_set(status, RPC_INVALID_ARGUMENT, "%s", text);
+    return -EINVAL;
+}
+
+static int check_limits(const Crisol__Judge__V1__JudgeRequest *request, struct rpc_status *status)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+        int64_t max;
+    } limits[] = {
+        {"run_timeout", request->run_timeout, UINT32_MAX},
+        {"run_cpu_time", request->run_cpu_time, UINT32_MAX},
+        {"run_memory_limit", request->run_memory_limit, INT64_MAX},
+        {"compile_timeout", request->compile_timeout, UINT32_MAX},
+        {"compile_cpu_time", request->compile_cpu_time, UINT32_MAX},
+        {"compile_memory_limit", request->compile_memory_limit, INT64_MAX},
+    };
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(limits); i++) {
+        if (limits[i].value >= -1 && limits[i].value <= limits[i].max)
+            continue;
+        rpc_status_set(status, RPC_INVALID_ARGUMENT,
+                       "%s must be a whole number, not negative and not that large",
+                       limits[i].name);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+int agt_judge_check(const Crisol__Judge__V1__JudgeRequest *request, struct rpc_status *status)
+{
+    if (*request->language == '\0')
+        return refuse(status, "language is required as a string");
+    if (*request->version == '\0')
+        return refuse(status, "version is required as a string");
+    if (request->n_files == 0)
+        return refuse(status, "files is required as an array");
+    for (size_t i = 0; i < request->n_files; i++) {
+        if (*request->files[i]->content == '\0') {
+            rpc_status_set(status, RPC_INVALID_ARGUMENT,
+                           "files[%zu].content is required as a string", i);
+            return -EINVAL;
+        }
+    }
+    return check_limits(request, status);
+}
+
+/* ---- content ---- */
+
+static int digit(char character)
+{
+    if (character >= '0' && character <= '9')
+        return character - '0';
+    character |= 0x20;
+    return character >= 'a' && character <= 'f' ? character - 'a' + 10 : -1;
+}
+
+static bool decode_hex(const char *text, size_t size, uint8_t *out, size_t *ret_size)
+{
+    if (size % 2 != 0)
+        return false;
+    for (size_t i = 0; i < size; i += 2) {
+        int high = digit(text[i]);
+        int low = digit(text[i + 1]);
+
+        if (high < 0 || low < 0)
+            return false;
+        out[i / 2] = (uint8_t)(high << 4 | low);
+    }
+    *ret_size = size / 2;
+    return true;
+}
+
+/* The content of a file, with a NUL behind it; owned by the caller. */
+static int decode(const Crisol__Judge__V1__JudgeFile *file, size_t index, uint8_t **ret_data,
+                  size_t *ret_size, struct rpc_status *status)
+{
+    const char *encoding = *file->encoding ? file->encoding : "utf8";
+    size_t size = strlen(file->content);
+    CR_AUTO_FREE uint8_t *data = malloc(size + 1);
+    bool is_read = true;
+
+    if (!data)
+        return -ENOMEM;
+    if (strcmp(encoding, "base64") == 0)
+        is_read = rpc_json_parse_base64(file->content, size, data, &size);
+    else if (strcmp(encoding, "hex") == 0)
+        is_read = decode_hex(file->content, size, data, &size);
+    else if (strcmp(encoding, "utf8") == 0)
+        memcpy(data, file->content, size);
+    else
+        is_read = false;
+    if (!is_read) {
+        rpc_status_set(status, RPC_INVALID_ARGUMENT,
+                       "files[%zu].content is not what files[%zu].encoding says: utf8, base64 or "
+                       "hex",
+                       index, index);
+        return -EINVAL;
+    }
+    data[size] = 0;
+    *ret_data = cr_take_ptr(&data);
+    *ret_size = size;
+    return 0;
+}
+
+/* ---- the program ---- */
+
+static int add_code(struct agt_judge_program *program, const Crisol__Judge__V1__JudgeFile *file,
+                    struct rpc_status *status)
+{
+    uint8_t *data = NULL;
+    size_t size = 0;
+    int r = decode(file, 0, &data, &size, status);
+
+    if (r < 0)
+        return r;
+    program->code = (char *)data;
+    program->message.code = program->code;
+    if (strlen(program->code) != size || !cr_utf8_is_valid(data, size))
+        return refuse(status, "files[0].content is no program text: UTF-8 without NUL");
+    return 0;
+}
+
+static int add_file(struct agt_judge_program *program, const Crisol__Judge__V1__JudgeFile *file,
+                    size_t index, struct rpc_status *status)
+{
+    Crisol__Sandbox__V1__InputFile *input = &program->files[index - 1];
+    char *name = program->names[index - 1];
+
+    crisol__sandbox__v1__input_file__init(input);
+    (void)snprintf(name, DEFAULT_NAME_SIZE, "file%zu.code", index);
+    input->path = *file->name ? file->name : name;
+    program->list[index - 1] = input;
+    program->count = index;
+    return decode(file, index, &input->data.data, &input->data.len, status);
+}
+
+static int add_files(struct agt_judge_program *program,
+                     const Crisol__Judge__V1__JudgeRequest *request, struct rpc_status *status)
+{
+    size_t count = request->n_files - 1;
+
+    if (count == 0)
+        return 0;
+    program->files = calloc(count, sizeof(*program->files));
+    program->list = calloc(count, sizeof(void *));
+    program->names = calloc(count, sizeof(*program->names));
+    if (!program->files || !program->list || !program->names)
+        return -ENOMEM;
+    for (size_t i = 1; i <= count; i++) {
+        int r = add_file(program, request->files[i], i, status);
+
+        if (r < 0)
+            return r;
+    }
+    program->message.files = program->list;
+    program->message.n_files = count;
+    return 0;
+}
+
+static void add_limits(struct agt_judge_program *program,
+                       const Crisol__Judge__V1__JudgeRequest *request)
+{
+    Crisol__Sandbox__V1__Limits *limits = &program->limits;
+
+    crisol__sandbox__v1__limits__init(limits);
+    limits->wall_time_ms =
+        request->run_timeout > 0 ? (uint32_t)request->run_timeout : DEFAULT_WALL_TIME_MS;
+    if (request->run_cpu_time > 0)
+        limits->cpu_time_ms = (uint32_t)request->run_cpu_time;
+    if (request->run_memory_limit > 0)
+        limits->memory_bytes = (uint64_t)request->run_memory_limit;
+    program->message.limits = limits;
+}
+
+int agt_judge_program_new(const Crisol__Judge__V1__JudgeRequest *request,
+                          const Crisol__Sandbox__V1__Runtime *runtime,
+                          struct agt_judge_program **ret_program, struct rpc_status *status)
+{
+    struct agt_judge_program *program = calloc(1, sizeof(*program));
+    int r;
+
+    if (!program)
+        return -ENOMEM;
+    crisol__sandbox__v1__execute_request__init(&program->message);
+    program->message.runtime = runtime->name;
+    program->message.stdin_text = request->stdin;
+    program->message.args = request->args;
+    program->message.n_args = request->n_args;
+    add_limits(program, request);
+    r = add_code(program, request->files[0], status);
+    if (r == 0)
+        r = add_files(program, request, status);
+    if (r < 0) {
+        (void)agt_judge_program_free(program);
+        return r;
+    }
+    *ret_program = program;
+    return 0;
+}
+
+struct agt_judge_program *agt_judge_program_free(struct agt_judge_program *program)
+{
+    if (!program)
+        return NULL;
+    for (size_t i = 0; i < program->count; i++)
+        free(program->files[i].data.data);
+    free(program->files);
+    free(program->list);
+    free(program->names);
+    free(program->code);
+    free(program);
+    return NULL;
+}
+
+const Crisol__Sandbox__V1__ExecuteRequest *
+agt_judge_program_request(const struct agt_judge_program *program)
+{
+    return &program->message;
+}
+
+void agt_judge_translate(const struct rpc_status *status, struct rpc_status *ret_status)
+{
+    static const struct {
+        const char *ours;
+        const char *theirs;
+    } names[] = {
+        {"limits.wall_time_ms", "run_timeout"},
+        {"limits.cpu_time_ms", "run_cpu_time"},
+        {"limits.memory_bytes", "run_memory_limit"},
+        {"stdin_text", "stdin"},
+        {"code", "files[0].content"},
+    };
+
+    const char *field = status->violation_count > 0 ? status->violations[0].field : "";
+    static const char files[] = "files[";
+
+    *ret_status = *status;
+    /* Their first file is our `code`, so the others have other numbers. */
+    if (strncmp(field, files, sizeof(files) - 1) == 0) {
+        char *rest;
+        unsigned long index = strtoul(field + sizeof(files) - 1, &rest, 10);
+
+        rpc_status_set(ret_status, status->code, "files[%lu%s: %s", index + 1, rest,
+                       status->violations[0].description);
+    }
+    for (size_t i = 0; i < CR_ARRAY_SIZE(names); i++) {
+        if (strcmp(field, names[i].ours) == 0)
+            rpc_status_set(ret_status, status->code, "%s: %s", names[i].theirs,
+                           status->violations[0].description);
+    }
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <crisol/judge/v1/judge.pb-c.h>
+#include <crisol/sandbox/v1/sandbox.pb-c.h>
+
+struct cr_buf;
+struct rpc_status;
+
+/*
+ * The shape of the Piston judge (github.com/engineer-man/piston, API v2) over
+ * what sandboxd takes and gives. Pure, but for memory.
+ */
+
+/* Whether what is required is there. Returns 0, or -EINVAL with the judge's own words in
+ * `status`. */
+int agt_judge_check(const Crisol__Judge__V1__JudgeRequest *request, struct rpc_status *status);
+
+/* The latest runtime of this name or alias whose version fits, or is not known yet. Borrowed from
+ * `runtimes`; NULL: none. */
+const Crisol__Sandbox__V1__Runtime *
+agt_judge_find(const Crisol__Sandbox__V1__ListRuntimesResponse *runtimes, const char *language,
+               const char *version);
+
+/* Appends [{"language","version","aliases"}…]. Returns 0, or as cr_buf_add(). */
+int agt_judge_write_runtimes(const Crisol__Sandbox__V1__ListRuntimesResponse *runtimes,
+                             struct cr_buf *buf);
+
+/* A request for sandboxd, with the memory that it borrows. */
+struct agt_judge_program;
+
+/*
+ * `request` was checked; it and `runtime` are borrowed and outlive the
+ * program. Returns 0, -EINVAL with the reason in `status`, or -ENOMEM.
+ */
+int agt_judge_program_new(const Crisol__Judge__V1__JudgeRequest *request,
+                          const Crisol__Sandbox__V1__Runtime *runtime,
+                          struct agt_judge_program **ret_program, struct rpc_status *status);
+
+/* NULL is allowed; always returns NULL. */
+struct agt_judge_program *agt_judge_program_free(struct agt_judge_program *program);
+
+/* Borrowed. */
+const Crisol__Sandbox__V1__ExecuteRequest *
+agt_judge_program_request(const struct agt_judge_program *program);
+
+/* What one run gave. All borrowed. */
+struct agt_judge_outcome {
+    const char *language;
+    const char *version; /* as the runtime tells it */
+    const Crisol__Sandbox__V1__ExecuteResult *result;
+    const struct cr_buf *streams[2]; /* stdout, stderr */
+    const struct cr_buf *output;     /* both, as they came */
+};
+
+/*
+ * Appends {"language","version","run":{…}}; for a program that was not
+ * compiled "compile" in place of "run". Returns 0, or as cr_buf_add().
+ */
+int agt_judge_write(const struct agt_judge_outcome *outcome, struct cr_buf *buf);
+
+/* What sandboxd says of a request, in the names of this interface: "run_timeout: …". */
+void agt_judge_translate(const struct rpc_status *status, struct rpc_status *ret_status);

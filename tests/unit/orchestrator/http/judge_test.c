@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/buf.h"
+#include "orchestrator/http/judge_text.h"
+#include "rpc/json.h"
+#include "rpc/status.h"
+#include "tests/harness/test.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#define OUT_CAP 4096
+
+static char names[][8] = {"python", "shell", "python", "go"};
+static char versions[][24] = {"Python 3.11.2", "GNU bash 5.2.15(1)", "Python 3.9.18", ""};
+
+/* Two versions of python, a shell, and one that has not been asked yet. */
+static void runtimes_init(Crisol__Sandbox__V1__ListRuntimesResponse *runtimes)
+{
+    static Crisol__Sandbox__V1__Runtime items[CR_ARRAY_SIZE(names)];
+    static Crisol__Sandbox__V1__Runtime *list[CR_ARRAY_SIZE(names)];
+
+    crisol__sandbox__v1__list_runtimes_response__init(runtimes);
+    for (size_t i = 0; i < CR_ARRAY_SIZE(names); i++) {
+        crisol__sandbox__v1__runtime__init(&items[i]);
+        items[i].name = names[i];
+        items[i].version = versions[i];
+        list[i] = &items[i];
+    }
+    runtimes->runtimes = list;
+    runtimes->n_runtimes = CR_ARRAY_SIZE(names);
+}
+
+static const struct {
+    const char *language;
+    const char *version;
+    const char *found; /* its version; NULL: none */
+} searches[] = {
+    {"python", "*", "Python 3.11.2"},
+    {"py", "3.x", "Python 3.11.2"},
+    {"python3", "3.11", "Python 3.11.2"},
+    {"python", "3.9", "Python 3.9.18"},
+    {"python", "3.9.18", "Python 3.9.18"},
+    {"python", "3.9.1", NULL},
+    {"python", "^3.8.0", "Python 3.11.2"},
+    {"python", "^3.12.0", NULL},
+    {"python", "~3.9.5", "Python 3.9.18"},
+    {"python", "~3.9.20", NULL},
+    {"python", ">=3.10.0", "Python 3.11.2"},
+    {"python", ">=4", NULL},
+    {"python", "2", NULL},
+    {"bash", "5.2.15", "GNU bash 5.2.15(1)"},
+    {"sh", "x", "GNU bash 5.2.15(1)"},
+    {"golang", "1.21", ""}, /* it has not been asked yet */
+    {"python", "3.11.2.1", NULL},
+    {"python", "three", NULL},
+    {"python", "3a", NULL},
+    {"Python", "*", NULL},
+    {"cobol", "*", NULL},
+};
+
+static void the_latest_version_that_fits_is_found(void **state)
+{
+    Crisol__Sandbox__V1__ListRuntimesResponse runtimes;
+
+    (void)state;
+    runtimes_init(&runtimes);
+    for (size_t i = 0; i < CR_ARRAY_SIZE(searches); i++) {
+        const Crisol__Sandbox__V1__Runtime *found =
+            agt_judge_find(&runtimes, searches[i].language, searches[i].version);
+
+        if (searches[i].found)
+            assert_non_null(found);
+        else
+            assert_null(found);
+        if (found)
+            assert_string_equal(found->version, searches[i].found);
+    }
+}
+
+static void runtimes_are_listed_with_plain_versions_and_aliases(void **state)
+{
+    Crisol__Sandbox__V1__ListRuntimesResponse runtimes;
+    CR_AUTO_BUF struct cr_buf out;
+
+    (void)state;
+    cr_buf_init(&out, OUT_CAP);
+    runtimes_init(&runtimes);
+    runtimes.n_runtimes = 2;
+
+    assert_int_equal(agt_judge_write_runtimes(&runtimes, &out), 0);
+    assert_string_equal(
+        cr_buf_str(&out),
+        "[{\"language\":\"python\",\"version\":\"3.11.2\",\"aliases\":[\"py\",\"py3\",\"python3\"]},"
+        "{\"language\":\"shell\",\"version\":\"5.2.15\",\"aliases\":[\"bash\",\"sh\"]}]");
+}
+
+static Crisol__Judge__V1__JudgeRequest *read_request(const char *text)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+    ProtobufCMessage *message = NULL;
+
+    assert_int_equal(rpc_json_read(&crisol__judge__v1__judge_request__descriptor, text,
+                                   strlen(text), &message, &status),
+                     0);
+    return (Crisol__Judge__V1__JudgeRequest *)(void *)message;
+}
+
+#define HEAD "{\"language\":\"py\",\"version\":\"*\",\"files\":"
+
+static const struct {
+    const char *text;
+    const char *problem; /* "": none */
+} checks[] = {
+    {"{}", "language is required as a string"},
+    {"{\"language\":\"py\"}", "version is required as a string"},
+    {HEAD "[]}", "files is required as an array"},
+    {HEAD "[{\"content\":\"x\"},{\"name\":\"a\"}]}", "files[1].content is required as a string"},
+    {HEAD "[{\"content\":\"x\"}],\"run_timeout\":-2}", "run_timeout must be"},
+    {HEAD "[{\"content\":\"x\"}],\"run_cpu_time\":4294967296}", "run_cpu_time must be"},
+    {HEAD "[{\"content\":\"x\"}],\"run_memory_limit\":-1,\"compile_memory_limit\":-1}", ""},
+};
+
+static void what_is_missing_is_told_in_the_judges_words(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(checks); i++) {
+        Crisol__Judge__V1__JudgeRequest *request = read_request(checks[i].text);
+        struct rpc_status status = RPC_STATUS_INIT;
+        int r = agt_judge_check(request, &status);
+
+        assert_int_equal(r, *checks[i].problem ? -EINVAL : 0);
+        assert_memory_equal(status.message, checks[i].problem, strlen(checks[i].problem));
+        crisol__judge__v1__judge_request__free_unpacked(request, NULL);
+    }
+}
+
+static void a_program_is_decoded_and_has_the_limits_asked_for(void **state)
+{
+    Crisol__Judge__V1__JudgeRequest *request = read_request(
+        HEAD
+        "[{\"name\":\"a.py\",\"content\":\"cHJpbnQoMSk=\",\"encoding\":\"base64\"},"
+        "{\"content\":\"00fF\",\"encoding\":\"hex\"},{\"name\":\"b\",\"content\":\"text\"}],"
+        "\"stdin\":\"in\",\"args\":[\"1\",\"2\"],\"run_timeout\":500,\"run_memory_limit\":-1}");
+    Crisol__Sandbox__V1__ListRuntimesResponse runtimes;
+    struct agt_judge_program *program = NULL;
+    const Crisol__Sandbox__V1__ExecuteRequest *made;
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    (void)state;
+    runtimes_init(&runtimes);
+    assert_int_equal(agt_judge_program_new(request, runtimes.runtimes[0], &program, &status), 0);
+    made = agt_judge_program_request(program);
+
+    assert_string_equal(made->runtime, "python");
+    assert_string_equal(made->code, "print(1)");
+    assert_string_equal(made->stdin_text, "in");
+    assert_int_equal(made->n_args, 2);
+    assert_int_equal(made->n_files, 2);
+    assert_string_equal(made->files[0]->path, "file1.code");
+    assert_int_equal(made->files[0]->data.len, 2);
+    assert_memory_equal(made->files[0]->data.data, "\x00\xFF", 2);
+    assert_string_equal(made->files[1]->path, "b");
+    assert_memory_equal(made->files[1]->data.data, "text", 4);
+    assert_int_equal(made->limits->wall_time_ms, 500);
+    assert_int_equal(made->limits->memory_bytes, 0);
+    (void)agt_judge_program_free(program);
+    crisol__judge__v1__judge_request__free_unpacked(request, NULL);
+}
+
+static const char *const undecodable[] = {
+    HEAD "[{\"content\":\"x\",\"encoding\":\"latin1\"}]}",
+    HEAD "[{\"content\":\"0\",\"encoding\":\"hex\"}]}",
+    HEAD "[{\"content\":\"0g\",\"encoding\":\"hex\"}]}",
+    HEAD "[{\"content\":\"$$\",\"encoding\":\"base64\"}]}",
+    HEAD "[{\"content\":\"00\",\"encoding\":\"hex\"}]}", /* a NUL is no text */
+    HEAD "[{\"content\":\"ff\",\"encoding\":\"hex\"}]}",
+    HEAD "[{\"content\":\"x\"},{\"content\":\"zz\",\"encoding\":\"hex\"}]}",
+};
+
+static void content_that_cannot_be_read_is_refused(void **state)
+{
+    Crisol__Sandbox__V1__ListRuntimesResponse runtimes;
+
+    (void)state;
+    runtimes_init(&runtimes);
+    for (size_t i = 0; i < CR_ARRAY_SIZE(undecodable); i++) {
+        Crisol__Judge__V1__JudgeRequest *request = read_request(undecodable[i]);
+        struct agt_judge_program *program = NULL;
+        struct rpc_status status = RPC_STATUS_INIT;
+
+        assert_int_equal(agt_judge_program_new(request, runtimes.runtimes[0], &program, &status),
+                         -EINVAL);
+        assert_non_null(strstr(status.message, "].content"));
+        crisol__judge__v1__judge_request__free_unpacked(request, NULL);
+    }
+}
+
+#define V(name) CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_##name
+
+static const struct {
+    Crisol__Sandbox__V1__VerdictCode verdict;
+    int exit_code;
+    int signal;
+    const char *end; /* of the stage */
+} ends[] = {
+    {V(OK), 0, 0, "\"code\":0,\"signal\":null,\"message\":null,\"status\":null"},
+    {V(NONZERO_EXIT), 7, 0, "\"code\":7,\"signal\":null,\"message\":\"why\",\"status\":\"RE\""},
+    {V(SIGNALED), 0, SIGSEGV,
+     "\"code\":null,\"signal\":\"SIGSEGV\",\"message\":\"why\",\"status\":\"SG\""},
+    {V(WALL_TIME_LIMIT), 0, SIGKILL,
+     "\"code\":null,\"signal\":\"SIGKILL\",\"message\":\"why\",\"status\":\"TO\""},
+    {V(OUTPUT_LIMIT), 0, SIGKILL,
+     "\"code\":null,\"signal\":\"SIGKILL\",\"message\":\"why\",\"status\":\"OL\""},
+    {V(MEMORY_LIMIT), 0, SIGKILL,
+     "\"code\":null,\"signal\":\"SIGKILL\",\"message\":\"why\",\"status\":\"SG\""},
+    {V(SANDBOX_LOST), 0, 0, "\"code\":0,\"signal\":null,\"message\":\"why\",\"status\":\"XX\""},
+    {V(COMPILE_ERROR), 1, 0, "\"code\":1,\"signal\":null,\"message\":\"why\",\"status\":\"RE\""},
+};
+
+static void each_verdict_has_its_two_letters(void **state)
+{
+    Crisol__Sandbox__V1__ExecuteResult result = CRISOL__SANDBOX__V1__EXECUTE_RESULT__INIT;
+    Crisol__Sandbox__V1__Verdict verdict = CRISOL__SANDBOX__V1__VERDICT__INIT;
+    CR_AUTO_BUF struct cr_buf text;
+    CR_AUTO_BUF struct cr_buf out;
+    const struct agt_judge_outcome outcome = {.language = "python",
+                                              .version = "Python 3.11.2",
+                                              .result = &result,
+                                              .streams = {&text, &text},
+                                              .output = &text};
+    char why[] = "why";
+
+    (void)state;
+    cr_buf_init(&text, OUT_CAP);
+    cr_buf_init(&out, OUT_CAP);
+    result.verdict = &verdict;
+    verdict.message = why;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(ends); i++) {
+        const char *stage = ends[i].verdict == V(COMPILE_ERROR) ? "\"compile\":{" : "\"run\":{";
+
+        cr_buf_clear(&out);
+        verdict.code = ends[i].verdict;
+        result.exit_code = ends[i].exit_code;
+        result.signal = ends[i].signal;
+        assert_int_equal(agt_judge_write(&outcome, &out), 0);
+        assert_non_null(strstr(cr_buf_str(&out), ends[i].end));
+        assert_non_null(strstr(cr_buf_str(&out), stage));
+    }
+}
+
+static void limits_are_named_as_the_judge_names_them(void **state)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct rpc_status told;
+
+    (void)state;
+    rpc_status_add_violation(&status, "limits.wall_time_ms", "too much");
+    agt_judge_translate(&status, &told);
+    assert_string_equal(told.message, "run_timeout: too much");
+    status = (struct rpc_status)RPC_STATUS_INIT;
+    rpc_status_add_violation(&status, "files[0].path", "is no path");
+    agt_judge_translate(&status, &told);
+    assert_string_equal(told.message, "files[1].path: is no path");
+    rpc_status_set(&status, RPC_NOT_FOUND, "no such thing");
+    agt_judge_translate(&status, &told);
+    assert_string_equal(told.message, "no such thing");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_latest_version_that_fits_is_found),
+        cmocka_unit_test(runtimes_are_listed_with_plain_versions_and_aliases),
+        cmocka_unit_test(what_is_missing_is_told_in_the_judges_words),
+        cmocka_unit_test(a_program_is_decoded_and_has_the_limits_asked_for),
+        cmocka_unit_test(content_that_cannot_be_read_is_refused),
+        cmocka_unit_test(each_verdict_has_its_two_letters),
+        cmocka_unit_test(limits_are_named_as_the_judge_names_them),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
