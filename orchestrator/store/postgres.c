@@ -247,23 +247,8 @@ static int load_tails(struct agt_store *base, const struct agt_store_tail *tails
     return agt_pg_tails_each(result, on_event, user);
 }
 
-static int tell_batch(void *user, const struct agt_store_event *event)
-{
-    struct agt_store_batch *batch = user;
-
-    return batch->on_event(batch, event);
-}
-
-static int read_run(void *user, struct agt_store_batch *batch)
-{
-    struct postgres_store *store = user;
-
-    return load_events(&store->base, batch->run_id, tell_batch, batch, NULL);
-}
-
 static const struct agt_writer_ops writer_ops = {
     .write = write_list,
-    .read = read_run,
     .look_after = look_after,
     .fd = wake_fd,
 };
@@ -327,7 +312,7 @@ static int open_parts(struct postgres_store *store, struct cr_err *err)
     if (r == 0)
         r = agt_pg_db_open(&store->db, err);
     if (r == 0)
-        r = agt_writer_start(&writer_ops, store, &store->writer, err);
+        r = agt_writer_start(&writer_ops, &store->base, store, &store->writer, err);
     return r;
 }
 

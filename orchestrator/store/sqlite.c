@@ -184,22 +184,7 @@ static int load_events(struct agt_store *base, const char *run_id,
     return r;
 }
 
-static int tell_batch(void *user, const struct agt_store_event *event)
-{
-    struct agt_store_batch *batch = user;
-
-    return batch->on_event(batch, event);
-}
-
-static int read_run(void *user, struct agt_store_batch *batch)
-{
-    struct sqlite_store *store = user;
-
-    return load_events(&store->base, batch->run_id, tell_batch, batch, NULL);
-}
-
-static const struct agt_writer_ops writer_ops = {
-    .write = write_list, .read = read_run, .look_after = look_after};
+static const struct agt_writer_ops writer_ops = {.write = write_list, .look_after = look_after};
 
 static void hurry(struct agt_store *base)
 {
@@ -273,7 +258,7 @@ static int open_parts(struct sqlite_store *store, struct cr_err *err)
     look_at_room(store);
     warn_of_disk(store);
     lay_ballast(store);
-    return agt_writer_start(&writer_ops, store, &store->writer, err);
+    return agt_writer_start(&writer_ops, &store->base, store, &store->writer, err);
 }
 
 int agt_store_sqlite_new(const struct agt_sqlite_options *options, struct agt_store **ret_store,

@@ -13,6 +13,7 @@
 
 struct agt_writer {
     const struct agt_writer_ops *ops;
+    struct agt_store *store; /* borrowed */
     void *user;
     struct cr_mailbox *mailbox; /* of batches */
     pthread_t thread;
@@ -65,6 +66,13 @@ static struct agt_store_batch *split_reads(struct cr_mail **list)
     return (struct agt_store_batch *)(void *)reads;
 }
 
+static int tell_batch(void *user, const struct agt_store_event *event)
+{
+    struct agt_store_batch *batch = user;
+
+    return batch->on_event(batch, event);
+}
+
 static void read_all(struct agt_writer *writer, struct agt_store_batch *first)
 {
     struct cr_mail *next;
@@ -73,7 +81,8 @@ static void read_all(struct agt_writer *writer, struct agt_store_batch *first)
         struct agt_store_batch *batch = (struct agt_store_batch *)(void *)mail;
 
         next = mail->next;
-        batch->on_done(batch, writer->ops->read(writer->user, batch));
+        batch->on_done(batch, writer->store->ops->load_events(writer->store, batch->run_id,
+                                                              tell_batch, batch, NULL));
     }
 }
 
@@ -110,8 +119,8 @@ static void *writer_main(void *user)
     return NULL;
 }
 
-int agt_writer_start(const struct agt_writer_ops *ops, void *user, struct agt_writer **ret_writer,
-                     struct cr_err *err)
+int agt_writer_start(const struct agt_writer_ops *ops, struct agt_store *store, void *user,
+                     struct agt_writer **ret_writer, struct cr_err *err)
 {
     struct agt_writer *writer = calloc(1, sizeof(*writer));
     int r;
@@ -119,6 +128,7 @@ int agt_writer_start(const struct agt_writer_ops *ops, void *user, struct agt_wr
     if (!writer)
         return cr_err_set(err, ENOMEM, "out of memory for the store");
     writer->ops = ops;
+    writer->store = store;
     writer->user = user;
     r = cr_mailbox_new(65536, &writer->mailbox, err);
     if (r == 0) {

@@ -21,17 +21,16 @@ struct agt_writer_ops {
      * it was tried before and may have been written.
      */
     bool (*write)(void *user, struct agt_store_batch *first, bool is_repeat);
-    /* Tells a batch that reads of each event; 0 or a negative errno. */
-    int (*read)(void *user, struct agt_store_batch *batch);
     /* After every write, and several times a second. */
     void (*look_after)(void *user);
     /* To be woken for: -1: nothing. NULL: never anything. */
     int (*fd)(void *user);
 };
 
-/* Starts the thread. `ops` is static; `user` outlives the writer. */
-int agt_writer_start(const struct agt_writer_ops *ops, void *user, struct agt_writer **ret_writer,
-                     struct cr_err *err);
+/* Starts the thread. `ops` is static; `store`, whose events batches read, and `user` outlive the
+ * writer. */
+int agt_writer_start(const struct agt_writer_ops *ops, struct agt_store *store, void *user,
+                     struct agt_writer **ret_writer, struct cr_err *err);
 
 /* Any thread. */
 void agt_writer_append(struct agt_writer *writer, struct agt_store_batch *take_batch);
