@@ -2,6 +2,7 @@
 #include "clients/crisol/cli.h"
 #include "clients/crisol/follow.h"
 #include "clients/crisol/methods.h"
+#include "clients/crisol/options.h"
 #include "common/auto.h"
 #include "common/buf.h"
 #include "crisol/agent/v1/agent.pb-c.h"
@@ -42,47 +43,28 @@ static const char forget_help[] =
     "  --orchestrator ADDRESS  [CRISOL_ORCHESTRATOR, default " CLI_DEFAULT_ORCHESTRATOR "]\n";
 
 struct options {
-    const char *name; /* of the command */
-    const char *help;
     const char *address;
     const char *plan;
     const char *solution;
     const char *tests;
-    int arguments; /* wanted */
+    char *run_id; /* borrowed from the command line */
+    uint32_t seq;
 };
 
-/* Returns 0, 1 when --help was answered, -EINVAL. */
-static int parse(int argc, char **argv, bool has_edits, struct options *options)
+/* As cli_parse(). */
+static int parse(struct cli_command *command, const struct cli_option *table, size_t count,
+                 int argc, char **argv, struct options *options)
 {
-    static const struct option table[] = {
-        {"orchestrator", required_argument, NULL, 'a'}, {"help", no_argument, NULL, 'h'},
-        {"plan", required_argument, NULL, 'p'},         {"solution", required_argument, NULL, 's'},
-        {"tests", required_argument, NULL, 't'},        {NULL, 0, NULL, 0},
-    };
-    int option;
+    int r;
 
-    while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
-        if (option == 'a') {
-            options->address = optarg;
-        } else if (option == 'p' && has_edits) {
-            options->plan = optarg;
-        } else if (option == 's' && has_edits) {
-            options->solution = optarg;
-        } else if (option == 't' && has_edits) {
-            options->tests = optarg;
-        } else if (option == 'h') {
-            (void)fputs(options->help, stdout);
-            return 1;
-        } else {
-            (void)cli_fail("see 'crisol %s --help'", options->name);
-            return -EINVAL;
-        }
-    }
-    if (argc - optind != options->arguments) {
-        (void)cli_fail("%d argument%s wanted; see 'crisol %s --help'", options->arguments,
-                       options->arguments == 1 ? " is" : "s are", options->name);
-        return -EINVAL;
-    }
+    command->options = table;
+    command->option_count = count;
+    if (!command->is_missing)
+        command->is_missing = CLI_NAME_ONE_RUN;
+    r = cli_parse(command, argc, argv);
+    if (r != 0)
+        return r;
+    options->run_id = argv[optind];
     options->address =
         cli_address(options->address, "CRISOL_ORCHESTRATOR", CLI_DEFAULT_ORCHESTRATOR);
     return 0;
@@ -136,8 +118,9 @@ static void add_file(struct edits *edits, size_t from, char *path,
     edits->list[request->n_files++] = file;
 }
 
-static int resume(const struct options *options, char *run_id, int cancel_fd)
+static int resume(const void *user, int cancel_fd)
 {
+    const struct options *options = user;
     Crisol__Agent__V1__ResumeRunRequest request = CRISOL__AGENT__V1__RESUME_RUN_REQUEST__INIT;
     char solution[] = "solution.py";
     char tests[] = "test_solution.py";
@@ -148,7 +131,7 @@ static int resume(const struct options *options, char *run_id, int cancel_fd)
     if (read_edit(options->solution, &edits.texts[0]) < 0 ||
         read_edit(options->tests, &edits.texts[1]) < 0)
         r = -EINVAL;
-    request.run_id = run_id;
+    request.run_id = options->run_id;
     request.files = edits.list;
     if (edits.plan.size > 0)
         request.plan = (char *)edits.plan.data;
@@ -164,19 +147,19 @@ static int resume(const struct options *options, char *run_id, int cancel_fd)
 
 int cli_resume(int argc, char **argv)
 {
-    struct options options = {.name = "resume", .help = resume_help, .arguments = 1};
-    int cancel_fd;
-    int code;
-    int r = parse(argc, argv, true, &options);
+    struct options options = {.address = NULL};
+    const struct cli_option table[] = {
+        CLI_TEXT("plan", &options.plan),
+        CLI_TEXT("solution", &options.solution),
+        CLI_TEXT("tests", &options.tests),
+        CLI_TEXT("orchestrator", &options.address),
+    };
+    struct cli_command command = {.name = "resume", .help = resume_help, .arguments = 1};
+    int r = parse(&command, table, CR_ARRAY_SIZE(table), argc, argv, &options);
 
     if (r != 0)
         return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
-    cancel_fd = cli_begin_calls();
-    if (cancel_fd < 0)
-        return CLI_EXIT_SERVICE;
-    code = resume(&options, argv[optind], cancel_fd);
-    cli_end_calls(cancel_fd);
-    return code;
+    return cli_with_calls(resume, &options);
 }
 
 /* ---- fork and forget ---- */
@@ -189,44 +172,56 @@ static void show_fork(const ProtobufCMessage *message)
     (void)putchar('\n');
 }
 
-int cli_fork(int argc, char **argv)
+static int fork_run(const void *user, int cancel_fd)
 {
     Crisol__Agent__V1__ForkRunRequest request = CRISOL__AGENT__V1__FORK_RUN_REQUEST__INIT;
-    struct options options = {.name = "fork", .help = fork_help, .arguments = 2};
-    unsigned long long seq = 0;
-    int cancel_fd;
-    int code;
-    int r = parse(argc, argv, false, &options);
+    const struct options *options = user;
 
+    (void)cancel_fd; /* the call has a deadline of its own */
+    request.run_id = options->run_id;
+    request.seq = options->seq;
+    return call(options->address, &cli_method_fork_run, &request.base, show_fork);
+}
+
+int cli_fork(int argc, char **argv)
+{
+    struct options options = {.address = NULL};
+    const struct cli_option table[] = {CLI_TEXT("orchestrator", &options.address)};
+    struct cli_command command = {
+        .name = "fork",
+        .help = fork_help,
+        .arguments = 2,
+        .is_missing = "name a RUN and a SEQ; see 'crisol fork --help'",
+    };
+    unsigned long long seq = 0;
+    int r = parse(&command, table, CR_ARRAY_SIZE(table), argc, argv, &options);
+
+    if (r == 0)
+        r = cli_parse_number("SEQ", argv[optind + 1], 1, UINT32_MAX, &seq);
     if (r != 0)
         return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
-    if (cli_parse_number("SEQ", argv[optind + 1], 1, UINT32_MAX, &seq) < 0)
-        return CLI_EXIT_SERVICE;
-    request.run_id = argv[optind];
-    request.seq = (uint32_t)seq;
-    cancel_fd = cli_begin_calls();
-    if (cancel_fd < 0)
-        return CLI_EXIT_SERVICE;
-    code = call(options.address, &cli_method_fork_run, &request.base, show_fork);
-    cli_end_calls(cancel_fd);
-    return code;
+    options.seq = (uint32_t)seq;
+    return cli_with_calls(fork_run, &options);
+}
+
+static int forget(const void *user, int cancel_fd)
+{
+    Crisol__Agent__V1__DeleteRunRequest request = CRISOL__AGENT__V1__DELETE_RUN_REQUEST__INIT;
+    const struct options *options = user;
+
+    (void)cancel_fd; /* the call has a deadline of its own */
+    request.run_id = options->run_id;
+    return call(options->address, &cli_method_delete_run, &request.base, NULL);
 }
 
 int cli_forget(int argc, char **argv)
 {
-    Crisol__Agent__V1__DeleteRunRequest request = CRISOL__AGENT__V1__DELETE_RUN_REQUEST__INIT;
-    struct options options = {.name = "forget", .help = forget_help, .arguments = 1};
-    int cancel_fd;
-    int code;
-    int r = parse(argc, argv, false, &options);
+    struct options options = {.address = NULL};
+    const struct cli_option table[] = {CLI_TEXT("orchestrator", &options.address)};
+    struct cli_command command = {.name = "forget", .help = forget_help, .arguments = 1};
+    int r = parse(&command, table, CR_ARRAY_SIZE(table), argc, argv, &options);
 
     if (r != 0)
         return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
-    request.run_id = argv[optind];
-    cancel_fd = cli_begin_calls();
-    if (cancel_fd < 0)
-        return CLI_EXIT_SERVICE;
-    code = call(options.address, &cli_method_delete_run, &request.base, NULL);
-    cli_end_calls(cancel_fd);
-    return code;
+    return cli_with_calls(forget, &options);
 }

@@ -2,6 +2,8 @@
 #include "orchestrator/receipt/receipt.h"
 
 #include "clients/crisol/cli.h"
+#include "clients/crisol/options.h"
+#include "common/auto.h"
 #include "common/buf.h"
 #include "common/err.h"
 #include "orchestrator/receipt/sign.h"
@@ -31,39 +33,26 @@ struct options {
     const char *key;
 };
 
-/* Returns 0, 1 when --help was answered, -EINVAL. */
+/* As cli_parse(). */
 static int parse(int argc, char **argv, struct options *options)
 {
-    static const struct option table[] = {
-        {"head", required_argument, NULL, 'e'},
-        {"key", required_argument, NULL, 'k'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    const struct cli_option table[] = {
+        CLI_TEXT("head", &options->head),
+        CLI_TEXT("key", &options->key),
     };
-    int option;
+    const struct cli_command command = {
+        .name = "verify-receipt",
+        .help = help,
+        .options = table,
+        .option_count = CR_ARRAY_SIZE(table),
+        .arguments = 1,
+        .is_missing = "name one FILE; see 'crisol verify-receipt --help'",
+    };
+    int r = cli_parse(&command, argc, argv);
 
-    while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
-        switch (option) {
-        case 'e':
-            options->head = optarg;
-            break;
-        case 'k':
-            options->key = optarg;
-            break;
-        case 'h':
-            (void)fputs(help, stdout);
-            return 1;
-        default:
-            (void)cli_fail("see 'crisol verify-receipt --help'");
-            return -EINVAL;
-        }
-    }
-    if (optind + 1 != argc) {
-        (void)cli_fail("name one FILE; see 'crisol verify-receipt --help'");
-        return -EINVAL;
-    }
-    options->path = argv[optind];
-    return 0;
+    if (r == 0)
+        options->path = argv[optind];
+    return r;
 }
 
 /* A result, or an answer that has one as its only member. NULL when the text is neither. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "clients/crisol/cli.h"
 #include "clients/crisol/methods.h"
+#include "clients/crisol/options.h"
 #include "common/auto.h"
 #include "common/buf.h"
 #include "common/err.h"
@@ -53,14 +54,18 @@ int cli_replay(int argc, char **argv)
     struct cr_err err = CR_ERR_INIT;
     struct agt_replay_report result;
 
-    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        (void)fputs(replay_help, stdout);
-        return CLI_EXIT_OK;
-    }
-    if (argc != 2)
-        return cli_fail("name one FILE; see 'crisol replay --help'");
+    const struct cli_command command = {
+        .name = "replay",
+        .help = replay_help,
+        .arguments = 1,
+        .is_missing = "name one FILE; see 'crisol replay --help'",
+    };
+    int r = cli_parse(&command, argc, argv);
+
+    if (r != 0)
+        return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
     cr_buf_init(&data, EXPORT_MAX);
-    if (cli_read_file(argv[1], &data) < 0)
+    if (cli_read_file(argv[optind], &data) < 0)
         return CLI_EXIT_SERVICE;
     if (agt_replay_run(data.data, data.size, &result, &err) < 0)
         return cli_fail("cannot repeat it: %s", err.text);
@@ -75,37 +80,25 @@ struct export_options {
     Crisol__Agent__V1__ExportRunRequest request;
 };
 
-/* Returns 0, 1 when --help was answered, -EINVAL. */
+/* As cli_parse(). */
 static int parse(int argc, char **argv, struct export_options *options)
 {
-    static const struct option table[] = {
-        {"out", required_argument, NULL, 'o'},
-        {"orchestrator", required_argument, NULL, 'a'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    const struct cli_option table[] = {
+        CLI_TEXT("out", &options->out),
+        CLI_TEXT("orchestrator", &options->address),
     };
-    int option;
+    const struct cli_command command = {
+        .name = "export",
+        .help = export_help,
+        .options = table,
+        .option_count = CR_ARRAY_SIZE(table),
+        .arguments = 1,
+        .is_missing = CLI_NAME_ONE_RUN,
+    };
+    int r = cli_parse(&command, argc, argv);
 
-    while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
-        switch (option) {
-        case 'o':
-            options->out = optarg;
-            break;
-        case 'a':
-            options->address = optarg;
-            break;
-        case 'h':
-            (void)fputs(export_help, stdout);
-            return 1;
-        default:
-            (void)cli_fail("see 'crisol export --help'");
-            return -EINVAL;
-        }
-    }
-    if (optind + 1 != argc) {
-        (void)cli_fail("name one RUN by its id; 'crisol runs' lists them");
-        return -EINVAL;
-    }
+    if (r != 0)
+        return r;
     options->request.run_id = argv[optind];
     options->address =
         cli_address(options->address, "CRISOL_ORCHESTRATOR", CLI_DEFAULT_ORCHESTRATOR);
@@ -134,8 +127,9 @@ static int write_out(const char *path, const struct cr_buf *data)
     return r < 0 ? cli_fail("cannot write '%s': %s", path, strerrordesc_np(-r)) : CLI_EXIT_OK;
 }
 
-static int export_run(const struct export_options *options, int cancel_fd)
+static int export_run(const void *user, int cancel_fd)
 {
+    const struct export_options *options = user;
     CR_AUTO_BUF struct cr_buf data = {0};
     struct rpc_channel *channel = cli_connect(options->address);
     struct rpc_status status = RPC_STATUS_INIT;
@@ -155,16 +149,9 @@ int cli_export(int argc, char **argv)
     struct export_options options = {
         .request = CRISOL__AGENT__V1__EXPORT_RUN_REQUEST__INIT,
     };
-    int cancel_fd;
-    int code;
     int r = parse(argc, argv, &options);
 
     if (r != 0)
         return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
-    cancel_fd = cli_begin_calls();
-    if (cancel_fd < 0)
-        return CLI_EXIT_SERVICE;
-    code = export_run(&options, cancel_fd);
-    cli_end_calls(cancel_fd);
-    return code;
+    return cli_with_calls(export_run, &options);
 }

@@ -2,9 +2,11 @@
 #include "clients/crisol/cli.h"
 #include "clients/crisol/follow.h"
 #include "clients/crisol/methods.h"
+#include "clients/crisol/options.h"
 #include "clients/crisol/view.h"
 #include "common/auto.h"
 #include "common/buf.h"
+#include "common/unconst.h"
 #include "crisol/agent/v1/agent.pb-c.h"
 #include "rpc/json.h"
 #include "rpc/status.h"
@@ -58,7 +60,10 @@ struct run_options {
     Crisol__Agent__V1__WatchRunRequest watch;
     const char *address;
     const char *out;
-    char *key; /* borrowed; NULL: none */
+    const char *model;
+    const char *key; /* NULL: none */
+    unsigned long long max_iterations;
+    unsigned long long from_seq;
     Crisol__Agent__V1__Node pauses[2];
     bool is_json;
     bool is_detached;
@@ -159,13 +164,14 @@ static bool on_message(void *user, const ProtobufCMessage *base)
 }
 
 /* The name of a level, in any case. Prints what is wrong. */
-static int parse_level(const char *text, Crisol__Agent__V1__VerificationLevel *ret_level)
+static int take_level(void *user, const char *text)
 {
+    Crisol__Agent__V1__VerificationLevel *level = user;
     const ProtobufCEnumDescriptor *levels = &crisol__agent__v1__verification_level__descriptor;
 
     for (unsigned i = 1; i < levels->n_values; i++) { /* 0 is the unspecified one */
         if (strcasecmp(levels->values[i].name + strlen("VERIFICATION_LEVEL_"), text) == 0) {
-            *ret_level = (Crisol__Agent__V1__VerificationLevel)levels->values[i].value;
+            *level = (Crisol__Agent__V1__VerificationLevel)levels->values[i].value;
             return 0;
         }
     }
@@ -174,8 +180,9 @@ static int parse_level(const char *text, Crisol__Agent__V1__VerificationLevel *r
 }
 
 /* Prints what is wrong. */
-static int add_pause(struct run_options *options, const char *name)
+static int take_pause(void *user, const char *name)
 {
+    struct run_options *options = user;
     Crisol__Agent__V1__Node node = CRISOL__AGENT__V1__NODE__NODE_UNSPECIFIED;
 
     if (strcmp(name, "planner") == 0)
@@ -193,8 +200,9 @@ static int add_pause(struct run_options *options, const char *name)
 }
 
 /* Prints what is wrong. */
-static int read_terms(struct run_options *options, const char *path)
+static int take_terms(void *user, const char *path)
 {
+    struct run_options *options = user;
     CR_AUTO_BUF struct cr_buf text = {0};
     struct rpc_status status = RPC_STATUS_INIT;
     ProtobufCMessage *terms = NULL;
@@ -213,77 +221,36 @@ static int read_terms(struct run_options *options, const char *path)
     return 0;
 }
 
-/* Returns 0, 1 when --help was answered, -EINVAL. */
+/* As cli_parse(). */
 static int parse(struct run_options *options, int argc, char **argv)
 {
-    static const struct option table[] = {
-        {"max-iterations", required_argument, NULL, 'i'},
-        {"model", required_argument, NULL, 'm'},
-        {"verify", required_argument, NULL, 'v'},
-        {"terms", required_argument, NULL, 't'},
-        {"out", required_argument, NULL, 'o'},
-        {"json", no_argument, NULL, 'j'},
-        {"detach", no_argument, NULL, 'd'},
-        {"pause-after", required_argument, NULL, 'p'},
-        {"key", required_argument, NULL, 'k'},
-        {"orchestrator", required_argument, NULL, 'a'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    const struct cli_option table[] = {
+        CLI_NUMBER("max-iterations", &options->max_iterations, 1, 10),
+        CLI_TEXT("model", &options->model),
+        CLI_TAKEN("verify", &options->request.verify, take_level),
+        CLI_TAKEN("terms", options, take_terms),
+        CLI_TEXT("out", &options->out),
+        CLI_FLAG("json", &options->is_json),
+        CLI_FLAG("detach", &options->is_detached),
+        CLI_TAKEN("pause-after", options, take_pause),
+        CLI_TEXT("key", &options->key),
+        CLI_TEXT("orchestrator", &options->address),
     };
-    unsigned long long number;
-    int option;
+    const struct cli_command command = {
+        .name = "run",
+        .help = help,
+        .options = table,
+        .option_count = CR_ARRAY_SIZE(table),
+        .arguments = 1,
+        .is_missing = "name a TASK in quotes; see 'crisol run --help'",
+        .is_too_many = "more than one TASK: put it in quotes",
+    };
+    int r;
 
     crisol__agent__v1__generate_stream_request__init(&options->request);
-    while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
-        switch (option) {
-        case 'i':
-            if (cli_parse_number("--max-iterations", optarg, 1, 10, &number) < 0)
-                return -EINVAL;
-            options->request.max_iterations = (int32_t)number;
-            break;
-        case 'm':
-            options->request.model = optarg;
-            break;
-        case 'v':
-            if (parse_level(optarg, &options->request.verify) < 0)
-                return -EINVAL;
-            break;
-        case 't':
-            if (read_terms(options, optarg) < 0)
-                return -EINVAL;
-            break;
-        case 'p':
-            if (add_pause(options, optarg) < 0)
-                return -EINVAL;
-            break;
-        case 'o':
-            options->out = optarg;
-            break;
-        case 'j':
-            options->is_json = true;
-            break;
-        case 'd':
-            options->is_detached = true;
-            break;
-        case 'k':
-            options->key = optarg;
-            break;
-        case 'a':
-            options->address = optarg;
-            break;
-        case 'h':
-            (void)fputs(help, stdout);
-            return 1;
-        default:
-            (void)cli_fail("see 'crisol run --help'");
-            return -EINVAL;
-        }
-    }
-    if (optind + 1 != argc) {
-        (void)cli_fail(optind == argc ? "name a TASK in quotes; see 'crisol run --help'"
-                                      : "more than one TASK: put it in quotes");
-        return -EINVAL;
-    }
+    r = cli_parse(&command, argc, argv);
+    if (r != 0)
+        return r;
     if (options->is_detached ? options->out || options->is_json : options->key != NULL) {
         (void)cli_fail(options->is_detached
                            ? "--detach prints the id only: give --out and --json to 'crisol watch'"
@@ -291,6 +258,9 @@ static int parse(struct run_options *options, int argc, char **argv)
         return -EINVAL;
     }
     options->request.task = argv[optind];
+    options->request.max_iterations = (int32_t)options->max_iterations;
+    if (options->model)
+        options->request.model = cr_unconst(options->model);
     options->address =
         cli_address(options->address, "CRISOL_ORCHESTRATOR", CLI_DEFAULT_ORCHESTRATOR);
     return 0;
@@ -298,43 +268,26 @@ static int parse(struct run_options *options, int argc, char **argv)
 
 static int parse_watch(struct run_options *options, int argc, char **argv)
 {
-    static const struct option table[] = {
-        {"from", required_argument, NULL, 'f'}, {"out", required_argument, NULL, 'o'},
-        {"json", no_argument, NULL, 'j'},       {"orchestrator", required_argument, NULL, 'a'},
-        {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0},
+    const struct cli_option table[] = {
+        CLI_NUMBER("from", &options->from_seq, 1, UINT32_MAX),
+        CLI_TEXT("out", &options->out),
+        CLI_FLAG("json", &options->is_json),
+        CLI_TEXT("orchestrator", &options->address),
     };
-    unsigned long long number;
-    int option;
+    const struct cli_command command = {
+        .name = "watch",
+        .help = watch_help,
+        .options = table,
+        .option_count = CR_ARRAY_SIZE(table),
+        .arguments = 1,
+        .is_missing = CLI_NAME_ONE_RUN,
+    };
+    int r = cli_parse(&command, argc, argv);
 
+    if (r != 0)
+        return r;
     crisol__agent__v1__watch_run_request__init(&options->watch);
-    while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
-        switch (option) {
-        case 'f':
-            if (cli_parse_number("--from", optarg, 1, UINT32_MAX, &number) < 0)
-                return -EINVAL;
-            options->watch.from_seq = (uint32_t)number;
-            break;
-        case 'o':
-            options->out = optarg;
-            break;
-        case 'j':
-            options->is_json = true;
-            break;
-        case 'a':
-            options->address = optarg;
-            break;
-        case 'h':
-            (void)fputs(watch_help, stdout);
-            return 1;
-        default:
-            (void)cli_fail("see 'crisol watch --help'");
-            return -EINVAL;
-        }
-    }
-    if (optind + 1 != argc) {
-        (void)cli_fail("name one RUN by its id; 'crisol runs' lists them");
-        return -EINVAL;
-    }
+    options->watch.from_seq = (uint32_t)options->from_seq;
     options->watch.run_id = argv[optind];
     options->address =
         cli_address(options->address, "CRISOL_ORCHESTRATOR", CLI_DEFAULT_ORCHESTRATOR);
@@ -393,7 +346,7 @@ static int submit(const struct run_options *options)
     task.n_interrupt_after = options->request.n_interrupt_after;
     request.request = &task;
     if (options->key)
-        request.idempotency_key = options->key;
+        request.idempotency_key = cr_unconst(options->key);
     if (rpc_call_blocking(channel, &cli_method_submit_run, &request.base, SUBMIT_TIMEOUT_MS,
                           &response, &status) == RPC_OK) {
         const Crisol__Agent__V1__SubmitRunResponse *started = (const void *)response;
@@ -408,40 +361,41 @@ static int submit(const struct run_options *options)
     return code;
 }
 
+static int run(const void *user, int cancel_fd)
+{
+    const struct run_options *options = user;
+
+    if (options->is_detached)
+        return submit(options);
+    return follow(options, &cli_method_generate_stream, &options->request.base, cancel_fd);
+}
+
 int cli_run(int argc, char **argv)
 {
     struct run_options options = {0};
-    int cancel_fd;
-    int code;
     int r = parse(&options, argc, argv);
+    int code = r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
 
-    if (r != 0)
-        return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
-    cancel_fd = cli_begin_calls();
-    if (cancel_fd < 0)
-        return CLI_EXIT_SERVICE;
-    code = options.is_detached
-               ? submit(&options)
-               : follow(&options, &cli_method_generate_stream, &options.request.base, cancel_fd);
-    cli_end_calls(cancel_fd);
+    if (r == 0)
+        code = cli_with_calls(run, &options);
     if (options.request.terms)
         rpc_message_free(&options.request.terms->base);
     return code;
 }
 
+static int watch(const void *user, int cancel_fd)
+{
+    const struct run_options *options = user;
+
+    return follow(options, &cli_method_watch_run, &options->watch.base, cancel_fd);
+}
+
 int cli_watch(int argc, char **argv)
 {
     struct run_options options = {0};
-    int cancel_fd;
-    int code;
     int r = parse_watch(&options, argc, argv);
 
     if (r != 0)
         return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
-    cancel_fd = cli_begin_calls();
-    if (cancel_fd < 0)
-        return CLI_EXIT_SERVICE;
-    code = follow(&options, &cli_method_watch_run, &options.watch.base, cancel_fd);
-    cli_end_calls(cancel_fd);
-    return code;
+    return cli_with_calls(watch, &options);
 }

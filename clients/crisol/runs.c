@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "clients/crisol/cli.h"
 #include "clients/crisol/methods.h"
+#include "clients/crisol/options.h"
 #include "clients/crisol/view.h"
 #include "common/auto.h"
 #include "crisol/agent/v1/agent.pb-c.h"
 #include "rpc/status.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,42 +22,30 @@ static const char help[] =
     "  --count N               at most so many (default 20)\n"
     "  --orchestrator ADDRESS  [CRISOL_ORCHESTRATOR, default " CLI_DEFAULT_ORCHESTRATOR "]\n";
 
-/* Returns 0, 1 when --help was answered, -EINVAL. */
-static int parse(int argc, char **argv, const char **address, uint32_t *count)
-{
-    static const struct option table[] = {
-        {"count", required_argument, NULL, 'c'},
-        {"orchestrator", required_argument, NULL, 'a'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    unsigned long long number;
-    int option;
+struct options {
+    const char *address;
+    unsigned long long count;
+};
 
-    while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
-        switch (option) {
-        case 'c':
-            if (cli_parse_number("--count", optarg, 1, 100000, &number) < 0)
-                return -EINVAL;
-            *count = (uint32_t)number;
-            break;
-        case 'a':
-            *address = optarg;
-            break;
-        case 'h':
-            (void)fputs(help, stdout);
-            return 1;
-        default:
-            (void)cli_fail("see 'crisol runs --help'");
-            return -EINVAL;
-        }
-    }
-    if (optind != argc) {
-        (void)cli_fail("'crisol runs' takes options only; see 'crisol runs --help'");
-        return -EINVAL;
-    }
-    *address = cli_address(*address, "CRISOL_ORCHESTRATOR", CLI_DEFAULT_ORCHESTRATOR);
-    return 0;
+/* As cli_parse(). */
+static int parse(int argc, char **argv, struct options *options)
+{
+    const struct cli_option table[] = {
+        CLI_NUMBER("count", &options->count, 1, 100000),
+        CLI_TEXT("orchestrator", &options->address),
+    };
+    const struct cli_command command = {
+        .name = "runs",
+        .help = help,
+        .options = table,
+        .option_count = CR_ARRAY_SIZE(table),
+        .is_missing = "'crisol runs' takes options only; see 'crisol runs --help'",
+    };
+    int r = cli_parse(&command, argc, argv);
+
+    options->address =
+        cli_address(options->address, "CRISOL_ORCHESTRATOR", CLI_DEFAULT_ORCHESTRATOR);
+    return r;
 }
 
 static void print_run(const Crisol__Agent__V1__RunResult *run)
@@ -98,13 +86,16 @@ static int print_page(struct rpc_channel *channel, uint32_t *left, char **token,
     return code;
 }
 
-static int list(const char *address, uint32_t count)
+static int list(const void *user, int cancel_fd)
 {
-    struct rpc_channel *channel = cli_connect(address);
+    const struct options *options = user;
+    struct rpc_channel *channel = cli_connect(options->address);
+    uint32_t count = (uint32_t)options->count;
     struct rpc_status status = RPC_STATUS_INIT;
     char *token = NULL;
     int code = RPC_OK;
 
+    (void)cancel_fd; /* each call has a deadline of its own */
     if (!channel)
         return CLI_EXIT_SERVICE;
     do
@@ -112,23 +103,15 @@ static int list(const char *address, uint32_t count)
     while (code == RPC_OK && token && count > 0);
     free(token);
     (void)rpc_channel_free(channel);
-    return code == RPC_OK ? CLI_EXIT_OK : cli_report(address, &status);
+    return code == RPC_OK ? CLI_EXIT_OK : cli_report(options->address, &status);
 }
 
 int cli_runs(int argc, char **argv)
 {
-    const char *address = NULL;
-    uint32_t count = 20;
-    int cancel_fd;
-    int code;
-    int r = parse(argc, argv, &address, &count);
+    struct options options = {.count = 20};
+    int r = parse(argc, argv, &options);
 
     if (r != 0)
         return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
-    cancel_fd = cli_begin_calls();
-    if (cancel_fd < 0)
-        return CLI_EXIT_SERVICE;
-    code = list(address, count);
-    cli_end_calls(cancel_fd);
-    return code;
+    return cli_with_calls(list, &options);
 }
