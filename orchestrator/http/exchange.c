@@ -32,6 +32,7 @@ static void (*const handlers[AGT_ROUTE_COUNT])(struct agt_exchange *exchange) = 
     [AGT_ROUTE_DOCS_STYLE] = agt_handle_page,
     [AGT_ROUTE_RUN_EXPORT] = agt_handle_run_export,
     [AGT_ROUTE_RUN_RECEIPT] = agt_handle_run_receipt,
+    [AGT_ROUTE_MODELS] = agt_handle_models,
     [AGT_ROUTE_RUNTIMES] = agt_handle_runtimes,
     [AGT_ROUTE_GENERATE] = agt_handle_generate,
     [AGT_ROUTE_STREAM] = agt_handle_stream,

@@ -17,6 +17,7 @@ void agt_handle_page(struct agt_exchange *exchange);
 void agt_handle_openapi(struct agt_exchange *exchange);
 void agt_handle_run_export(struct agt_exchange *exchange);
 void agt_handle_run_receipt(struct agt_exchange *exchange);
+void agt_handle_models(struct agt_exchange *exchange);
 void agt_handle_runtimes(struct agt_exchange *exchange);
 void agt_handle_generate(struct agt_exchange *exchange);
 void agt_handle_stream(struct agt_exchange *exchange);

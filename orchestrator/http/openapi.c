@@ -67,6 +67,7 @@ static const struct operation operations[AGT_ROUTE_COUNT] = {
     [AGT_ROUTE_DOCS_STYLE] = {"docs_style", "service", .media = "text/css", .status = 200},
     [AGT_ROUTE_RUNTIMES] = {"runtimes", "sandbox", .gives = SANDBOX(list_runtimes_response),
                             .status = 200},
+    [AGT_ROUTE_MODELS] = {"models", "runs", .gives = AGENT(list_models_response), .status = 200},
     [AGT_ROUTE_GENERATE] = {"generate", "runs", .takes = AGENT(generate_request),
                             .required = "task", .example = TASK_EXAMPLE,
                             .gives = SHAPE(agt_shape_run), .status = 200},

@@ -84,6 +84,7 @@ def test_what_is_described_is_what_is_answered(services, document, run_id):
         ("GET", "/", None), ("GET", "/livez", None), ("GET", "/readyz", None), ("GET", "/metrics", None),
         ("GET", "/docs", None), ("GET", "/docs/page.js", None), ("GET", "/docs/page.css", None),
         ("GET", "/openapi.json", None), ("GET", "/api/v1/health", None), ("GET", "/api/v1/runtimes", None),
+        ("GET", "/api/v1/models", None),
         ("POST", "/api/v1/generate", {"task": TASK, "max_iterations": 1}), ("POST", "/api/v1/generate", {}),
         ("POST", "/api/v1/stream", {"task": TASK}), ("POST", "/api/v1/stream", {"task": ""}),
         ("POST", "/api/v1/execute", {"runtime": "python", "code": "print('\\xff', flush=True); 1/0"}),
