@@ -132,7 +132,7 @@ static void judge_own(struct agt_check_plan *plan, size_t index, const struct ag
 {
     const Crisol__Sandbox__V1__Verdict *verdict = call->result->verdict;
     struct agt_check_result *result = result_of(plan, index);
-    char prefix[128];
+    char prefix[160];
 
     result->outcome = OUTCOME(SHOWN);
     (void)snprintf(result->summary, sizeof(result->summary), "it succeeded");
