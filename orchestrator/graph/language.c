@@ -11,10 +11,10 @@
 
 /* Words that few texts of their language do without, and no text of the other one has. */
 static const char *const spanish[] = {
-    "de",      "la",      "que",     "el",       "en",    "los",        "una",      "para",  "con",
-    "por",     "un",      "se",      "del",      "las",   "lo",         "su",       "al",    "es",
-    "como",    "haz",     "escribe", "escribir", "crea",  "implementa", "cada",     "entre", "sin",
-    "función", "funcion", "números", "programa", "lista", "clase",      "devuelve", "debe",  "dado",
+    "de",      "la",      "que",      "el",       "en",    "los",        "una",  "para",  "con",
+    "por",     "un",      "se",       "del",      "las",   "lo",         "su",   "al",    "es",
+    "como",    "haz",     "escribe",  "escribir", "crea",  "implementa", "cada", "entre", "sin",
+    "función", "números", "programa", "lista",    "clase", "devuelve",   "debe", "dado",
 };
 
 static const char *const english[] = {

@@ -21,7 +21,7 @@ static void language_is_that_of_the_commonest_words(void **state)
         {"Función para ordenar una lista", AGT_LANGUAGE_ES},
         {"Quicksort in place", AGT_LANGUAGE_EN},
         {"Implementa una caché LRU con get y put en O(1)", AGT_LANGUAGE_ES},
-        {"ESCRIBE UN PROGRAMA DE LA SERIE", AGT_LANGUAGE_ES},
+        {"ESCRIBE UN PROGRAMA DE LA TORRE", AGT_LANGUAGE_ES},
         {"Convert de-facto dates to the ISO format", AGT_LANGUAGE_EN},
         {"quicksort", AGT_LANGUAGE_EN},
         {"", AGT_LANGUAGE_EN},
