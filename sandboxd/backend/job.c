@@ -272,6 +272,7 @@ static void on_exited(struct sbx_backend *backend, struct sbx_job *job,
     job->facts.has_leader = true;
     job->facts.is_watched = (msg->detail & SBX_INIT_WATCHED) != 0;
     job->facts.wait_status = msg->wait_status;
+    job->has_no_socket = (msg->detail & SBX_INIT_NO_SOCKET) != 0;
     job->leftovers = msg->leftovers;
     job->end_ns = cr_clock_mono_ns();
     sbx_job_kill(backend, job, job->end_ns);

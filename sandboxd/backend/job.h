@@ -64,6 +64,7 @@ struct sbx_job {
     int64_t oom_poll_ns;
     struct sbx_cgroup_usage baseline; /* at GO, or before LOAD when GO goes along with it */
     uint32_t leftovers;
+    bool has_no_socket; /* nothing of it is left in its network namespace */
     struct sbx_facts facts;
 };
 

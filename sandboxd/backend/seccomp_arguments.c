@@ -2,6 +2,7 @@
 #include "sandboxd/backend/seccomp_arguments.h"
 
 #include "common/auto.h"
+#include "sandboxd/wire/boxctl.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -100,7 +101,7 @@ static const struct sock_filter personality_code[] = {
  */
 static const struct sock_filter socket_code[] = {
     LOAD_ARGUMENT(0),
-    IF_RETURN(AF_UNIX, SECCOMP_RET_ALLOW),
+    IF_RETURN(AF_UNIX, SBX_SECCOMP_SOCKET),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 2, 0),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 1, 0),
     RETURN(FAIL(EAFNOSUPPORT)),
@@ -110,18 +111,18 @@ static const struct sock_filter socket_code[] = {
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_DGRAM, 7, 0),
     RETURN(FAIL(ESOCKTNOSUPPORT)),
     LOAD_ARGUMENT(2), /* SOCK_STREAM */
-    IF_RETURN(0, SECCOMP_RET_ALLOW),
-    IF_RETURN(IPPROTO_TCP, SECCOMP_RET_ALLOW),
+    IF_RETURN(0, SBX_SECCOMP_SOCKET),
+    IF_RETURN(IPPROTO_TCP, SBX_SECCOMP_SOCKET),
     RETURN(FAIL(EPROTONOSUPPORT)),
     LOAD_ARGUMENT(2), /* SOCK_DGRAM */
-    IF_RETURN(0, SECCOMP_RET_ALLOW),
-    IF_RETURN(IPPROTO_UDP, SECCOMP_RET_ALLOW),
+    IF_RETURN(0, SBX_SECCOMP_SOCKET),
+    IF_RETURN(IPPROTO_UDP, SBX_SECCOMP_SOCKET),
     RETURN(FAIL(EPROTONOSUPPORT)),
 };
 
 static const struct sock_filter socketpair_code[] = {
     LOAD_ARGUMENT(0),
-    IF_RETURN(AF_UNIX, SECCOMP_RET_ALLOW),
+    IF_RETURN(AF_UNIX, SBX_SECCOMP_SOCKET),
     RETURN(FAIL(EAFNOSUPPORT)),
 };
 

@@ -128,7 +128,7 @@ _Noreturn static void lead(int fd)
     if (send(fd, &done, sizeof(done), MSG_NOSIGNAL) < 0 ||
         (message.order != SBX_AHEAD_FIRST_GO && wait_for_go(fd) < 0))
         _exit(127);
-    sbx_program_execute(&vectors, SBX_INIT_FD_SECCOMP, fd, true);
+    sbx_program_execute(&vectors, SBX_INIT_FD_SECCOMP, fd, SBX_WATCH_SOCKETS);
 }
 
 /* ---- in sandbox-init ---- */

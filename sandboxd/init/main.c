@@ -262,12 +262,17 @@ static pid_t start_program(enum mode mode, struct sbx_ahead *ahead, int *listene
  * backend: that one ends this process, and with it the listener, a moment
  * before the others, and the call would return for that moment.
  */
-static void tell_violation(struct pollfd *listener)
+static void tell_violation(struct pollfd *listener, bool *has_socket)
 {
     struct sbx_init_msg violation = {.event = SBX_INIT_VIOLATION};
+    bool is_socket;
 
     if (listener->revents & POLLIN) {
-        violation.detail = sbx_violation_read(listener->fd);
+        violation.detail = sbx_violation_read(listener->fd, &is_socket);
+        if (is_socket) {
+            *has_socket = true;
+            return;
+        }
         (void)kill(-1, SIGKILL);
         if (send_event(violation) < 0)
             _exit(1);
@@ -302,7 +307,7 @@ static bool reap(pid_t leader, int *ret_status)
 }
 
 /* Adopted processes are reaped as they come. */
-static int reap_until(pid_t leader, int listener_fd)
+static int reap_until(pid_t leader, int listener_fd, bool *has_socket)
 {
     struct pollfd fds[] = {{.fd = open_signals(), .events = POLLIN},
                            {.fd = listener_fd, .events = POLLIN}};
@@ -317,11 +322,11 @@ static int reap_until(pid_t leader, int listener_fd)
         if (fds[0].revents)
             (void)!read(fds[0].fd, &info, sizeof(info));
         if (fds[1].revents)
-            tell_violation(&fds[1]);
+            tell_violation(&fds[1], has_socket);
     }
     /* A child of the program may be held back while the program ended. */
-    if (fds[1].fd >= 0 && poll(&fds[1], 1, 0) > 0)
-        tell_violation(&fds[1]);
+    while (fds[1].fd >= 0 && poll(&fds[1], 1, 0) > 0)
+        tell_violation(&fds[1], has_socket);
     return status;
 }
 
@@ -339,6 +344,7 @@ int main(int argc, char **argv)
     struct sbx_ahead ahead = {.pid = -1, .fd = -1};
     int listener_fd = -1; /* of the program's filter; lives as long as this process */
     bool is_go = false;   /* nobody says GO any more */
+    bool has_socket = mode == MODE_ADOPT; /* there they are not watched for */
     pid_t leader;
     int r;
 
@@ -366,8 +372,9 @@ int main(int argc, char **argv)
         (!is_go && wait_for_go() < 0))
         return 1;
     leader = start_program(mode, &ahead, &listener_fd);
-    exited.detail = listener_fd >= 0 ? SBX_INIT_WATCHED : 0;
-    exited.wait_status = reap_until(leader, listener_fd);
+    exited.wait_status = reap_until(leader, listener_fd, &has_socket);
     exited.leftovers = sbx_leader_kill_rest();
+    exited.detail = listener_fd < 0 ? 0 : SBX_INIT_WATCHED;
+    exited.detail |= listener_fd < 0 || has_socket ? 0 : SBX_INIT_NO_SOCKET;
     return send_event(exited) < 0 ? 1 : 0;
 }

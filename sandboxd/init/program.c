@@ -6,6 +6,7 @@
 #include "common/slice.h"
 #include "common/unconst.h"
 #include "sandboxd/init/payload_map.h"
+#include "sandboxd/wire/boxctl.h"
 #include "sandboxd/wire/fds.h"
 #include "sandboxd/wire/msg.h"
 #include "sandboxd/wire/payload.h"
@@ -24,6 +25,7 @@
 #include <sys/syscall.h>
 
 #define REPORT_FD 3
+#define SOCKET_NOTICE (SECCOMP_RET_USER_NOTIF | 1U) /* not the answer of a forbidden call */
 #define FILE_CREATION_MASK 022
 
 _Noreturn static void fail(int report_fd, enum sbx_stage stage, int error)
@@ -58,12 +60,14 @@ static void turn_answers(const struct sock_fprog *program, uint32_t from, uint32
  * would let a program fill the host's log. EBUSY: who started us is listening
  * already, and there is one listener per process; EINVAL: no such thing here.
  */
-static int load_filter(const struct sock_fprog *program, int *ret_listener_fd)
+static int load_filter(const struct sock_fprog *program, int *ret_listener_fd, bool with_sockets)
 {
     long fd = -1;
 
     if (ret_listener_fd) {
         turn_answers(program, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_USER_NOTIF);
+        if (with_sockets)
+            turn_answers(program, SBX_SECCOMP_SOCKET, SOCKET_NOTICE);
         fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
                      program);
         *ret_listener_fd = (int)fd;
@@ -72,6 +76,7 @@ static int load_filter(const struct sock_fprog *program, int *ret_listener_fd)
         if (errno != EINVAL && errno != EBUSY)
             return -errno;
         turn_answers(program, SECCOMP_RET_USER_NOTIF, SECCOMP_RET_KILL_PROCESS);
+        turn_answers(program, SOCKET_NOTICE, SBX_SECCOMP_SOCKET);
     }
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program) < 0 ? -errno : 0;
 }
@@ -161,7 +166,7 @@ int sbx_program_load_filter(int fd, int *ret_listener_fd)
 
     if (r < 0)
         return r;
-    r = load_filter(&filter, ret_listener_fd);
+    r = load_filter(&filter, ret_listener_fd, false);
     (void)munmap(filter.filter, filter.len * sizeof(struct sock_filter));
     return r;
 }
@@ -206,7 +211,7 @@ int sbx_program_prepare(void)
 }
 
 _Noreturn void sbx_program_execute(const struct sbx_program_vectors *vectors, int seccomp_fd,
-                                   int report_fd, bool is_watched)
+                                   int report_fd, enum sbx_program_watch watch)
 {
     int listener_fd = -1;
     struct sock_fprog filter = {0};
@@ -220,7 +225,8 @@ _Noreturn void sbx_program_execute(const struct sbx_program_vectors *vectors, in
     (void)umask(FILE_CREATION_MASK);
     cr_slice_set(0); /* ours is shorter */
     /* Last: from here on only what the filter allows. */
-    r = load_filter(&filter, is_watched ? &listener_fd : NULL);
+    r = load_filter(&filter, watch == SBX_WATCH_NOTHING ? NULL : &listener_fd,
+                    watch == SBX_WATCH_SOCKETS);
     if (r == 0 && listener_fd >= 0)
         r = give_listener_away(listener_fd);
     if (r < 0)
@@ -241,5 +247,6 @@ _Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd,
     r = sbx_program_read_vectors(payload_fd, &vectors);
     if (r != 0)
         fail(report_fd, SBX_STAGE_PAYLOAD, r);
-    sbx_program_execute(&vectors, seccomp_fd, report_fd, is_watched);
+    sbx_program_execute(&vectors, seccomp_fd, report_fd,
+                        is_watched ? SBX_WATCH_CALLS : SBX_WATCH_NOTHING);
 }

@@ -43,12 +43,19 @@ int sbx_program_load_filter(int fd, int *ret_listener_fd);
  */
 int sbx_program_prepare(void);
 
+/* What the listener is told of. */
+enum sbx_program_watch {
+    SBX_WATCH_NOTHING, /* there is none */
+    SBX_WATCH_CALLS,   /* calls that only an attack makes, which never return */
+    SBX_WATCH_SOCKETS, /* and sockets, which are made when it says so */
+};
+
 /*
  * Turns such a process into the program: no fd but 0 to 2, the filter, exec.
- * Never returns; `report_fd` and `is_watched` as of sbx_program_become().
+ * Never returns; `report_fd` as of sbx_program_become().
  */
 _Noreturn void sbx_program_execute(const struct sbx_program_vectors *vectors, int seccomp_fd,
-                                   int report_fd, bool is_watched);
+                                   int report_fd, enum sbx_program_watch watch);
 
 /*
  * Turns the calling process, a fresh child of sandbox-init, into the program:

@@ -375,11 +375,12 @@ static void read_host(struct stream *stream)
 static bool tell_violation(struct stream *stream)
 {
     struct pollfd listener = {.fd = stream->fds[SOURCE_LISTENER], .events = POLLIN};
+    bool is_socket; /* which is not watched for here */
 
     if (listener.fd < 0 || poll(&listener, 1, 0) < 1 || !(listener.revents & POLLIN))
         return false;
     finish(stream, (struct sbx_init_msg){.event = SBX_INIT_VIOLATION,
-                                         .detail = sbx_violation_read(listener.fd)});
+                                         .detail = sbx_violation_read(listener.fd, &is_socket)});
     return true;
 }
 

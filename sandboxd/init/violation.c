@@ -8,6 +8,7 @@
 #include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 
 #if defined(__x86_64__)
 #define ARCHITECTURE AUDIT_ARCH_X86_64
@@ -20,7 +21,16 @@
 #define X32_BIT 0x40000000
 #define ROOM 512 /* a later kernel may say more than our header knows; it wants zeros */
 
-uint32_t sbx_violation_read(int listener_fd)
+/* What is looked at are numbers in registers: nobody can change them meanwhile. */
+static void let_go_on(int listener_fd, uint64_t id)
+{
+    struct seccomp_notif_resp answer = {.id = id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+
+    while (ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) < 0 && errno == EINTR)
+        continue; /* else ENOENT: it is gone */
+}
+
+uint32_t sbx_violation_read(int listener_fd, bool *ret_is_socket)
 {
     union {
         struct seccomp_notif notification;
@@ -29,6 +39,7 @@ uint32_t sbx_violation_read(int listener_fd)
     const struct seccomp_data *data = &buffer.notification.data;
     int r;
 
+    *ret_is_socket = false;
     do {
         r = ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &buffer);
     } while (r < 0 && errno == EINTR);
@@ -36,5 +47,8 @@ uint32_t sbx_violation_read(int listener_fd)
         return SBX_CALL_UNKNOWN; /* ENOENT: a signal took it out of the call again */
     if (data->arch != ARCHITECTURE || (data->nr & X32_BIT) != 0)
         return SBX_CALL_OTHER_DOOR;
+    *ret_is_socket = data->nr == __NR_socket || data->nr == __NR_socketpair;
+    if (*ret_is_socket)
+        let_go_on(listener_fd, buffer.notification.id);
     return (uint32_t)data->nr;
 }

@@ -75,7 +75,7 @@ int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, const int *
     int r = 0;
 
     if (cell->box.pidfd < 0)
-        r = sbx_groups_begin_box(native, &cell->group, &cell->net_fd, &cell->box, err);
+        r = sbx_groups_begin_box(native, &cell->group, cell->net_fd, &cell->box, err);
     return r < 0 ? r : sbx_box_finish(&cell->box, &plan, err);
 }
 
@@ -169,7 +169,9 @@ void sbx_cell_close(struct sbx_native *native, struct sbx_cell *cell)
     if (cell->place == SBX_NO_PLACE)
         return;
     native->places[cell->place].is_taken = false;
-    cr_close_fd(&cell->net_fd);
-    sbx_groups_give_back(native, &cell->group, &cell->workspace_fd);
+    /* A box of a template has a network that the template made. */
+    if (!cell->is_net_clean && cell->asked_of < 0)
+        cr_close_fd(&cell->net_fd);
+    sbx_groups_give_back(native, &cell->group, &cell->net_fd, &cell->workspace_fd);
     *cell = (struct sbx_cell)SBX_CELL_INIT;
 }

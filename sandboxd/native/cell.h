@@ -23,7 +23,8 @@ struct sbx_native;
 struct sbx_cell {
     uint32_t place; /* fixes the host ids: two boxes at one time never share one */
     struct sbx_cgroup group;
-    int net_fd; /* its network namespace, until the box is in it; -1: none */
+    int net_fd;        /* its network namespace; -1: none, or the box made its own */
+    bool is_net_clean; /* no socket was ever made in it */
     int workspace_fd;
     struct sbx_limits limits; /* what it was made with; cell.c says which of them can change */
     uint64_t millicores;      /* CPU share that its group has; 0: not limited yet */

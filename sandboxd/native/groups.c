@@ -16,10 +16,12 @@ static int ask(struct sbx_native *native)
 
     groups->missing++;
     while (groups->missing > 0) {
-        int r = sbx_keeper_make(&native->keeper, groups->next_number);
+        bool is_netless = groups->netless < groups->spare_net_count;
+        int r = sbx_keeper_make(&native->keeper, groups->next_number, !is_netless);
 
         if (r < 0)
             return r;
+        groups->netless += is_netless;
         groups->next_number++;
         groups->missing--;
     }
@@ -63,8 +65,7 @@ int sbx_groups_take(struct sbx_native *native, bool with_shell, struct sbx_cell 
     found = &groups->ready[index];
     groups->shell_count -= found->shell.pidfd >= 0;
     if (sbx_box_is_dead(&found->shell))
-        sbx_box_reap(
-            &found->shell); /* somebody killed it: the group is good, and its network gone */
+        sbx_box_reap(&found->shell); /* somebody killed it; the rest is good */
     cell->group = found->group;
     cell->net_fd = found->net_fd;
     cell->box = found->shell;
@@ -74,25 +75,29 @@ int sbx_groups_take(struct sbx_native *native, bool with_shell, struct sbx_cell 
 }
 
 int sbx_groups_begin_box(const struct sbx_native *native, const struct sbx_cgroup *group,
-                         int *net_fd, struct sbx_box *ret_box, struct cr_err *err)
+                         int net_fd, struct sbx_box *ret_box, struct cr_err *err)
 {
     const struct sbx_box_shell shell = {
         .group = group,
         .init_fd = native->init_fd,
         .seccomp_fd = native->seccomp_fd,
-        .net_fd = *net_fd,
+        .net_fd = net_fd,
         .weakened = native->base.weakened,
     };
-    int r = sbx_box_begin(&shell, ret_box, err);
 
-    cr_close_fd(net_fd);
-    return r;
+    return sbx_box_begin(&shell, ret_box, err);
 }
 
-void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, int *workspace_fd)
+void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, int *net_fd,
+                          int *workspace_fd)
 {
+    struct sbx_groups *groups = &native->groups;
     uint32_t number = group->number;
     int r;
+
+    if (*net_fd >= 0 && groups->spare_net_count < SBX_GROUPS_MAX)
+        groups->spare_nets[groups->spare_net_count++] = cr_take_fd(net_fd);
+    cr_close_fd(net_fd);
 
     sbx_cgroup_close(group); /* before the removal: a reader's eventfd is told about it */
     if (!native->base.is_stopping) {
@@ -116,6 +121,7 @@ static void on_made(struct sbx_native *native, const struct sbx_keeper_msg *msg,
     struct cr_err err = CR_ERR_INIT;
     int r = -msg->error;
 
+    groups->netless -= msg->op == SBX_KEEPER_MAKE_NETLESS;
     if (r == 0 && groups->ready_count < SBX_GROUPS_MAX)
         r = sbx_cgroup_open(&native->base.cgroups, msg->number, &ready->group, &err);
     if (r < 0) {
@@ -125,6 +131,8 @@ static void on_made(struct sbx_native *native, const struct sbx_keeper_msg *msg,
         return;
     }
     ready->net_fd = cr_take_fd(net_fd);
+    if (ready->net_fd < 0 && groups->spare_net_count > 0)
+        ready->net_fd = groups->spare_nets[--groups->spare_net_count];
     ready->shell = (struct sbx_box)SBX_BOX_INIT;
     groups->ready_count++;
 }
@@ -142,7 +150,7 @@ void sbx_groups_begin_boxes(struct sbx_native *native)
             return;
         if (ready->shell.pidfd >= 0)
             continue;
-        if (sbx_groups_begin_box(native, &ready->group, &ready->net_fd, &ready->shell, &err) < 0) {
+        if (sbx_groups_begin_box(native, &ready->group, ready->net_fd, &ready->shell, &err) < 0) {
             cr_log_warn("cannot begin a box ahead error=\"%s\"", err.text);
             return;
         }
@@ -157,7 +165,7 @@ int sbx_groups_on_keeper(struct sbx_native *native)
     int r;
 
     while ((r = sbx_keeper_receive(&native->keeper, &msg, &net_fd)) == 0) {
-        if (msg.op == SBX_KEEPER_MAKE)
+        if (msg.op == SBX_KEEPER_MAKE || msg.op == SBX_KEEPER_MAKE_NETLESS)
             on_made(native, &msg, &net_fd);
         cr_close_fd(&net_fd);
     }
@@ -180,4 +188,6 @@ void sbx_groups_close(struct sbx_groups *groups)
         cr_close_fd(&ready->net_fd);
     }
     groups->shell_count = 0;
+    while (groups->spare_net_count > 0)
+        cr_close_fd(&groups->spare_nets[--groups->spare_net_count]);
 }

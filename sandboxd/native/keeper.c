@@ -77,16 +77,21 @@ static int make_network(const struct keeping *keeping)
     return net_fd;
 }
 
-static void make(const struct keeping *keeping, uint32_t number)
+static void make(const struct keeping *keeping, uint32_t op, uint32_t number)
 {
-    CR_AUTO_CLOSE int net_fd = make_network(keeping);
+    CR_AUTO_CLOSE int net_fd = -1;
     struct cr_err err = CR_ERR_INIT;
-    int r = net_fd < 0 ? cr_err_sys(&err, -net_fd, "make a network namespace")
-                       : sbx_cgroup_make(keeping->host, number, &err);
+    int r = 0;
 
+    if (op == SBX_KEEPER_MAKE) {
+        net_fd = make_network(keeping);
+        r = net_fd < 0 ? cr_err_sys(&err, -net_fd, "make a network namespace") : 0;
+    }
+    if (r == 0)
+        r = sbx_cgroup_make(keeping->host, number, &err);
     if (r < 0)
         cr_log_error("%s", err.text);
-    (void)answer(keeping, SBX_KEEPER_MAKE, number, -r, r < 0 ? -1 : net_fd);
+    (void)answer(keeping, op, number, -r, r < 0 ? -1 : net_fd);
 }
 
 /* EBUSY for some milliseconds after the last member was reaped is normal: try again. */
@@ -110,8 +115,8 @@ static void retry_pending(struct keeping *keeping)
 
 static void handle(struct keeping *keeping, const struct sbx_keeper_msg *msg)
 {
-    if (msg->op == SBX_KEEPER_MAKE) {
-        make(keeping, msg->number);
+    if (msg->op == SBX_KEEPER_MAKE || msg->op == SBX_KEEPER_MAKE_NETLESS) {
+        make(keeping, msg->op, msg->number);
         return;
     }
     if (keeping->pending_count == PENDING_MAX) {
@@ -211,9 +216,9 @@ static int request(const struct sbx_keeper *keeper, enum sbx_keeper_op op, uint3
     return sbx_fds_send(keeper->fd, &msg, sizeof(msg), &fd, fd >= 0 ? 1 : 0);
 }
 
-int sbx_keeper_make(const struct sbx_keeper *keeper, uint32_t number)
+int sbx_keeper_make(const struct sbx_keeper *keeper, uint32_t number, bool with_net)
 {
-    return request(keeper, SBX_KEEPER_MAKE, number, -1);
+    return request(keeper, with_net ? SBX_KEEPER_MAKE : SBX_KEEPER_MAKE_NETLESS, number, -1);
 }
 
 int sbx_keeper_remove(const struct sbx_keeper *keeper, uint32_t number, int workspace_fd)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <sys/types.h>
@@ -28,6 +29,7 @@ struct sbx_keeper {
 enum sbx_keeper_op {
     SBX_KEEPER_MAKE = 1,
     SBX_KEEPER_REMOVE = 2,
+    SBX_KEEPER_MAKE_NETLESS = 3,
 };
 
 struct sbx_keeper_msg {
@@ -40,8 +42,11 @@ struct sbx_keeper_msg {
 int sbx_keeper_start(const struct sbx_cgroup_host *host, struct sbx_keeper *ret_keeper,
                      struct cr_err *err);
 
-/* Asks for a group and a network namespace; the answer comes on the fd. Returns 0 or -errno. */
-int sbx_keeper_make(const struct sbx_keeper *keeper, uint32_t number);
+/*
+ * Asks for a group and, `with_net`, a network namespace; the answer comes on
+ * the fd. Returns 0 or -errno.
+ */
+int sbx_keeper_make(const struct sbx_keeper *keeper, uint32_t number, bool with_net);
 
 /*
  * Hands a group back, with a workspace to drop (borrowed: the caller closes

@@ -43,7 +43,7 @@ struct sbx_native_settings {
  */
 struct sbx_ready_group {
     struct sbx_cgroup group;
-    int net_fd; /* -1: the box is in it */
+    int net_fd; /* -1: the box makes its own */
     struct sbx_box shell;
 };
 
@@ -54,6 +54,9 @@ struct sbx_groups {
     uint32_t shells_most;
     uint32_t next_number;
     uint32_t missing; /* could not be asked for or made; asked for again with the next */
+    int spare_nets[SBX_GROUPS_MAX]; /* network namespaces that no socket was ever made in */
+    uint32_t spare_net_count;
+    uint32_t netless; /* groups that were asked for without one, for one of the spare ones */
 };
 
 /* Cells whose run has been answered: their boxes are on their way out. */
@@ -149,12 +152,16 @@ int sbx_groups_start(struct sbx_native *native, struct cr_err *err);
  */
 int sbx_groups_take(struct sbx_native *native, bool with_shell, struct sbx_cell *cell);
 
-/* The first half of a box; closes *net_fd. Returns 0 or -errno. */
+/* The first half of a box; `net_fd` is borrowed. Returns 0 or -errno. */
 int sbx_groups_begin_box(const struct sbx_native *native, const struct sbx_cgroup *group,
-                         int *net_fd, struct sbx_box *ret_box, struct cr_err *err);
+                         int net_fd, struct sbx_box *ret_box, struct cr_err *err);
 
-/* Gives a used group back, with the workspace to drop; consumes both. */
-void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, int *workspace_fd);
+/*
+ * Gives a used group back, with the workspace to drop and a network namespace
+ * that is as good as new (-1: none); consumes all.
+ */
+void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, int *net_fd,
+                          int *workspace_fd);
 
 /* Begins boxes for groups that are ready, up to as many as are to wait. */
 void sbx_groups_begin_boxes(struct sbx_native *native);

@@ -278,5 +278,6 @@ void sbx_run_release(struct sbx_backend *backend, struct sbx_job *job)
     struct sbx_native *native = sbx_native_of(backend);
     struct sbx_run *run = run_of(job);
 
+    run->cell.is_net_clean = job->has_no_socket;
     sbx_ending_close(native, &run->cell);
 }

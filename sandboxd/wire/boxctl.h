@@ -71,6 +71,15 @@ enum sbx_init_event {
 #define SBX_INIT_SIZE_SEEN UINT32_C(1)
 /* `detail` of EXITED: every forbidden call would have been told, so there was none. */
 #define SBX_INIT_WATCHED UINT32_C(1)
+/* Likewise: every socket would have been told, and there was none. So nothing can be left in the
+ * network namespace. */
+#define SBX_INIT_NO_SOCKET UINT32_C(2)
+
+/*
+ * How the filter allows the calls that make a socket: SECCOMP_RET_ALLOW, with
+ * data that the kernel ignores and a watching sandbox-init knows them by.
+ */
+#define SBX_SECCOMP_SOCKET UINT32_C(0x7fff0001)
 
 /* What COUNTER tells of the box: its control groups, then its three writable folders. */
 enum sbx_counter {

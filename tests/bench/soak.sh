@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # A long run that looks for leaks: the mixed runs of tests/e2e/test_leaks.py, more of them. Prints the
 # figures as JSON; fails when a run ended otherwise than it must, or when something was left.
-# Usage: tests/bench/soak.sh [RUNS [DOCKER_RUNS]]   (default 10000 and 3000; 0: none)
+# Then runs of a box that waits, many of them, whose latency must not rise either.
+# Usage: tests/bench/soak.sh [RUNS [DOCKER_RUNS [WARM_RUNS]]]   (default 10000, 3000 and 100000; 0: none)
 set -eu
 cd "$(dirname "$0")/../.."
 runs=${1:-10000}
 docker_runs=${2:-3000}
-[ "$(id -u)" -eq 0 ] || exec sudo "$0" "$runs" "$docker_runs"
+warm_runs=${3:-100000}
+[ "$(id -u)" -eq 0 ] || exec sudo "$0" "$runs" "$docker_runs" "$warm_runs"
 
 scripts/deps.sh test
 export CRISOL_BUILD="$PWD/build"
@@ -17,4 +19,7 @@ fi
 if [ "$docker_runs" -gt 0 ]; then
     scripts/deps.sh engine
     /usr/bin/python3 -B tests/e2e/mixed_runs.py "$docker_runs" docker
+fi
+if [ "$warm_runs" -gt 0 ]; then
+    /usr/bin/python3 -B tests/e2e/mixed_runs.py "$warm_runs" warm
 fi

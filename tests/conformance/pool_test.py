@@ -78,6 +78,15 @@ class Pool(Suite):
         for _ in range(6):
             self.assertEqual(self.warm(look, runtime="shell").stdout_data, b"0\n")
 
+    def test_a_network_is_used_again_only_when_nobody_made_a_socket_in_it(self):
+        """A closed connection keeps its port for a minute; nobody else may meet it."""
+        own = "readlink /proc/self/ns/net"
+        wait_for(lambda: len({self.shell(own).stdout_data for _ in range(12)}) < 12, 20, "a network is used again")
+        leave = ("import socket\na = socket.socket()\na.bind(('127.0.0.1', 45678))\na.listen()\n"
+                 "b = socket.create_connection(('127.0.0.1', 45678))\nc = a.accept()[0]\nc.close()\nb.close()\n")
+        for _ in range(12):  # more than there are networks at one time
+            self.must(OK, self.run_code(leave))
+
     def test_limits_of_a_request_are_in_force_in_a_box_that_waited(self):
         limits = {"open_files": 100, "file_size_bytes": 5 * MIB, "stack_bytes": 16 * MIB}
         self.assertEqual(self.warm(LIMITS, limits=limits).stdout_data.decode().split("\n")[:3],

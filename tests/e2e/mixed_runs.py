@@ -3,12 +3,13 @@
 """Runs of every kind, many of them, by several callers at once; then compares what sandboxd has on the
 host with what it had before.
 
-Usage: mixed_runs.py RUNS [native|docker]   prints the figures as JSON; exit status 1 when something has stayed
-or went wrong. For docker it starts an engine of its own.
+Usage: mixed_runs.py RUNS [native|docker|warm]   prints the figures as JSON; exit status 1 when something has stayed
+or went wrong. For docker it starts an engine of its own; warm runs only what finds a box waiting and ends well.
 """
 import concurrent.futures
 import contextlib
 import json
+import statistics
 import sys
 import time
 
@@ -37,7 +38,12 @@ KINDS = [
      ("WALL_TIME_LIMIT", "PROCESS_LIMIT")),
     ("flood", 2, {"runtime": "shell", "code": "yes"}, {"output_bytes": 100000}, "OUTPUT_LIMIT"),
 ]
-DECK = [kind for kind in KINDS for _ in range(kind[1])]
+WARM_KINDS = [
+    ("true", 7, {"runtime": "shell", "code": "true"}, {}, "OK"),
+    ("python", 2, {"runtime": "python", "code": "print(sum(range(1000)))"}, {}, "OK"),
+    ("pytest", 1, {"runtime": "pytest", "code": "def test_sum():\n    assert sum(range(4)) == 6\n"}, {}, "OK"),
+]
+LATENCY_RUNS = 10000  # from so many on a rise of the latency is no chance
 
 
 def rss_kib(pids):
@@ -119,18 +125,26 @@ def drift_of(before, after, fds_to_spare):
                     if count > before.fds.get(pid, -1) + fds_to_spare]
 
 
-def figures(runs, backend=Native()):
+def latency_of(times):
+    """Of the first and of the last fifth."""
+    part = len(times) // 5
+    return {"first_fifth_p50_ms": round(statistics.median(times[:part]), 1),
+            "last_fifth_p50_ms": round(statistics.median(times[-part:]), 1)} if part else {}
+
+
+def figures(runs, backend=Native(), kinds_of_runs=tuple(KINDS)):
     """What a number of runs took and left; 'drift' and 'problems' are empty when all is well."""
+    deck = [kind for kind in kinds_of_runs for _ in range(kind[1])]
     with crisol.Services(with_agent=False, sandboxd_flags=(f"--slots={SLOTS}", *backend.flags),
                          ready_seconds=backend.ready_seconds) as running, \
             grpc.insecure_channel(running.sandbox) as channel, \
             concurrent.futures.ThreadPoolExecutor(CALLERS) as pool:
         stub = stubs.SandboxServiceStub(channel)
         # Everything that is made once is there before the first count.
-        list(pool.map(lambda kind: call(stub, kind), DECK * backend.decks_before))
+        list(pool.map(lambda kind: call(stub, kind), deck * backend.decks_before))
         engine_before, before, memory = backend.state(), crisol.settled(running), rss_kib(running.sandboxd_pids())
         began = time.monotonic()
-        kinds = [DECK[number * 7 % len(DECK)] for number in range(runs)]
+        kinds = [deck[number * 7 % len(deck)] for number in range(runs)]
         outcomes = list(pool.map(lambda kind: call(stub, kind), kinds))
         seconds = time.monotonic() - began
         engine_after, after, grown = backend.state(), crisol.settled(running), rss_kib(running.sandboxd_pids())
@@ -140,12 +154,16 @@ def figures(runs, backend=Native()):
         drift += [f"RssAnon of {name} {memory.get(name)} -> {kib} KiB" for name, kib in grown.items()
                   if kib > memory.get(name, 0) + RSS_GROWTH_KIB]
         took = {name: [outcome for kind, outcome in zip(kinds, outcomes) if kind[0] == name and not isinstance(outcome, str)]
-                for name, *_ in KINDS}
+                for name, *_ in kinds_of_runs}
+        latency = latency_of(took["true"])
+        if runs >= LATENCY_RUNS and latency["last_fifth_p50_ms"] > 1.5 * latency["first_fifth_p50_ms"] + 2:
+            drift.append(f"latency of true {latency}")
         return {
             "runs": runs, "callers": CALLERS, "slots": SLOTS, "seconds": round(seconds, 1),
             "runs_per_second": round(runs / seconds, 1),
             "kinds": {name: {"runs": len(times), "mean_ms": round(sum(times) / len(times), 1), "most_ms": round(max(times), 1)}
                       for name, times in took.items() if times},
+            "latency_of_true": latency,
             "host": {"processes": after.processes, "control_groups": after.cgroups, "network_namespaces": after.namespaces,
                      "mounts": sum(map(len, after.mounts.values())), "open_files": sum(after.fds.values()), **engine_after},
             "rss_anon_kib": {"before": memory, "after": grown},
@@ -155,7 +173,8 @@ def figures(runs, backend=Native()):
 
 
 if __name__ == "__main__":
-    with {"native": native, "docker": docker}[sys.argv[2] if len(sys.argv) > 2 else "native"]() as wanted:
-        found = figures(int(sys.argv[1]), wanted)
+    mode = sys.argv[2] if len(sys.argv) > 2 else "native"
+    with {"native": native, "docker": docker, "warm": native}[mode]() as wanted:
+        found = figures(int(sys.argv[1]), wanted, WARM_KINDS if mode == "warm" else KINDS)
     print(json.dumps(found, indent=1))
     sys.exit(1 if found["problems"] or found["drift"] else 0)

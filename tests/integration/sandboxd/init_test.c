@@ -576,6 +576,40 @@ static void waiting_init_goes_at_once_with_read_only_files(void **state)
     assert_string_equal(output_of(box), "fixed\nhello\nfixed\n");
 }
 
+/* Only what has made none is as good as new; the calls themselves work as ever. */
+static void init_tells_whether_a_socket_was_made(void **state)
+{
+    static const struct {
+        const char *code;
+        bool has_none;
+    } rows[] = {
+        {"pass", true},
+        {"import socket; socket.socket().close()", false},
+        {"import socket; a, b = socket.socketpair(); a.send(b'x'); assert b.recv(1) == b'x'",
+         false},
+        {"import os, socket\nif os.fork() == 0:\n    socket.socket(socket.AF_UNIX)\n"
+         "    os._exit(0)\nos.wait()",
+         false},
+    };
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(rows); i++) {
+        struct box *box;
+        struct sbx_init_msg msg;
+
+        assert_int_equal(make_box(state), 0);
+        box = *state;
+        add(box, SBX_PAYLOAD_ARG, "", "/usr/bin/python3");
+        add(box, SBX_PAYLOAD_ARG, "", "-ISc");
+        add(box, SBX_PAYLOAD_ARG, "", rows[i].code);
+        msg = run(box);
+        assert_exited(msg, 0);
+        if (msg.detail & SBX_INIT_WATCHED) /* else the kernel has no listener for us */
+            assert_int_equal((msg.detail & SBX_INIT_NO_SOCKET) != 0, rows[i].has_none);
+        (void)remove_box(state);
+    }
+    assert_int_equal(make_box(state), 0);
+}
+
 /* READY is told before, as where GO comes later. */
 static void waiting_init_that_goes_at_once_reports_what_cannot_be_executed(void **state)
 {
@@ -715,6 +749,7 @@ int main(void)
         BOX_TEST(init_cannot_be_reached_by_the_program),
         BOX_TEST(init_does_not_start_anything_without_the_backend),
         BOX_TEST(waiting_init_runs_what_comes_with_load),
+        BOX_TEST(init_tells_whether_a_socket_was_made),
         BOX_TEST(waiting_init_goes_at_once_when_it_is_told_so),
         BOX_TEST(waiting_init_goes_at_once_with_read_only_files),
         BOX_TEST(waiting_init_that_goes_at_once_reports_what_cannot_be_executed),

@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "sandboxd/backend/seccomp.h"
 #include "sandboxd/backend/seccomp_policy.h"
+#include "sandboxd/wire/boxctl.h"
 #include "tests/harness/test.h"
 
 #include <errno.h>
@@ -152,10 +153,10 @@ static void seccomp_looks_at_arguments(void **state)
         {{0, TIOCSTI}, __NR_ioctl, SECCOMP_RET_ERRNO | EPERM},
         {{0, TIOCSTI | high}, __NR_ioctl, SECCOMP_RET_ERRNO | EPERM},
         {{0, TIOCLINUX}, __NR_ioctl, SECCOMP_RET_ERRNO | EPERM},
-        {{AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0}, __NR_socket, SECCOMP_RET_ALLOW},
-        {{AF_INET, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_TCP}, __NR_socket, SECCOMP_RET_ALLOW},
-        {{AF_INET6, SOCK_DGRAM, IPPROTO_UDP}, __NR_socket, SECCOMP_RET_ALLOW},
-        {{AF_INET, SOCK_DGRAM, 0}, __NR_socket, SECCOMP_RET_ALLOW},
+        {{AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0}, __NR_socket, SBX_SECCOMP_SOCKET},
+        {{AF_INET, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_TCP}, __NR_socket, SBX_SECCOMP_SOCKET},
+        {{AF_INET6, SOCK_DGRAM, IPPROTO_UDP}, __NR_socket, SBX_SECCOMP_SOCKET},
+        {{AF_INET, SOCK_DGRAM, 0}, __NR_socket, SBX_SECCOMP_SOCKET},
         {{AF_INET, SOCK_STREAM, 262}, __NR_socket, SECCOMP_RET_ERRNO | EPROTONOSUPPORT},
         {{AF_INET, SOCK_DGRAM, IPPROTO_ICMP}, __NR_socket, SECCOMP_RET_ERRNO | EPROTONOSUPPORT},
         {{AF_INET, SOCK_RAW, IPPROTO_ICMP}, __NR_socket, SECCOMP_RET_ERRNO | ESOCKTNOSUPPORT},
@@ -164,7 +165,7 @@ static void seccomp_looks_at_arguments(void **state)
         {{AF_VSOCK, SOCK_STREAM, 0}, __NR_socket, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
         {{AF_ALG, SOCK_SEQPACKET, 0}, __NR_socket, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
         {{AF_PACKET | high, SOCK_RAW, 0}, __NR_socket, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
-        {{AF_UNIX, SOCK_STREAM}, __NR_socketpair, SECCOMP_RET_ALLOW},
+        {{AF_UNIX, SOCK_STREAM}, __NR_socketpair, SBX_SECCOMP_SOCKET},
         {{AF_TIPC, SOCK_STREAM}, __NR_socketpair, SECCOMP_RET_ERRNO | EAFNOSUPPORT},
         {{PR_SET_NAME}, __NR_prctl, SECCOMP_RET_ALLOW},
         {{PR_SET_SECCOMP}, __NR_prctl, SECCOMP_RET_ERRNO | EPERM},
