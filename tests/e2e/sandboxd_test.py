@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """sandboxd as its callers see it: the real processes, real sandboxes, a foreign gRPC client."""
+import contextlib
 import os
 import signal
 import socket
@@ -283,7 +284,9 @@ class Shared(unittest.TestCase):
         self.assertGreaterEqual(len(family), 3)
         for pid in family:
             for name in ("environ", "cmdline"):
-                with open(f"/proc/{pid}/{name}", "rb") as file:
+                # A box that had its run may end while we look.
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError), \
+                        open(f"/proc/{pid}/{name}", "rb") as file:
                     self.assertNotIn(lab.CANARY.encode(), file.read(), f"{name} of {pid}")
         self.assertNotIn(lab.CANARY, self.service.log())
         answer = self.stub.Run(pb.RunRequest(runtime="shell", code="env; cat /proc/*/environ"))
