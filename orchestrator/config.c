@@ -5,6 +5,7 @@
 #include "common/config.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "orchestrator/model/catalog.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -129,6 +130,12 @@ static const struct cr_setting settings[] = {
      .offset = MEMBER(receipt_key),
      .help = "File with the Ed25519 key that signs receipts (PEM, mode 0600); read once, before "
              "privileges are dropped. None: they are not signed."},
+    {.flag = "model-file",
+     .environment = "CRISOL_MODEL_FILE",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(model_file),
+     .help = "File that says what models cost and with which parameters they are asked "
+             "(docs/agent.md)."},
     {.flag = "ca-file",
      .environment = "CRISOL_CA_FILE",
      .type = CR_SETTING_STRING,
@@ -301,6 +308,12 @@ static int check_provider(struct agt_config *config, struct cr_err *err)
         return cr_err_set(err, EINVAL,
                           "openai-model: provider 'openai' needs the name of a model, e.g. "
                           "OPENAI_MODEL=qwen2.5-coder:7b");
+    if (config->model_file && config->model_file[0]) {
+        int r = agt_catalog_load(config->model_file, &config->catalog, err);
+
+        if (r < 0)
+            return r;
+    }
     return read_key_file(config, err);
 }
 
@@ -346,6 +359,7 @@ void agt_config_done(struct agt_config *config)
         explicit_bzero(config->file_key, strlen(config->file_key));
     free(config->file_key);
     config->file_key = NULL;
+    config->catalog = agt_catalog_free(config->catalog);
     cr_config_done(settings, CR_ARRAY_SIZE(settings), config);
 }
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct agt_catalog;
 struct cr_err;
 
 /* The settings of the orchestrator. The strings are owned. */
@@ -27,6 +28,8 @@ struct agt_config {
     char *openai_model; /* … default model; NULL: none */
     char *openai_base_url;
     char *receipt_key;            /* file with the key that signs receipts; NULL: none */
+    char *model_file;             /* prices and parameters of models; NULL: none */
+    struct agt_catalog *catalog;  /* what it says; NULL: nothing */
     char *ca_file;                /* NULL: the system's */
     uint64_t user;                /* uid to become when started as root; 0: stay */
     uint64_t max_runs;            /* live runs */

@@ -94,6 +94,7 @@ static int make_engine(struct agt_stack *stack, const struct agt_config *config,
 {
     stack->meter = agt_meter_new();
     const struct agt_engine_options options = {
+        .catalog = config->catalog,
         .model = stack->model,
         .sandbox = stack->sandbox,
         .store = stack->store,

@@ -317,6 +317,9 @@ void cli_view_result(struct cli_view *view, const Crisol__Agent__V1__RunResult *
         cli_print_untrusted(stderr, result->warnings[i], strlen(result->warnings[i]));
         (void)fputc('\n', stderr);
     }
+    if (result->usage && result->usage->cost_is_known)
+        (void)fprintf(stderr, "cost      %.6f US dollars, %u tokens\n",
+                      result->usage->cost_micro_usd / 1e6, result->usage->total_tokens);
     (void)fprintf(stderr, "%s%-9s%s after %d iteration%s in %.2f s\n",
                   color(view, is_success ? GREEN : RED), cli_status_name((int)result->status),
                   color(view, PLAIN), result->iterations, result->iterations == 1 ? "" : "s",

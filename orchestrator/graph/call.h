@@ -144,6 +144,7 @@ struct agt_call *agt_call_free(struct agt_call *call);
 /* ---- what the engine offers to runs and calls (engine.c) ---- */
 
 struct agt_model *agt_engine_model(const struct agt_engine *engine);
+const struct agt_catalog *agt_engine_catalog(const struct agt_engine *engine); /* or NULL */
 struct agt_sandbox *agt_engine_sandbox(const struct agt_engine *engine);
 struct agt_store *agt_engine_store(const struct agt_engine *engine); /* NULL: none */
 /* NULL: none */

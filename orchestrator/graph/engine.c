@@ -5,6 +5,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "orchestrator/graph/admission.h"
+#include "orchestrator/graph/budget.h"
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/event_log.h"
 #include "orchestrator/graph/journal.h"
@@ -66,7 +67,10 @@ int64_t agt_engine_node_timeout_ns(const struct agt_engine *engine, enum agt_nod
 
 void agt_engine_set_times(const struct agt_engine *engine, struct agt_run *run)
 {
-    run->deadline_ns = run->started_ns + engine->options.run_timeout_ms * CR_NS_PER_MS;
+    int64_t wall_ms = agt_budget_wall_ms(run, engine->options.run_timeout_ms);
+
+    run->has_wall_budget = wall_ms < (int64_t)engine->options.run_timeout_ms;
+    run->deadline_ns = run->started_ns + wall_ms * CR_NS_PER_MS;
     run->heartbeat_ns = engine->options.heartbeat_ms * CR_NS_PER_MS;
 }
 
@@ -78,6 +82,11 @@ void agt_engine_count_in(struct agt_engine *engine)
 struct agt_model *agt_engine_model(const struct agt_engine *engine)
 {
     return engine->options.model;
+}
+
+const struct agt_catalog *agt_engine_catalog(const struct agt_engine *engine)
+{
+    return engine->options.catalog;
 }
 
 struct agt_sandbox *agt_engine_sandbox(const struct agt_engine *engine)
@@ -432,6 +441,11 @@ int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
     if (r < 0)
         return r;
     r = agt_run_new(engine, spec, &run);
+    if (r == 0 && !agt_budget_is_payable(run, ret_status)) {
+        (void)agt_run_unref(run);
+        dismiss(engine);
+        return -EINVAL;
+    }
     if (r == 0 && engine->options.store)
         r = agt_journal_new(run, engine->options.store, true, AGT_STORE_FIRST_FENCE);
     if (r == 0)

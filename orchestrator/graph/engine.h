@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct agt_catalog;
 struct agt_meter;
 struct agt_model;
 struct agt_sandbox;
@@ -58,6 +59,8 @@ struct agt_engine_options {
     const struct agt_signer *signer;
     /* Counts what runs do; NULL: nobody does. Borrowed; outlives the engine. */
     struct agt_meter *meter;
+    /* Prices and parameters of models; NULL: none. Borrowed; outlives the engine. */
+    const struct agt_catalog *catalog;
     uint32_t max_runs;        /* live runs; 0: 10,000 */
     uint32_t run_timeout_ms;  /* wall clock of a run; 0: 1,800,000 */
     uint32_t node_timeout_ms; /* one visit of a node; 0: as the graph says */
@@ -95,7 +98,10 @@ struct agt_run_spec {
     const char *caller;          /* kept with a durable run. NULL: nobody */
     const char *key;             /* the same; NULL: none */
     const char *run_id;          /* NULL: a new one, as always but from the store */
-    const char *model_requested; /* likewise: the name that was in force */
+    const char *model_requested; /* likewise: the name that was in force … */
+    bool has_price;              /* … and what it cost then (model/catalog.h) */
+    uint64_t input_price;
+    uint64_t output_price;
 };
 
 /*

@@ -284,6 +284,9 @@ uint8_t *agt_journal_pack_spec(const struct agt_run *run, size_t *ret_size)
     spec.verify = run->verify_asked;
     spec.interrupts = run->interrupts;
     spec.model_requested = run->model_requested;
+    spec.has_price = run->has_price;
+    spec.input_price = run->input_price;
+    spec.output_price = run->output_price;
     if (run->limits) {
         spec.has_sandbox_limits = true;
         limits = pack(&run->limits->base, &spec.sandbox_limits);

@@ -131,6 +131,9 @@ static void fill_spec(const struct found *found, struct agt_run_spec *spec)
         .key = stored->idempotency_key,
         .run_id = found->run_id,
         .model_requested = stored->model_requested,
+        .has_price = stored->has_price,
+        .input_price = stored->input_price,
+        .output_price = stored->output_price,
     };
     if (stored->has_sandbox_limits) {
         spec->sandbox_limits =

@@ -5,6 +5,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "orchestrator/graph/answer.h"
+#include "orchestrator/graph/budget.h"
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/run.h"
 #include "orchestrator/graph/tool.h"
@@ -97,6 +98,8 @@ void agt_model_ask(struct agt_run *run, enum agt_prompt_kind kind, const struct 
     r = agt_prompt_add(prompt, &text);
     if (r == 0) {
         request.prompt = cr_buf_str(&text);
+        if (!agt_budget_reserve(run, &request))
+            return;
         book_prompt(run, &request);
         r = agt_call_start_model(run, &request, &err);
     }
@@ -116,6 +119,7 @@ static void emit_call(struct agt_run *run, const struct agt_call *call)
     usage.answer_tokens = call->usage.answer_tokens;
     usage.thought_tokens = call->usage.thought_tokens;
     usage.total_tokens = call->usage.total_tokens;
+    agt_budget_settle(run, &usage);
     if (call->model_requested)
         ended.model_requested = call->model_requested;
     if (call->model_served)
@@ -134,6 +138,8 @@ static void emit_call(struct agt_run *run, const struct agt_call *call)
     run->usage.answer_tokens += usage.answer_tokens;
     run->usage.thought_tokens += usage.thought_tokens;
     run->usage.total_tokens += usage.total_tokens;
+    run->usage.cost_micro_usd += usage.cost_micro_usd;
+    run->usage.cost_is_known = run->has_price;
 }
 
 /* Who answered, and a warning the first time that it is not who was asked. */
@@ -170,6 +176,13 @@ static const struct {
 
 _Static_assert(AGT_MODEL_CANCELLED + 1 == AGT_MODEL_END_COUNT, "one row per end");
 _Static_assert(CR_ARRAY_SIZE(ends) == AGT_MODEL_END_COUNT, "one row per end");
+
+static Crisol__Agent__V1__FailureCause cause_of(const struct agt_run *run, enum agt_model_end end)
+{
+    if (end == AGT_MODEL_DEADLINE && run->has_wall_budget)
+        return CAUSE(BUDGET);
+    return ends[end].cause;
+}
 
 /*
  * Not every server knows schemas and functions. One that refuses a request with
@@ -213,7 +226,7 @@ bool agt_model_check(struct agt_run *run, const struct agt_call *call)
     default:
         if (call->model_end == AGT_MODEL_BAD_REQUEST && go_plain(run, message))
             return false;
-        agt_run_fail(run, ends[call->model_end].cause, "%s%s%s", ends[call->model_end].text,
+        agt_run_fail(run, cause_of(run, call->model_end), "%s%s%s", ends[call->model_end].text,
                      message[0] ? ": " : ".", message);
         return false;
     }

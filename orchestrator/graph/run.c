@@ -263,8 +263,11 @@ void agt_run_stop(struct agt_run *run, enum agt_stop stop)
     }
     run->stop = stop;
     if (stop == AGT_STOP_DEADLINE && !run->failure) {
-        run->cause = CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_DEADLINE;
-        run->failure = strdup("The time for the run is over.");
+        run->cause = run->has_wall_budget
+                         ? CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_BUDGET
+                         : CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_DEADLINE;
+        run->failure = strdup(run->has_wall_budget ? "The budget is spent: the time of the run."
+                                                   : "The time for the run is over.");
     }
     agt_run_end_pause(run);
     agt_checks_cancel(run->checks);

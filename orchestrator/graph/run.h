@@ -93,6 +93,10 @@ struct agt_run {
     Crisol__Sandbox__V1__Limits *limits; /* NULL: defaults. Owned */
     Crisol__Agent__V1__TaskTerms *terms; /* NULL: none. Owned */
     Crisol__Agent__V1__VerificationLevel verify;
+    bool has_price; /* of the model; what follows is as in model/catalog.h */
+    uint64_t input_price;
+    uint64_t output_price;
+    bool has_wall_budget; /* the budget ends it in time, not the service */
     int64_t started_ns;
     int64_t deadline_ns;
     int64_t heartbeat_ns; /* silence before a Heartbeat */
@@ -127,7 +131,7 @@ struct agt_run {
     char *diff;
     char *complaint; /* what was wrong with the answer before; NULL: nothing */
     uint32_t format_retries;
-    bool is_plain;           /* the provider refused another form than fenced blocks, or functions */
+    bool is_plain; /* the provider refused another form than fenced blocks, or functions */
     struct agt_tools *tools; /* what the model has run for the question at hand; NULL: nothing.
                                 Owned */
     struct agt_tries tries;

@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "orchestrator/graph/budget.h"
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/checks.h"
 #include "orchestrator/graph/event_log.h"
@@ -162,6 +163,7 @@ int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
         return -ENOMEM;
     }
     run->verify = agt_terms_level(run->terms, spec->verify);
+    agt_budget_set_price(run, spec);
     *ret_run = run;
     return 0;
 }

@@ -202,9 +202,17 @@ static bool add_config(cJSON *root, const struct agt_model_request *request)
 {
     cJSON *config;
 
-    if (request->max_output_tokens == 0 && !request->schema)
+    if (request->max_output_tokens == 0 && !request->schema && !request->has_temperature &&
+        !request->has_thinking)
         return true;
     config = cJSON_AddObjectToObject(root, "generationConfig");
+    if (request->has_temperature &&
+        !cJSON_AddNumberToObject(config, "temperature", request->temperature))
+        return false;
+    if (request->has_thinking &&
+        !cJSON_AddNumberToObject(cJSON_AddObjectToObject(config, "thinkingConfig"),
+                                 "thinkingBudget", request->thinking_budget))
+        return false;
     if (request->max_output_tokens != 0 &&
         !cJSON_AddNumberToObject(config, "maxOutputTokens", request->max_output_tokens))
         return false;

@@ -63,11 +63,15 @@ struct agt_model_request {
     const char *schema;         /* the answer is to be such a JSON object; NULL: free text */
     struct agt_model_function functions[AGT_MODEL_FUNCTIONS_MAX];
     size_t function_count;
-    bool must_call;     /* one of the functions has to be called … */
-    const char *only;   /* … this one; NULL: any of them */
-    bool may_not_call;  /* none of them: they are there for the turns alone */
-    uint32_t max_calls; /* requests that may be sent, each of which may be charged; 0: the
-                           provider's default */
+    bool has_temperature; /* else the model's own */
+    double temperature;
+    bool has_thinking;       /* else the model's own */
+    int32_t thinking_budget; /* tokens; -1: as the model likes */
+    bool must_call;          /* one of the functions has to be called … */
+    const char *only;        /* … this one; NULL: any of them */
+    bool may_not_call;       /* none of them: they are there for the turns alone */
+    uint32_t max_calls;      /* requests that may be sent, each of which may be charged; 0: the
+                                provider's default */
     const struct agt_model_turn *turns; /* oldest first */
     size_t turn_count;
 };

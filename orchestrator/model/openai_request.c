@@ -163,6 +163,9 @@ static bool fill_in(cJSON *root, const struct agt_model_request *request, const 
         !cJSON_AddTrueToObject(cJSON_AddObjectToObject(root, "stream_options"), "include_usage") ||
         !add_functions(root, request) || !add_format(root, request))
         return false;
+    if (request->has_temperature &&
+        !cJSON_AddNumberToObject(root, "temperature", request->temperature))
+        return false;
     return request->max_output_tokens == 0 ||
            cJSON_AddNumberToObject(root, "max_tokens", request->max_output_tokens);
 }

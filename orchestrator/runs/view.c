@@ -65,6 +65,7 @@ static void add_usage(run_result *result, run_event *event)
     result->usage->answer_tokens += usage->answer_tokens;
     result->usage->thought_tokens += usage->thought_tokens;
     result->usage->total_tokens += usage->total_tokens;
+    result->usage->cost_micro_usd += usage->cost_micro_usd;
 }
 
 static void take_files(run_result *result, run_event *event)

@@ -22,13 +22,13 @@ WORK_FILES = {"solution.py": "import time\n\n\ndef work(seconds):\n    end = tim
               "test_solution.py": "from solution import work\n\n\ndef test_work():\n    with open(\"work_ms\") as file:\n"
                                   "        seconds = int(file.read()) / 1000\n    assert work(seconds) == seconds\n"}
 # CPU time of a test, and how many samples of it there are at most.
-WORK = ((0, 200), (10, 200), (100, 60), (1000, 10), (10000, 2))
+WORK = ((0, 60), (10, 60), (100, 60), (1000, 10), (10000, 2))
 
 
 @contextlib.contextmanager
 def services(run):
     """One sandboxd as it is by default, and one that makes every box for its run."""
-    if not set(run.options.groups) - {"start", "journal", "docker", "agent"}:
+    if not set(run.options.groups) - {"start", "journal", "agent"}:
         yield
         return
     with Service() as warm, Service("--pool=0", "--preload=off") as cold:

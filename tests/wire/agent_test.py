@@ -6,6 +6,7 @@ key back. Needs root (else 77)."""
 import json
 import os
 import sqlite3
+import subprocess
 import sys
 import unittest
 import urllib.error
@@ -64,7 +65,9 @@ class Other:
 class Agent(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.services = crisol.Services(script=os.path.relpath(SCRIPT, crisol.SCRIPTS), replay_flags=("--delay-ms=0",))
+        cls.services = crisol.Services(
+            script=os.path.relpath(SCRIPT, crisol.SCRIPTS), replay_flags=("--delay-ms=0",),
+            orchestrator_flags=("--model-file=" + os.path.join(HERE, "models.conf"),))
 
     @classmethod
     def tearDownClass(cls):
@@ -102,6 +105,59 @@ class Agent(unittest.TestCase):
     def test_an_answer_can_be_a_call(self):
         result, _ = run(self.services, "primes, hand in by a call", terms={"answer_form": "ANSWER_FORM_CALL"})
         self.assert_passed(result)
+
+    def test_budgets_end_a_run_with_a_cause(self):
+        for budget, word, calls in (({"max_calls": 1}, "requests to the model, 1 of 1", 1),
+                                    ({"max_tokens": 400}, "tokens, 0 of 400", 0),
+                                    ({"max_cost_micro_usd": 1}, "millionths of a dollar, 0 of 1", 0)):
+            result, events = run(self.services, "primes, hand in by a call",
+                                 terms={"answer_form": "ANSWER_FORM_CALL", "budget": budget})
+            self.assertEqual((result["status"], result["cause"]), ("FAILED", "BUDGET"), result)
+            self.assertIn(word, result["error_history"][-1])
+            self.assertEqual(len(bodies(events, "model_call")), calls)
+
+    def test_what_a_run_cost_is_told(self):
+        result, events = run(self.services, "primes, hand in by a call",
+                             terms={"answer_form": "ANSWER_FORM_CALL", "budget": {"max_cost_micro_usd": 1000000}})
+        self.assert_passed(result)
+        costs = [call["usage"]["cost_micro_usd"] for call in bodies(events, "model_call")]
+        self.assertTrue(result["usage"]["cost_is_known"] and all(costs))
+        self.assertEqual(result["usage"]["cost_micro_usd"], sum(costs))
+        status, text = post(self.services, "/api/v1/generate", {
+            "task": "primes", "model": "gemini-2.5-pro", "terms": {"budget": {"max_cost_micro_usd": 1}}})
+        self.assertEqual(status, 422, text)
+        self.assertIn("--model-file", text)
+
+    def test_a_wall_budget_ends_a_run(self):
+        result, _ = run(self.services, "primes, use the tool", model="gemini-2.5-flash-lite",
+                        terms={"max_tool_calls": 3, "budget": {"wall_time_ms": 1}})
+        self.assertEqual((result["status"], result["cause"]), ("FAILED", "BUDGET"), result)
+
+    def test_bad_settings_are_named(self):
+        path = os.path.join(self.services.folder, "models.conf")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("gemini-2.5-flash input=0.3 output=2.5\ngemini-2.5-pro imput=1\n")
+        key = os.path.join(self.services.folder, "key")
+        with open(key, "w", encoding="utf-8") as file:
+            file.write(crisol.CANARY + "\n")
+        for flags, words in (
+                (["--provider=openai"], ["openai-model"]),
+                (["--provider=other"], ["provider", "'other'"]),
+                ([f"--model-file={path}"], [path, "line 2", "imput"]),
+                (["--model-key-file=/nonexistent"], ["model-key-file", "/nonexistent"]),
+                (["--model-key-file=/dev/null"], ["model-key-file", "empty"])):
+            told = self.check_config(*flags)
+            self.assertEqual(told.returncode, 1, told)
+            for word in words:
+                self.assertIn(word, told.stderr)
+        told = self.check_config("--provider=openai", "--openai-model=qwen:7b", f"--model-key-file={key}")
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertNotIn(crisol.CANARY, told.stdout + told.stderr)
+
+    @staticmethod
+    def check_config(*flags):
+        return subprocess.run([os.path.join(crisol.BIN, "orchestrator"), "--check-config", *flags], text=True,
+                              capture_output=True, timeout=30, check=False, env={"PATH": "/usr/bin:/bin"})
 
     def test_bad_terms_are_named(self):
         for terms, field in (({"max_tool_calls": 11}, "terms.max_tool_calls"),
