@@ -68,7 +68,7 @@ void agt_process_wipe_environment(const char *name)
  */
 void agt_process_share_memory(void)
 {
-    (void)mallopt(M_ARENA_MAX, 2);
+    (void)mallopt(M_ARENA_MAX, 2); /* NOLINT(concurrency-mt-unsafe): before the first thread */
 }
 
 void agt_process_raise_files(void)

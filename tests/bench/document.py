@@ -36,6 +36,12 @@ HOW = """
 * *Sparse* is one request each 50 ms, *b2b* the next when the last has answered. *warm* is a service as it is by default; *cold* one with `--pool=0
   --preload=off`, which makes each box for its run. Rows with `_default` have the default limit of half a core; the other pytest, python, throughput and
   stream rows have one core.
+* Rows of `docker` are of one private engine: `docker run --rm` with the limits of a sandbox, `docker exec` into a container that is there already, and our
+  docker backend; `pool` says whether its containers had been made ahead.
+* Rows of `agent` are of one orchestrator without a journal: a scripted model in a process of its own answers each request after 5 to 30 s (which of these
+  depends on the request alone), and a double of sandboxd after 5 ms; `agent_real` rows and the end-to-end row have the real sandboxd. Every run is followed
+  from its first event to its end; `agent_cpu_per_run` has that in it, 500 watchers of one run, and a health check twenty times a second. LangGraph runs the same
+  graph with the same calls to the same two (`tests/bench/langgraph_app.js`), a thousand at one time.
 * On control groups v1 a box attaches itself to four hierarchies, which waits for an RCU grace period of the kernel when nobody did so lately: some
   milliseconds, for a box that is made for its run and when runs are sparse. Boxes that wait have done so ahead. On v2 boxes are cloned into their group
   and nobody waits.
