@@ -28,7 +28,7 @@ WORK = ((0, 60), (10, 60), (100, 60), (1000, 10), (10000, 2))
 @contextlib.contextmanager
 def services(run):
     """One sandboxd as it is by default, and one that makes every box for its run."""
-    if not set(run.options.groups) - {"start", "journal", "agent"}:
+    if not set(run.options.groups) - {"start", "journal", "agent", "agent-real"}:
         yield
         return
     with Service() as warm, Service("--pool=0", "--preload=off") as cold:
