@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-.PHONY: help run up live-check image build test lint bench soak clean
+.PHONY: help run up live-check image build test lint bench soak torture clean
 
 help:
 	@echo 'make run            set up, build, and watch one task become working code (TASK="…" with a Gemini key)'
@@ -15,6 +15,7 @@ help:
 	@echo 'make lint           formatting, static analysis, structure'
 	@echo 'make bench          benchmarks, as JSON'
 	@echo 'make soak           a long run on each backend that looks for leaks'
+	@echo 'make torture        the programs of the GCC test suite in sandboxes, compared with bare runs'
 	@echo 'make clean          remove what was built'
 
 run:
@@ -43,6 +44,9 @@ bench:
 
 soak:
 	@scripts/build.sh && tests/bench/soak.sh
+
+torture:
+	@scripts/build.sh && scripts/torture.sh
 
 clean:
 	rm -rf build build-*
