@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include <sys/epoll.h>
+#include <sys/wait.h>
 
 /*
  * The boxes of one template share the layout of their memory and the seed of
@@ -72,6 +73,29 @@ static void plan_start(struct sbx_templates *templates, uint32_t index)
         templates->start_ns[index] += RETRY_NS << doublings;
 }
 
+static void reap(struct sbx_templates *templates)
+{
+    for (uint32_t i = 0; i < SBX_TEMPLATES_MAX; i++) {
+        if (templates->leaving[i] > 0 && waitpid(templates->leaving[i], NULL, WNOHANG) != 0)
+            templates->leaving[i] = 0;
+    }
+}
+
+/* Ends one, whose memory takes a while to free: it is reaped later. */
+static void end(struct sbx_templates *templates, uint32_t index)
+{
+    pid_t pid = sbx_template_leave(&templates->list[index]);
+
+    for (uint32_t i = 0; pid > 0 && i < SBX_TEMPLATES_MAX; i++) {
+        if (templates->leaving[i] == 0) {
+            templates->leaving[i] = pid;
+            return;
+        }
+    }
+    if (pid > 0)
+        (void)waitpid(pid, NULL, 0);
+}
+
 static void start_one(struct sbx_native *native, uint32_t index)
 {
     struct sbx_templates *templates = &native->templates;
@@ -88,7 +112,7 @@ static void start_one(struct sbx_native *native, uint32_t index)
         return;
     cr_log_warn("cannot start a template kind=%s error=\"%s\"", sbx_template_name(kind_of(index)),
                 err.text);
-    sbx_template_stop(&templates->list[index]);
+    end(templates, index);
     templates->failures[index]++;
     plan_start(templates, index);
 }
@@ -173,7 +197,7 @@ static int make_room(struct sbx_templates *templates)
     for (uint32_t i = 0; oldest >= 0 && i < SBX_TEMPLATE_KIND_COUNT; i++) {
         uint32_t index = (uint32_t)oldest * SBX_TEMPLATE_KIND_COUNT + i;
 
-        sbx_template_stop(&templates->list[index]);
+        end(templates, index);
         templates->start_ns[index] = INT64_MAX;
         templates->failures[index] = 0;
     }
@@ -308,6 +332,7 @@ static void on_gone(struct sbx_native *native, uint32_t index)
 {
     struct sbx_templates *templates = &native->templates;
 
+    end(templates, index);
     templates->failures[index]++;
     plan_start(templates, index);
     templates->asked[index] = 0;
@@ -356,7 +381,6 @@ void sbx_templates_on_event(struct sbx_native *native, uint32_t index)
 void sbx_templates_give_up(struct sbx_native *native, uint32_t index)
 {
     cr_log_warn("a template does not answer, ending it kind=%s", sbx_template_name(kind_of(index)));
-    sbx_template_stop(&native->templates.list[index]);
     on_gone(native, index);
 }
 
@@ -389,7 +413,7 @@ static void look_at(struct sbx_native *native, uint32_t index, int64_t now_ns)
         return;
     cr_log_info("replacing a template kind=%s boxes=%" PRIu32, sbx_template_name(kind_of(index)),
                 template->boxes);
-    sbx_template_stop(template);
+    end(templates, index);
     plan_start(templates, index);
 }
 
@@ -397,6 +421,7 @@ void sbx_templates_on_time(struct sbx_native *native, int64_t now_ns)
 {
     struct sbx_templates *templates = &native->templates;
 
+    reap(templates);
     if (!templates->is_on || native->base.is_stopping)
         return;
     if (now_ns >= templates->look_ns) {
@@ -414,6 +439,10 @@ void sbx_templates_stop(struct sbx_templates *templates)
 {
     for (uint32_t i = 0; i < SBX_TEMPLATES_MAX; i++)
         sbx_template_stop(&templates->list[i]);
+    for (uint32_t i = 0; i < SBX_TEMPLATES_MAX; i++) {
+        if (templates->leaving[i] > 0)
+            (void)waitpid(templates->leaving[i], NULL, 0);
+    }
     cr_close_fd(&templates->host.image_fd);
     cr_close_fd(&templates->host.userns_fd);
 }

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <sys/types.h>
+
 struct sbx_cell;
 struct sbx_job;
 struct sbx_native;
@@ -36,6 +38,7 @@ struct sbx_templates {
     int64_t start_ns[SBX_TEMPLATES_MAX];         /* when to start one; INT64_MAX: there is one */
     uint32_t failures[SBX_TEMPLATES_MAX];        /* in a row: the next try comes later each time */
     int64_t look_ns;                             /* next look at their age */
+    pid_t leaving[SBX_TEMPLATES_MAX];            /* killed, and not reaped yet; 0: none */
 };
 
 /* Nothing open yet. `setting` is that of --preload (on, caller or off); NULL is off. */

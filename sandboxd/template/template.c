@@ -257,7 +257,7 @@ static void read_last_words(const struct sbx_template *template, char *text, siz
     }
 }
 
-static int on_gone(struct sbx_template *template, const char *step, int error)
+static int on_gone(const struct sbx_template *template, const char *step, int error)
 {
     char text[LAST_WORDS_MAX];
 
@@ -265,7 +265,6 @@ static int on_gone(struct sbx_template *template, const char *step, int error)
     cr_log_warn("a template ended kind=%s boxes=%" PRIu32 " step=\"%s\" error=%s words=\"%s\"",
                 sbx_template_name(template->kind), template->boxes, step,
                 error > 0 ? strerrordesc_np(error) : "none", text);
-    sbx_template_stop(template);
     return -EPIPE;
 }
 
@@ -324,15 +323,24 @@ bool sbx_template_is_stale(const struct sbx_template *template, uint32_t most_bo
            sbx_template_packages(template->kind) != template->packages;
 }
 
-void sbx_template_stop(struct sbx_template *template)
+pid_t sbx_template_leave(struct sbx_template *template)
 {
+    pid_t pid = template->pid;
+
     if (template->pidfd >= 0)
         (void)pidfd_send_signal(template->pidfd, SIGKILL, NULL, 0);
-    if (template->pid > 0)
-        (void)waitpid(template->pid, NULL, 0);
     cr_close_fd(&template->pidfd);
     cr_close_fd(&template->fd);
     cr_close_fd(&template->text_fd);
     template->pid = -1;
     template->is_ready = false;
+    return pid > 0 && waitpid(pid, NULL, WNOHANG) == 0 ? pid : -1;
+}
+
+void sbx_template_stop(struct sbx_template *template)
+{
+    pid_t pid = sbx_template_leave(template);
+
+    if (pid > 0)
+        (void)waitpid(pid, NULL, 0);
 }

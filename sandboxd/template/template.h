@@ -99,7 +99,8 @@ int sbx_template_start(const struct sbx_template_host *host, enum sbx_template_k
 int sbx_template_ask(struct sbx_template *template, const struct sbx_template_box *box,
                      int *ret_control_fd, struct cr_err *err);
 
-/* The next thing that it said: 0, -EAGAIN, or -EPIPE when it is gone (logged with its last words).
+/* The next thing that it said: 0, -EAGAIN, or -EPIPE when it is gone (logged with its last words):
+ * then the caller ends it.
  */
 int sbx_template_receive(struct sbx_template *template, struct sbx_template_event *ret_event);
 
@@ -109,3 +110,9 @@ bool sbx_template_is_stale(const struct sbx_template *template, uint32_t most_bo
 
 /* Ends it and closes everything; its boxes go on. Safe to repeat. */
 void sbx_template_stop(struct sbx_template *template);
+
+/*
+ * The same without waiting for its end, which takes as long as its memory
+ * takes to free: returns the pid that is to be reaped, or -1.
+ */
+pid_t sbx_template_leave(struct sbx_template *template);

@@ -573,6 +573,7 @@ static void boxes_outlive_their_template(void **state)
     assert_int_equal(kill(template->pid, SIGKILL), 0);
     assert_int_equal(poll(&watch, 1, DEADLINE_MS), 1);
     assert_int_equal(sbx_template_receive(template, &event), -EPIPE);
+    sbx_template_stop(template);
     assert_int_equal(template->pid, -1);
     load(&box, &(struct spec){.file_name = "main.py", .file_text = "print('still here')"});
     go(&box);
