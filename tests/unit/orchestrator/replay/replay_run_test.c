@@ -383,6 +383,24 @@ static ProtobufCBinaryData *choose(run_export *export, uint32_t number)
 #define SPOILED 400
 
 /* Somebody who makes the digest fit may send anything. */
+/* Found by the fuzz target. */
+static void an_event_of_no_bytes_is_refused(void **state)
+{
+    struct file *file = *state;
+    run_export *export = crisol__journal__v1__run_export__unpack(NULL, file->size, file->data);
+    struct agt_replay_report report;
+    struct cr_err err = CR_ERR_INIT;
+    ProtobufCBinaryData whole;
+
+    assert_non_null(export);
+    whole = export->events[1]->payload;
+    export->events[1]->payload = (ProtobufCBinaryData){.len = 0};
+    assert_int_equal(replay_changed(export, &report, &err), -EBADMSG);
+    assert_non_null(strstr(err.text, "cannot be read"));
+    export->events[1]->payload = whole;
+    crisol__journal__v1__run_export__free_unpacked(export, NULL);
+}
+
 static void a_spoiled_export_is_refused_or_different_and_never_more(void **state)
 {
     uint64_t random = 1;
@@ -431,6 +449,7 @@ int main(void)
         CASE(a_run_that_was_cut_is_the_same_as_far_as_it_goes),
         cmocka_unit_test(a_run_that_was_cancelled_is_repeated_up_to_there),
         cmocka_unit_test(a_run_with_terms_is_repeated_with_its_cases_and_checks),
+        CASE(an_event_of_no_bytes_is_refused),
         CASE(a_spoiled_export_is_refused_or_different_and_never_more),
         CASE(an_export_of_a_newer_program_is_refused),
     };
