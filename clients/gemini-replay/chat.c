@@ -148,10 +148,12 @@ static int add_content(const cJSON *content, struct cr_buf *text)
     {
         const char *piece = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "text"));
 
-        if (piece && r == 0)
+        if (piece)
             r = add_line(text, piece);
+        if (r < 0)
+            return r;
     }
-    return r;
+    return 0;
 }
 
 int replay_chat_text(const char *json, size_t size, struct cr_buf *text, bool *ret_stream)

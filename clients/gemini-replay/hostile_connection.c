@@ -51,13 +51,13 @@ static const char *find_header(const char *head, const char *name)
 static bool is_whole(const struct cr_buf *request)
 {
     const char *text = cr_buf_str(request);
-    const char *end = strstr(text, "\r\n\r\n");
-    const char *length = end ? find_header(text, "\r\nContent-Length:") : NULL;
+    const char *blank = strstr(text, "\r\n\r\n");
+    const char *length = blank ? find_header(text, "\r\nContent-Length:") : NULL;
     size_t head_size;
 
-    if (!end)
+    if (!blank)
         return false;
-    head_size = (size_t)(end - text) + 4;
+    head_size = (size_t)(blank - text) + 4;
     return request->size - head_size >= (length ? strtoull(length, NULL, 10) : 0);
 }
 

@@ -78,7 +78,7 @@ static int add_text(struct cr_buf *buf, const char *text, size_t size,
         if (text[at] == '@')
             r = add_value(buf, text + at, size - at, values, &taken);
         if (r == 0 && taken == 0) {
-            r = cr_buf_add_char(buf, text[at] == '\'' ? '"' : text[at]);
+            r = text[at] == '\'' ? cr_buf_add_char(buf, '"') : cr_buf_add_char(buf, text[at]);
             taken = 1;
         }
         at += taken;
@@ -295,10 +295,11 @@ static int add_head(struct hostile_play *play, const struct hostile_response *re
                     bool is_chunked, const struct hostile_values *values)
 {
     const char *type = response->type ? response->type : "text/event-stream";
-    int r =
-        cr_buf_printf(&play->start, "%sHTTP/1.1 %s\r\nContent-Type: %s\r\nConnection: close\r\n",
-                      response->before ? response->before : "",
-                      response->status ? response->status : "200 OK", type);
+    int r = cr_buf_printf(&play->start,
+                          "%s"
+                          "HTTP/1.1 %s\r\nContent-Type: %s\r\nConnection: close\r\n",
+                          response->before ? response->before : "",
+                          response->status ? response->status : "200 OK", type);
 
     if (r == 0 && response->headers)
         r = add_text(&play->start, response->headers, strlen(response->headers), values);
@@ -316,9 +317,12 @@ static int build_fill(struct hostile_play *play, const struct hostile_response *
                       const struct hostile_values *values)
 {
     size_t size = strlen(response->fill);
-    uint32_t per_block = (uint32_t)(FILL_BLOCK / size);
+    uint32_t per_block;
     int r = 0;
 
+    if (size == 0)
+        return 0;
+    per_block = size < FILL_BLOCK ? (uint32_t)(FILL_BLOCK / size) : 1;
     while (per_block > 1 && response->fill_count % per_block != 0)
         per_block--;
     for (uint32_t i = 0; i < per_block && r == 0; i++)

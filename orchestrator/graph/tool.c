@@ -11,6 +11,7 @@
 #include "orchestrator/model/json_front.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,8 +234,8 @@ static int add_stream(struct cr_buf *buf, const char *name, const struct cr_buf 
     head = cr_utf8_complete_prefix(text, head);
     while (tail < size && ((unsigned char)text[tail] & 0xC0) == 0x80)
         tail++;
-    return cr_buf_printf(buf, "%s:\n%.*s\n[... %llu bytes are left out ...]\n%s\n", name, (int)head,
-                         text, (unsigned long long)(tail - head + omitted), text + tail);
+    return cr_buf_printf(buf, "%s:\n%.*s\n[... %" PRIu64 " bytes are left out ...]\n%s\n", name,
+                         (int)head, text, omitted + (tail - head), text + tail);
 }
 
 static char *describe(const struct agt_call *call)

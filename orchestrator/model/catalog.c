@@ -2,9 +2,11 @@
 #include "orchestrator/model/catalog.h"
 
 #include "common/auto.h"
+#include "common/buf.h"
 #include "common/err.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,21 +246,24 @@ int agt_catalog_parse(const char *text, size_t size, struct agt_catalog **ret_ca
 
 int agt_catalog_load(const char *path, struct agt_catalog **ret_catalog, struct cr_err *err)
 {
-    CR_AUTO_FCLOSE FILE *file = fopen(path, "re");
-    CR_AUTO_FREE char *text = malloc(MAX_FILE + 1);
-    size_t size;
-    int r;
+    CR_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CR_AUTO_BUF struct cr_buf text;
+    char block[4096];
+    ssize_t size;
+    int r = 0;
 
-    if (!file)
+    cr_buf_init(&text, MAX_FILE);
+    if (fd < 0)
         return cr_err_sys(err, errno, "model-file: open '%s'", path);
-    if (!text)
-        return cr_err_set(err, ENOMEM, "out of memory for the models");
-    size = fread(text, 1, MAX_FILE + 1, file);
-    if (ferror(file))
-        return cr_err_set(err, EIO, "model-file: '%s' cannot be read", path);
-    if (size > MAX_FILE)
+    while (r == 0 && (size = read(fd, block, sizeof(block))) != 0) {
+        if (size < 0)
+            return cr_err_sys(err, errno, "model-file: read '%s'", path);
+        r = cr_buf_add(&text, block, (size_t)size);
+    }
+    if (r == -ENOSPC)
         return cr_err_set(err, EINVAL, "model-file: '%s' is larger than %zu bytes", path, MAX_FILE);
-    r = agt_catalog_parse(text, size, ret_catalog, err);
+    if (r == 0)
+        r = agt_catalog_parse(cr_buf_str(&text), text.size, ret_catalog, err);
     return r < 0 ? cr_err_wrap(err, "model-file: '%s'", path) : 0;
 }
 

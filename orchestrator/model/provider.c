@@ -93,14 +93,11 @@ static bool is_set(const char *text)
 /* Not by asprintf: it works in a buffer of its own and gives that back with the key in it. */
 static char *make_key_header(const char *name, const char *key)
 {
-    size_t name_size = strlen(name);
-    size_t size = strlen(key) + 1;
-    char *header = malloc(name_size + size);
+    size_t room = strlen(name) + strlen(key) + 1;
+    char *header = malloc(room);
 
-    if (!header)
-        return NULL;
-    memcpy(header, name, name_size);
-    memcpy(header + name_size, key, size);
+    if (header)
+        (void)snprintf(header, room, "%s%s", name, key);
     return header;
 }
 

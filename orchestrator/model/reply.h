@@ -92,7 +92,7 @@ int agt_reply_add_arguments(struct agt_reply *reply, const char *text);
 int agt_reply_end(struct agt_reply *reply);
 
 /* The readers of the two interfaces (gemini_read.c, openai_read.c). */
-int agt_gemini_read(struct agt_reply *reply, const struct cJSON *object);
+int agt_gemini_read(struct agt_reply *reply, const struct cJSON *response);
 int agt_openai_read(struct agt_reply *reply, const struct cJSON *object);
 
 /* Reads the body of a failed request. False when it is not such an error. */

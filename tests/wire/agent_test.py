@@ -136,14 +136,14 @@ class Agent(unittest.TestCase):
     def test_bad_settings_are_named(self):
         path = os.path.join(self.services.folder, "models.conf")
         with open(path, "w", encoding="utf-8") as file:
-            file.write("gemini-2.5-flash input=0.3 output=2.5\ngemini-2.5-pro imput=1\n")
+            file.write("gemini-2.5-flash input=0.3 output=2.5\ngemini-2.5-pro price=1\n")
         key = os.path.join(self.services.folder, "key")
         with open(key, "w", encoding="utf-8") as file:
             file.write(crisol.CANARY + "\n")
         for flags, words in (
                 (["--provider=openai"], ["openai-model"]),
                 (["--provider=other"], ["provider", "'other'"]),
-                ([f"--model-file={path}"], [path, "line 2", "imput"]),
+                ([f"--model-file={path}"], [path, "line 2", "price"]),
                 (["--model-key-file=/nonexistent"], ["model-key-file", "/nonexistent"]),
                 (["--model-key-file=/dev/null"], ["model-key-file", "empty"])):
             told = self.check_config(*flags)
