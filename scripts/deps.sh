@@ -41,7 +41,7 @@ case $goal in
     image) packages="mmdebstrap curl" ;;
     # What the benchmarks compare with.
     bench) packages="bubblewrap crun runc" ;;
-    engine) packages="docker.io docker-registry mmdebstrap curl crun" ;;
+    engine) packages="docker.io docker-registry mmdebstrap curl crun runsc" ;;
 esac
 if [ "$goal" = lint ]; then
     packages="$packages clang-tidy clang-format cppcheck shellcheck codespell pmccabe"

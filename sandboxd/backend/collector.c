@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -220,7 +221,7 @@ static int place_fds(const struct sbx_collector_plan *plan)
             return -errno;
     }
     if (close_range(0, WORKSPACE_FD - 1, 0) < 0 ||
-        close_range((unsigned int)(WORKSPACE_FD + count), ~0U, 0) < 0)
+        close_range((unsigned int)(WORKSPACE_FD + count), INT_MAX, 0) < 0)
         return -errno;
     return 0;
 }

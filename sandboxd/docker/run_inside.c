@@ -190,16 +190,35 @@ static void on_inspected(void *user, uint64_t tag, const struct sbx_engine_answe
     sbx_job_on_empty(&docker->base, &run->job);
 }
 
-static void ask_how_it_ended(struct sbx_docker *docker, struct sbx_docker_run *run)
+static void ask(struct sbx_docker *docker, struct sbx_docker_run *run, const char *method,
+                const char *what, sbx_engine_on_answer on_answer)
 {
     char path[128];
     const struct sbx_engine_request request = {
-        .method = "GET", .path = path, .deadline_ms = INSPECT_MS};
+        .method = method, .path = path, .deadline_ms = INSPECT_MS};
 
-    (void)snprintf(path, sizeof(path), "/containers/%s/json", run->box.container);
+    (void)snprintf(path, sizeof(path), "/containers/%s/%s", run->box.container, what);
     if (docker->is_engine_lost ||
-        sbx_engine_call(docker->engine, &request, on_inspected, docker, tag_of(run)) < 0)
+        sbx_engine_call(docker->engine, &request, on_answer, docker, tag_of(run)) < 0)
         sbx_job_on_empty(&docker->base, &run->job);
+}
+
+/* Before that it knows neither. */
+static void on_waited(void *user, uint64_t tag, const struct sbx_engine_answer *answer)
+{
+    struct sbx_docker *docker = user;
+    struct sbx_docker_run *run = find(docker, tag);
+
+    if (answer->error != 0 && answer->is_gone)
+        sbx_docker_lose_engine(docker, answer->text);
+    if (run)
+        ask(docker, run, "GET", "json", on_inspected);
+}
+
+/* The connection ends before the engine has heard of the end of the container. */
+static void ask_how_it_ended(struct sbx_docker *docker, struct sbx_docker_run *run)
+{
+    ask(docker, run, "POST", "wait", on_waited);
 }
 
 /* All that it had passed on before its end. */

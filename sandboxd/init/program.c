@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,7 +42,7 @@ static int close_inherited(int report_fd)
 {
     if (report_fd != REPORT_FD && dup3(report_fd, REPORT_FD, O_CLOEXEC) < 0)
         return -errno;
-    return close_range(REPORT_FD + 1, ~0U, 0) < 0 ? -errno : 0;
+    return close_range(REPORT_FD + 1, INT_MAX, 0) < 0 ? -errno : 0;
 }
 
 /* Deadly answers become held ones, or back. */

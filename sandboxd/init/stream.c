@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -465,7 +466,7 @@ static int start(struct stream *stream)
     sigset_t set;
 
     /* The program has the same user: it must neither trace nor look into this process. */
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || close_range(STDERR_FILENO + 1, ~0U, 0) < 0)
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || close_range(STDERR_FILENO + 1, INT_MAX, 0) < 0)
         return -errno;
     (void)sigaction(SIGPIPE, &ignore, NULL);
     (void)sigemptyset(&set);

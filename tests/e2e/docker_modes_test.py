@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Other ways of the docker backend: containers that wait for runs, and an engine at the end of a tunnel."""
+"""Other ways of the docker backend: containers that wait for runs, an engine at the end of a tunnel, gVisor."""
 import os
 import signal
 import subprocess
@@ -155,6 +155,25 @@ class Pool(unittest.TestCase):
             calls.ENGINE.start()
             lab.wait_for(lambda: (self.waiting() or after) - after or None, 40, "others wait, of the engine that is back")
             self.hit(stub)
+
+
+@unittest.skipUnless(docker.shutil.which("runsc"), "no runsc: scripts/deps.sh engine")
+class Gvisor(unittest.TestCase):
+    """A runtime with a kernel of its own, of which the host sees no files: read inside, too."""
+
+    def test_programs_run_on_another_kernel_and_its_limits_hold(self):
+        with calls.DockerService(*calls.flags("--docker-runtime=runsc"), slots=2) as service:
+            self.assertIn("runtime=runsc evidence=inside", service.log())
+            stub = services.SandboxServiceStub(service.channel)
+            for code, verdict in (("import os; print(open('/proc/version').read(), os.uname().release)", calls.OK),
+                                  ("raise SystemExit(7)", pb.VERDICT_CODE_NONZERO_EXIT),
+                                  ("x = [bytearray(8 << 20) for _ in range(64)]", pb.VERDICT_CODE_MEMORY_LIMIT),
+                                  ("print('begin', flush=True)\nwhile True: pass", pb.VERDICT_CODE_WALL_TIME_LIMIT)):
+                answer = stub.Run(pb.RunRequest(runtime="python", code=code, limits=pb.Limits(wall_time_ms=3000)), timeout=90)
+                self.assertEqual((answer.result.verdict.code, answer.result.verdict.confidence),
+                                 (verdict, pb.CONFIDENCE_INFERRED), answer.result.summary)
+                if verdict == calls.OK:
+                    self.assertNotIn(os.uname().release.encode(), answer.stdout_data)
 
 
 class Settings(unittest.TestCase):

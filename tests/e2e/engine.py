@@ -115,14 +115,22 @@ class Engine:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         lab.wait_for(lambda: os.path.exists(f"{self.folder}/containerd.sock"), 30, "containerd listens")
 
+    def write_config(self):
+        """The runtimes that are installed. gVisor's has a network of its own, or none."""
+        found = {name: {"path": shutil.which(name), "runtimeArgs": arguments}
+                 for name, arguments in (("crun", []), ("runsc", ["--network=none"])) if shutil.which(name)}
+        with open(os.path.join(self.folder, "daemon.json"), "w", encoding="utf-8") as file:
+            json.dump({"runtimes": found}, file)
+
     def start(self):
+        self.write_config()
         with open(os.path.join(self.folder, "log"), "ab") as log:
             self.process = subprocess.Popen(
                 ["dockerd", f"--host=unix://{self.socket}", f"--host=tcp://127.0.0.1:{self.port}", "--tls=false",
                  f"--data-root={self.folder}/data",
                  f"--exec-root={self.folder}/exec", f"--containerd={self.folder}/containerd.sock",
                  f"--pidfile={self.folder}/pid", "--bridge=none",
-                 *([f"--add-runtime=crun={shutil.which('crun')}"] if shutil.which("crun") else []),
+                 f"--config-file={self.folder}/daemon.json",
                  "--exec-opt=native.cgroupdriver=cgroupfs", f"--cgroup-parent=/{os.path.basename(self.folder)}",
                  "--iptables=false", "--ip-forward=false", "--ip-masq=false"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
