@@ -246,5 +246,6 @@ def test_many_clients_with_many_programs(services, tmp_path):
     share = sum(busy for _, busy in checked) / SLOTS
     print(f"\n{PROGRAMS} programs of {CLIENTS} clients on {SLOTS} slots: {seconds:.1f} s, sum/slots {share:.1f} s, "
           f"ratio {seconds / share:.2f}; {dict(counts)}")
-    assert seconds <= 1.3 * share * crisol.SLOWNESS
+    # A second for the start of the clients, and for the last program, beside which slots are idle.
+    assert seconds <= (1.3 * share + 1) * crisol.SLOWNESS
     assert remains(crisol.settled(services)) == remains(before)
