@@ -184,6 +184,22 @@ def test_broken_streams_lose_nothing(services, tmp_path):
     assert len({answer["response"]["result"]["execution_id"] for answer in found}) == 48
 
 
+def test_a_restart_of_the_service_loses_nothing():
+    with crisol.Services(with_agent=False) as running:
+        items = lines(*({"id": f"k{i}", "request": {"runtime": "shell", "code": f"sleep 0.2; echo {i}"}} for i in range(12)))
+        with subprocess.Popen([os.path.join(crisol.BIN, "crisol"), "batch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, env={"CRISOL_SANDBOX": running.sandbox}) as call:
+            call.stdin.write(items)
+            call.stdin.close()
+            found = [call.stdout.readline()]  # it is in the middle
+            assert running.sandboxd.stop() == 0
+            running.start_sandboxd()
+            found += call.stdout.readlines()
+            assert call.wait(60 * crisol.SLOWNESS) == 0
+    answers_by_id = {answer["id"]: answer["response"]["stdout_text"] for answer in map(json.loads, found)}
+    assert len(found) == 12 and answers_by_id == {f"k{i}": f"{i}\n" for i in range(12)}
+
+
 # ---- many clients ----
 
 # What is run, and what becomes of it: code, fields of the request, verdict, exit code.
