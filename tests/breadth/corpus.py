@@ -30,6 +30,11 @@ def programs(folder, every=1):
     return found
 
 
+def without_addresses(output):
+    """Output, but for what is another in every process."""
+    return re.sub(r"0x[0-9a-f]{8,}", "0x…", output)
+
+
 def boxed(texts, sandbox):
     """Path -> (exit code, or minus the signal; output) of each, and the summary that the command printed."""
     lines = [json.dumps({"id": path, "request": {
@@ -43,7 +48,7 @@ def boxed(texts, sandbox):
         result = (answer.get("response") or {}).get("result")
         verdict = result["verdict"]["code"].removeprefix("VERDICT_CODE_") if result else answer["error"]["message"]
         end = {"OK": 0, "NONZERO_EXIT": result and result["exit_code"], "SIGNALED": result and -result["signal"]}
-        found[answer["id"]] = (end.get(verdict, verdict), result and answer["response"]["stdout_text"])
+        found[answer["id"]] = (end.get(verdict, verdict), result and without_addresses(answer["response"]["stdout_text"]))
     return found, done.stderr.decode().splitlines()[-1]
 
 
@@ -61,7 +66,7 @@ def run_bare(text):
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 return "WALL_TIME_LIMIT", process.communicate()[0].decode("utf-8", "replace")
-        return process.returncode, output.decode("utf-8", "replace")
+        return process.returncode, without_addresses(output.decode("utf-8", "replace"))
 
 
 def bare(texts):
