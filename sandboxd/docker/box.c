@@ -80,6 +80,11 @@ void sbx_docker_box_move(struct sbx_docker *docker, struct sbx_docker_box *from,
 
 /* ---- the owner ---- */
 
+static uint64_t tag_of(const struct sbx_docker_box *box)
+{
+    return (uint64_t)box->generation << 32 | box->place;
+}
+
 static void fail(struct sbx_docker *docker, struct sbx_docker_box *box, enum sbx_stage stage,
                  int error, const char *text)
 {
@@ -96,6 +101,12 @@ static void set_deadline(struct sbx_docker_box *box, int64_t deadline_ns)
         box->run->job.deadline_ns = deadline_ns; /* a slot has one for all of it */
 }
 
+/* False when it ended meanwhile, whatever its owner made of it since. */
+static bool is_still(struct sbx_docker *docker, uint64_t tag)
+{
+    return sbx_docker_box_at(docker, (uint32_t)(tag & 0xff))->generation == (uint32_t)(tag >> 32);
+}
+
 static bool is_unwanted(const struct sbx_docker_box *box)
 {
     return box->run && box->run->job.facts.event_count > 0;
@@ -108,11 +119,11 @@ static bool is_unwanted(const struct sbx_docker_box *box)
 static bool is_good(struct sbx_docker *docker, struct sbx_docker_box *box,
                     const struct sbx_engine_answer *answer, long status, enum sbx_stage stage)
 {
-    uint32_t generation = box->generation;
+    uint64_t tag = tag_of(box);
 
     if (answer->error != 0 && answer->is_gone)
         sbx_docker_lose_engine(docker, answer->text); /* ends this with the others */
-    if (box->generation != generation)
+    if (!is_still(docker, tag))
         return false;
     if (answer->error != 0 || answer->status != status || is_unwanted(box)) {
         fail(docker, box, stage, answer->error ? answer->error : EIO, answer->text);
@@ -131,11 +142,6 @@ static void go_on(struct sbx_docker_box *box, enum sbx_docker_step step, int64_t
                  box->container);
     box->step = step;
     set_deadline(box, deadline_ns);
-}
-
-static uint64_t tag_of(const struct sbx_docker_box *box)
-{
-    return (uint64_t)box->generation << 32 | box->place;
 }
 
 /* The box that a call was for, unless it is over. */
@@ -223,11 +229,11 @@ static void on_started(void *user, uint64_t tag, const struct sbx_engine_answer 
 static void fail_attach(struct sbx_docker *docker, struct sbx_docker_box *box, int error,
                         const char *text)
 {
-    uint32_t generation = box->generation;
+    uint64_t tag = tag_of(box);
 
     if (error == ECONNREFUSED || error == ECONNRESET || error == EPIPE || error == ENOENT)
         sbx_docker_lose_engine(docker, text); /* ends this with the others */
-    if (box->generation == generation)
+    if (is_still(docker, tag))
         fail(docker, box, SBX_STAGE_CLONE, error, text);
 }
 

@@ -25,14 +25,11 @@
 
 #define BIT(state) (1U << (state))
 
-static const struct {
-    const char *name;
-    uint32_t next; /* bit set of the states that may follow */
-} states[] = {
-    [SBX_DOCKER_SLOT_FREE] = {"free", BIT(SBX_DOCKER_SLOT_STARTING)},
-    [SBX_DOCKER_SLOT_STARTING] = {"starting",
-                                  BIT(SBX_DOCKER_SLOT_IDLE) | BIT(SBX_DOCKER_SLOT_FREE)},
-    [SBX_DOCKER_SLOT_IDLE] = {"idle", BIT(SBX_DOCKER_SLOT_FREE)},
+/* Bit sets of the states that may follow. */
+static const uint32_t states[] = {
+    [SBX_DOCKER_SLOT_FREE] = BIT(SBX_DOCKER_SLOT_STARTING),
+    [SBX_DOCKER_SLOT_STARTING] = BIT(SBX_DOCKER_SLOT_IDLE) | BIT(SBX_DOCKER_SLOT_FREE),
+    [SBX_DOCKER_SLOT_IDLE] = BIT(SBX_DOCKER_SLOT_FREE),
 };
 
 _Static_assert(CR_ARRAY_SIZE(states) == SBX_DOCKER_SLOT_STATE_COUNT, "one row per state");
@@ -49,7 +46,7 @@ static const enum sbx_limit of_process[] = {SBX_LIMIT_STACK, SBX_LIMIT_FILE_SIZE
 bool sbx_docker_slot_can_move(enum sbx_docker_slot_state from, enum sbx_docker_slot_state to)
 {
     return from < SBX_DOCKER_SLOT_STATE_COUNT && to < SBX_DOCKER_SLOT_STATE_COUNT &&
-           (states[from].next & BIT(to)) != 0;
+           (states[from] & BIT(to)) != 0;
 }
 
 static void move(struct sbx_docker *docker, struct sbx_docker_slot *slot,
