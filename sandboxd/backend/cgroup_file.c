@@ -64,7 +64,7 @@ static int parse_number(const char *text, uint64_t *ret_value)
 
 int sbx_cgroup_get(int fd, const char *name, uint64_t *ret_value)
 {
-    char text[64];
+    char text[64] = "";
     int r = sbx_cgroup_read(fd, name, text, sizeof(text));
 
     return r < 0 ? r : parse_number(text, ret_value);
@@ -84,6 +84,15 @@ int sbx_cgroup_find_key(const char *text, const char *key, uint64_t *ret_value)
     return -ENOENT;
 }
 
+/* From the start: the kernel then makes the text anew, and all of it that fits. */
+static int read_anew(int fd, char *ret_text, size_t size)
+{
+    ssize_t n = pread(fd, ret_text, size - 1, 0);
+
+    ret_text[n > 0 ? n : 0] = '\0';
+    return n < 0 ? -errno : 0;
+}
+
 int sbx_cgroup_put(int fd, const char *name, uint64_t value, bool is_checked, struct cr_err *err)
 {
     CR_AUTO_CLOSE int file =
@@ -97,9 +106,9 @@ int sbx_cgroup_put(int fd, const char *name, uint64_t value, bool is_checked, st
         return cr_err_sys(err, errno, "write %" PRIu64 " to control file '%s'", value, name);
     if (!is_checked)
         return 0;
-    size = pread(file, text, sizeof(text) - 1, 0);
-    text[size > 0 ? size : 0] = '\0';
-    r = size < 0 ? -errno : parse_number(text, &seen);
+    r = read_anew(file, text, sizeof(text));
+    if (r == 0)
+        r = parse_number(text, &seen);
     if (r < 0)
         return cr_err_sys(err, -r, "read control file '%s' back", name);
     if (seen != value)
@@ -144,22 +153,17 @@ void sbx_cgroup_open_counters(struct sbx_cgroup *group)
 int sbx_cgroup_read_counter(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,
                             char *ret_text, size_t size)
 {
-    CR_AUTO_CLOSE int own_fd = -1;
     int fd = group->has_counters ? group->counter_fds[counter] : -1;
-    ssize_t n;
+    int r;
 
-    if (fd < 0) {
-        own_fd = open_counter(group, counter);
-        if (own_fd < 0)
-            return own_fd;
-        fd = own_fd;
-    }
-    /* From the start: the kernel then makes the text anew, and all of it that fits. */
-    n = pread(fd, ret_text, size - 1, 0);
-    if (n < 0)
-        return -errno;
-    ret_text[n] = '\0';
-    return 0;
+    if (fd >= 0)
+        return read_anew(fd, ret_text, size);
+    fd = open_counter(group, counter);
+    if (fd < 0)
+        return fd;
+    r = read_anew(fd, ret_text, size);
+    (void)close(fd);
+    return r;
 }
 
 int sbx_cgroup_count(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,

@@ -26,8 +26,11 @@ static void let_go_on(int listener_fd, uint64_t id)
 {
     struct seccomp_notif_resp answer = {.id = id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
 
-    while (ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) < 0 && errno == EINTR)
-        continue; /* else ENOENT: it is gone */
+    int r;
+
+    do {
+        r = ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+    } while (r < 0 && errno == EINTR); /* ENOENT: it is gone */
 }
 
 uint32_t sbx_violation_read(int listener_fd, bool *ret_is_socket)

@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #define FIRST_FREE_FD 64 /* above every number below */
@@ -88,6 +89,7 @@ static void build_shell(const struct sbx_box_shell *shell, int control_fd)
 {
     struct sbx_cgroup group;
 
+    (void)prctl(PR_SET_NAME, SBX_INIT_IDLE_NAME, 0, 0, 0);
     sbx_box_check(control_fd, SBX_STAGE_CLONE, sbx_box_die_with_parent());
     sbx_box_check(control_fd, SBX_STAGE_CLONE, keep_own_fds(shell, control_fd, &group));
     control_fd = SHELL_CONTROL;
@@ -104,6 +106,7 @@ static void await_order(struct sbx_box_order *ret_order, int fds[SBX_BOX_ORDER_F
     int r =
         sbx_fds_receive(SHELL_CONTROL, ret_order, sizeof(*ret_order), fds, SBX_BOX_ORDER_FDS, 0);
 
+    (void)prctl(PR_SET_NAME, SBX_INIT_NAME, 0, 0, 0);
     if (r == -EPIPE)
         _exit(0); /* nobody needs it */
     if (r >= 0 && r != SBX_BOX_ORDER_FDS)

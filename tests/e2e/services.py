@@ -206,14 +206,19 @@ def user_of(pid):
         return next(int(line.split()[1]) for line in file if line.startswith("Uid:"))
 
 
+def name_of(pid):
+    with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+        return file.read().rstrip("\n")
+
+
 class HostState:
     """What one sandboxd has on the host: compare two of them. Other work on the machine does not count."""
 
     def __init__(self, services):
         everything = services.sandboxd_pids()
         self.processes = len(everything)
-        # Boxes that wait in the pool come and go: they are counted, and what each of them has is its own.
-        pids = [pid for pid in everything if user_of(pid) < FIRST_BOX_UID]
+        # Boxes that wait, in the pool or half made, come and go: they are counted, and what each of them has is its own.
+        pids = [pid for pid in everything if user_of(pid) < FIRST_BOX_UID and name_of(pid) != "sandbox-idle"]
         # Boxes are numbered, so groups are counted: those that wait for the next runs have new names.
         self.cgroups = len(cgroup_folders(pids))
         self.namespaces = len({os.readlink(f"/proc/{pid}/ns/net") for pid in pids})
