@@ -29,7 +29,7 @@ SLEEP = "sleep 50"
 UP = f"echo up; {SLEEP}"  # part of every program that is held
 FREEZER = "/sys/fs/cgroup/freezer"  # v1: what is frozen there does not even die
 VERSIONS = 4  # runs of sandboxd itself when it starts: one to prove the backend, one for each runtime
-SPARE_GROUPS = 8  # more than the backend keeps ready for one slot
+SPARE_GROUPS = 20  # more than the backend keeps ready for one slot
 
 # How calls end: a code and a text.
 LOST = ("SANDBOX_LOST", "the sandbox vanished in mid-run; the program is dead")
@@ -107,7 +107,7 @@ class Point:
 
     def __init__(self, phase, victim):
         self.phase, self.victim = phase, victim
-        # A box is caught by being the first new child: then nothing else may be forked at that moment.
+        # A box is caught by its name: then no template may be about to fork one.
         preload = "--preload=off" if phase == "preparing" else "--preload=on"
         self.service = lab.Service("--backend=native", "--log-level=debug", "--queue=1", preload, slots=1)
         self.caller = self.box = self.program = self.collector = None
@@ -121,7 +121,7 @@ class Point:
         self.stub = services.SandboxServiceStub(self.service.channel)
         self.native, self.front = self.service.child("sandboxd-native"), self.service.child("sandboxd-front")
         self.keeper = next(pid for pid in children(self.native) if name_of(pid) == "crisol-keeper")
-        self.ready_made = set(host.settled(lambda: children(self.native)))  # with boxes that wait for runs
+        host.settled(lambda: children(self.native))
         self.groups = len(host.control_groups(self.native))
         self.mounts = host.mounts_of(os.getpid())
         return self
@@ -145,8 +145,14 @@ class Point:
     def wait_state(self, state):
         host.wait_for(lambda: self.state() == state, 10, f"the run is {state}")
 
-    def new_children(self):
-        return [pid for pid in children(self.native) if pid not in self.ready_made]
+    def boxes_of_runs(self):
+        """Those that wait for a run, half made or whole, have another name."""
+        found = []
+        for pid in children(self.native):
+            with contextlib.suppress(OSError):
+                if name_of(pid) == "sandbox-init":
+                    found.append(pid)
+        return found
 
     def find_box(self):
         """Pid 1 of the box that the held program is in, and the first process of the program."""
@@ -196,9 +202,9 @@ class Point:
     def hold_preparing(self):
         self.call("sleep 50", files=[pb.InputFile(path=f"folder/{i}", text="x") for i in range(1000)])
         deadline = time.monotonic() + 10
-        while not self.new_children():  # every microsecond counts: it takes a few milliseconds to be ready
+        while not (boxes := self.boxes_of_runs()):  # every microsecond counts: it takes a few milliseconds to be ready
             assert time.monotonic() < deadline and not self.caller.end, f"no box: {self.caller.end}"
-        self.box = self.new_children()[0]
+        self.box = boxes[0]
         self.stop(self.box)
         self.wait_state("preparing")
         assert "started" not in self.caller.events, "the box was too quick"
