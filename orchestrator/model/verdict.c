@@ -2,6 +2,7 @@
 #include "orchestrator/model/verdict.h"
 
 #include "common/auto.h"
+#include "common/utf8.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +10,9 @@
 #include <string.h>
 
 #include <curl/curl.h>
+
+/* Of a provider's own message. */
+#define MESSAGE_SHOWN 200
 
 struct rule {
     enum agt_model_end end;
@@ -237,6 +241,7 @@ static void judge_status(const struct agt_model_attempt *attempt, int status,
     const struct agt_reply_error none = AGT_REPLY_ERROR_INIT;
     const struct rule *rule = find_status(status);
     char hint[64];
+    size_t shown;
 
     if (!error)
         error = &none;
@@ -260,9 +265,11 @@ static void judge_status(const struct agt_model_attempt *attempt, int status,
             verdict->wait_ms = wait_ms;
     }
     write_hint(attempt, rule, hint, sizeof(hint));
-    (void)snprintf(verdict->message, sizeof(verdict->message), "%.100s %s%s (HTTP %d)%s%.200s",
+    /* Not cut inside a character. */
+    shown = cr_utf8_complete_prefix(error->message, strnlen(error->message, MESSAGE_SHOWN));
+    (void)snprintf(verdict->message, sizeof(verdict->message), "%.100s %s%s (HTTP %d)%s%.*s",
                    attempt->host, rule->text, hint, status, error->message[0] ? ": " : "",
-                   error->message);
+                   (int)shown, error->message);
 }
 
 static void judge_stream_error(const struct agt_model_attempt *attempt, struct agt_verdict *verdict)

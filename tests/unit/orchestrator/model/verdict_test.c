@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
+#include "common/utf8.h"
 #include "orchestrator/model/dialect.h"
 #include "tests/harness/test.h"
 
@@ -374,9 +375,28 @@ static void each_stop_of_the_reading_has_its_meaning(void **state)
     }
 }
 
+static void a_long_message_is_not_cut_inside_a_character(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    for (size_t before = 195; before <= 200; before++) {
+        scene_init(&scene);
+        scene.http.head.status = 429;
+        scene.error.is_set = true;
+        memset(scene.error.message, 'a', before);
+        memcpy(scene.error.message + before, "\xF0\x9F\x98\x80", 5);
+        scene_judge(&scene);
+        assert_true(cr_utf8_is_valid(scene.verdict.message, strlen(scene.verdict.message)));
+        assert_non_null(strstr(scene.verdict.message, "aaaa"));
+        scene_done(&scene);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_long_message_is_not_cut_inside_a_character),
         cmocka_unit_test(each_finish_reason_has_its_meaning),
         cmocka_unit_test(empty_answers_are_told_apart),
         cmocka_unit_test(something_that_is_not_gemini_is_said_to_be_so),
