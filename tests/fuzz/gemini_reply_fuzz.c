@@ -52,15 +52,14 @@ static void check_verdict(const struct agt_reply *reply, const struct agt_reply_
 }
 
 /* Events separated by NUL, then the whole as the body of a failed request. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void read_all(agt_reply_reader read, const char *text, size_t size)
 {
-    const char *text = (const char *)data;
     struct agt_reply_error error = AGT_REPLY_ERROR_INIT;
     struct agt_reply reply;
     struct seen seen = {0};
     int r = 0;
 
-    agt_reply_init(&reply, agt_gemini_read, on_delta, &seen);
+    agt_reply_init(&reply, read, on_delta, &seen);
     for (size_t at = 0; at < size && r == 0;) {
         size_t length = strnlen(text + at, size - at);
 
@@ -79,5 +78,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_verdict(&reply, &error, r, 200);
     check_verdict(&reply, &error, 0, 429);
     agt_reply_done(&reply);
+}
+
+/* The same for both interfaces: neither may be hurt by the other's answers. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    read_all(agt_gemini_read, (const char *)data, size);
+    read_all(agt_openai_read, (const char *)data, size);
     return 0;
 }
