@@ -162,6 +162,8 @@ void sbx_backend_say_hello(struct sbx_backend *backend, uint32_t number)
     msg.hello.cgroup_version = backend->link.cgroup_version;
     msg.hello.runtime_digest = sbx_runtimes_digest();
     msg.hello.maximum = backend->link.maximum;
+    msg.hello.runtimes = backend->runtimes;
+    msg.hello.is_image_root = backend->is_image_root;
     msg.hello.pool_slots = backend->pool_slots;
     msg.hello.memory_bytes = backend->memory_bytes;
     memcpy(msg.hello.controls, backend->controls, sizeof(msg.hello.controls));

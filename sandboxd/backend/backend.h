@@ -95,6 +95,8 @@ struct sbx_backend {
     uint32_t weakened;     /* enum sbx_control, or SBX_WEAKEN_NOTHING: see weaken.h */
     uint64_t memory_bytes; /* that the memory limits of all runs together may reach; 0: any sum */
     bool is_inferring;     /* counters are what somebody told of them: results say so */
+    uint32_t runtimes;     /* bits of the runtime table: those that can be run; 0 until asked */
+    bool is_image_root;    /* boxes have a root file system that the operator named */
     uint32_t pool_slots;   /* boxes that are to wait for runs; 0: no pool */
     uint32_t pool_ready;   /* of them, those that do */
     bool was_pool_full;    /* the front has been told so */

@@ -12,6 +12,7 @@
 #include "sandboxd/docker/engine.h"
 #include "sandboxd/docker/json.h"
 #include "sandboxd/docker/seccomp_json.h"
+#include "sandboxd/runtimes/table.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -254,6 +255,7 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
                      struct cr_err *err)
 {
     struct sbx_capacity capacity;
+    size_t runtime_count;
     int r;
 
     *docker = (struct sbx_docker){.settings = settings, .filter_fd = -1};
@@ -268,6 +270,8 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
     r = sbx_docker_pool_init(
         &docker->pool, docker->base.weakened == SBX_WEAKEN_NOTHING ? settings->pool : "0", err);
     docker->base.pool_slots = docker->pool.slot_count;
+    (void)sbx_runtimes(&runtime_count);
+    docker->base.runtimes = (UINT32_C(1) << runtime_count) - 1; /* an image has them all */
     if (r == 0)
         r = prepare(docker, err);
     if (r == 0) {

@@ -154,7 +154,7 @@ static int check(struct rpc_call *call, const Crisol__Sandbox__V1__ExecuteReques
         return -EINVAL;
     }
     rules = (struct sbx_request_rules){.maximum = hello->maximum,
-                                       .runtimes = sbx_service_runtimes(service, hello),
+                                       .runtimes = hello->runtimes,
                                        .backend = (Crisol__Sandbox__V1__Backend)hello->backend};
     if (rules.maximum.value[SBX_LIMIT_OUTPUT] > output_max[kind])
         rules.maximum.value[SBX_LIMIT_OUTPUT] = output_max[kind];

@@ -92,7 +92,7 @@ void sbx_service_list_runtimes(struct rpc_call *call)
     backend = (Crisol__Sandbox__V1__Backend)hello.backend;
     (void)pthread_mutex_lock(&service->lock);
     for (size_t i = 0; i < count; i++) {
-        if (!(sbx_service_runtimes(service, &hello) & (UINT32_C(1) << i)))
+        if (!(hello.runtimes & (UINT32_C(1) << i)))
             continue;
         (void)snprintf(rows[i].version, sizeof(rows[i].version), "%s", service->versions[i]);
         fill_runtime(&rows[i], &runtimes[i], &hello.maximum, &backend);

@@ -225,17 +225,15 @@ static void learn_versions(struct front *front)
     size_t count;
     const struct sbx_runtime *runtimes = sbx_runtimes(&count);
     struct sbx_msg_hello hello;
-    uint32_t offered;
 
     if (!sbx_backend_hello(front->backend, &hello))
         return; /* lost again: the next one is asked */
-    offered = sbx_service_runtimes(&front->service, &hello);
     for (uint32_t i = 0; i < count; i++) {
         const char *const argv[] = {runtimes[i].version_path, "--version", NULL};
         struct sbx_probe probe;
 
         /* Asked once: a backend that was restarted has the same runtimes. */
-        if (!sbx_service_has_version(&front->service, i) && (offered & (UINT32_C(1) << i)) &&
+        if (!sbx_service_has_version(&front->service, i) && (hello.runtimes & (UINT32_C(1) << i)) &&
             sbx_probe_run(front->backend, i, argv, PROBE_DEADLINE_MS, &probe) == 0 && probe.is_ok)
             sbx_service_set_version(&front->service, i, probe.output);
     }

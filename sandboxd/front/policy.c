@@ -37,10 +37,13 @@ static const char *const container_details[SBX_CONTROL_COUNT] = {
     [SBX_CONTROL_DEV] = "the engine's standard devices",
 };
 
-static const char *fixed_detail(uint32_t control, bool is_container, bool is_partial)
+static const char *fixed_detail(uint32_t control, const struct sbx_msg_hello *hello,
+                                bool is_container, bool is_partial)
 {
     const char *text = fixed_details[control];
 
+    if (hello->is_image_root && control == SBX_CONTROL_ROOTFS)
+        return "read-only, an image's folder";
     if (is_container && control == SBX_CONTROL_ROOTFS && is_partial)
         return "read-only, the image; read-only input files are the program's own";
     if (is_container && container_details[control])
@@ -92,7 +95,7 @@ static void describe(uint32_t control, const struct sbx_limits *limits,
     default:
         (void)snprintf(
             text, size, "%s",
-            fixed_detail(control, is_container, hello->controls[control] == SBX_PARTIAL));
+            fixed_detail(control, hello, is_container, hello->controls[control] == SBX_PARTIAL));
         break;
     }
 }

@@ -17,22 +17,8 @@
 void sbx_service_init(struct sbx_service *service, struct sbx_backend *backend,
                       const struct sbx_auth *auth, struct sbx_audit *audit)
 {
-    size_t count;
-    const struct sbx_runtime *runtimes = sbx_runtimes(&count);
-
     *service = (struct sbx_service){.backend = backend, .auth = *auth, .audit = audit};
     (void)pthread_mutex_init(&service->lock, NULL); /* cannot fail with default attributes */
-    for (size_t i = 0; i < count; i++) {
-        if (access(runtimes[i].version_path, X_OK) == 0)
-            service->runtimes |= UINT32_C(1) << i;
-    }
-}
-
-uint32_t sbx_service_runtimes(const struct sbx_service *service, const struct sbx_msg_hello *hello)
-{
-    if (hello->backend == CRISOL__SANDBOX__V1__BACKEND__BACKEND_DOCKER)
-        return (UINT32_C(1) << hello->runtime_count) - 1;
-    return service->runtimes;
 }
 
 void sbx_service_done(struct sbx_service *service)

@@ -30,22 +30,15 @@ struct sbx_service {
     struct sbx_backend *backend; /* borrowed: outlives the service */
     struct sbx_auth auth;        /* constant once the server has started */
     struct sbx_audit *audit;     /* borrowed: outlives the service */
-    uint32_t runtimes;           /* bit i: this host has runtime i; constant */
     struct sbx_recall recall;    /* the completion queue thread's */
     pthread_mutex_t lock;        /* guards the list and the versions */
     struct sbx_live *live;
     char versions[SBX_RUNTIMES_MAX][SBX_VERSION_TEXT_MAX];
 };
 
-/* Looks which runtimes this host has. `auth` is copied. */
+/* `auth` is copied. */
 void sbx_service_init(struct sbx_service *service, struct sbx_backend *backend,
                       const struct sbx_auth *auth, struct sbx_audit *audit);
-
-/*
- * Bit i: runtime i is offered by this backend. The native one runs what the
- * host has; an image has every runtime of the table (Dockerfile.sandbox).
- */
-uint32_t sbx_service_runtimes(const struct sbx_service *service, const struct sbx_msg_hello *hello);
 
 /* Every call must have ended. */
 void sbx_service_done(struct sbx_service *service);

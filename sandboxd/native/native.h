@@ -25,6 +25,7 @@ struct sbx_native_settings {
     uint64_t slots; /* 0: by cores and memory */
     uint64_t uid_base;
     char *init_path;    /* NULL: beside our own binary */
+    char *rootfs;       /* folder of the boxes' root file system; NULL or empty: the host's /usr */
     char *accept_gaps;  /* comma-separated names of controls; NULL: none */
     char *pool;         /* as for sbx_pool_init() */
     bool is_check;      /* sbx_native_check() instead of serving */

@@ -201,9 +201,8 @@ static int meet_init(const struct sbx_native_settings *settings, struct sbx_nati
 static int meet_rootfs(const struct sbx_native_settings *settings, struct sbx_native *native,
                        uint32_t argument, struct cr_err *err)
 {
-    (void)settings;
     (void)argument;
-    return sbx_rootfs_enter(native->base.weakened, err);
+    return sbx_rootfs_enter(settings->rootfs, native->base.weakened, err);
 }
 
 static int meet_box(const struct sbx_native_settings *settings, struct sbx_native *native,

@@ -14,10 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <linux/openat2.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+
+/* Where the etc of an image lies: as deep as /etc is, so that relative links in it still fit. */
+#define IMAGE_ETC ".etc"
+#define IMAGE_ETC_MAX 4096
 
 /* Any folder that every host has: our own tmpfs goes on top of it while we build. */
 #define BUILD_POINT "/tmp"
@@ -68,6 +73,23 @@ static const char *const covered[] = {"usr/local", "usr/src"};
 /* Top folders that are links into /usr on a merged host and real folders on an older one. */
 static const char *const library_folders[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
 
+/* What the boxes' root is made from: the host's root, or an operator's folder. */
+struct source {
+    int fd;
+    bool is_image;
+};
+
+/* Follows links inside the source only: an image may hold any. */
+static int open_inside(const struct source *source, const char *name, int flags)
+{
+    struct open_how how = {
+        .flags = (unsigned int)(flags | O_CLOEXEC),
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+    };
+
+    return (int)syscall(SYS_openat2, source->fd, name, &how, sizeof(how));
+}
+
 static int write_file(int root, const char *name, const void *data, size_t size, struct cr_err *err)
 {
     CR_AUTO_CLOSE int fd =
@@ -107,13 +129,14 @@ static int make_tree(int root, struct cr_err *err)
     return r;
 }
 
-/* A bind mount of the folder `from_fd`/`from` on `to` in the new root. */
+/* A bind mount of the folder `from_fd`/`from`, which is no link, on `to` in the new root. */
 static int bind(int from_fd, const char *from, int root, const char *to, bool allow_exec,
                 struct cr_err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                                           (allow_exec ? 0U : MOUNT_ATTR_NOEXEC)};
-    CR_AUTO_CLOSE int tree = open_tree(from_fd, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    CR_AUTO_CLOSE int tree =
+        open_tree(from_fd, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
 
     if (tree < 0)
         return cr_err_sys(err, errno, "open '%s' for a bind mount", from);
@@ -124,18 +147,18 @@ static int bind(int from_fd, const char *from, int root, const char *to, bool al
     return 0;
 }
 
-static int bind_usr(int host, int root, struct cr_err *err)
+static int bind_usr(const struct source *source, int root, struct cr_err *err)
 {
-    int r = bind(host, "usr", root, "usr", true, err);
+    int r = bind(source->fd, "usr", root, "usr", true, err);
 
-    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(covered); i++) {
+    for (size_t i = 0; r == 0 && !source->is_image && i < CR_ARRAY_SIZE(covered); i++) {
         if (faccessat(root, covered[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
             r = bind(root, ".empty", root, covered[i], false, err);
     }
     return r;
 }
 
-static int add_library_folder(int host, int root, const char *name, struct cr_err *err)
+static int add_folder(int host, int root, const char *name, struct cr_err *err)
 {
     char target[PATH_MAX];
     ssize_t n = readlinkat(host, name, target, sizeof(target) - 1);
@@ -159,9 +182,9 @@ static const struct dirent *next_entry(DIR *dir)
 }
 
 /* /usr/bin/awk and libraries like BLAS are links through here. Only the links are copied. */
-static int copy_alternatives(int host, int root, struct cr_err *err)
+static int copy_alternatives(const struct source *source, int root, struct cr_err *err)
 {
-    int fd = openat(host, "etc/alternatives", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    int fd = open_inside(source, "etc/alternatives", O_DIRECTORY | O_RDONLY);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     CR_AUTO_CLOSE int to =
         openat(root, "etc/alternatives", O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -184,9 +207,9 @@ static int copy_alternatives(int host, int root, struct cr_err *err)
 }
 
 /* Without its cache the dynamic linker searches only its built-in folders. */
-static int copy_linker_cache(int host, int root, struct cr_err *err)
+static int copy_linker_cache(const struct source *source, int root, struct cr_err *err)
 {
-    CR_AUTO_CLOSE int from = openat(host, "etc/ld.so.cache", O_RDONLY | O_CLOEXEC);
+    CR_AUTO_CLOSE int from = open_inside(source, "etc/ld.so.cache", O_RDONLY | O_NONBLOCK);
     CR_AUTO_FREE char *data = NULL;
     struct stat stat;
     ssize_t n;
@@ -204,18 +227,67 @@ static int copy_linker_cache(int host, int root, struct cr_err *err)
     return write_file(root, "etc/ld.so.cache", data, (size_t)n, err);
 }
 
-static int fill(int host, int root, struct cr_err *err)
+static int link_image_entries(DIR *dir, int etc, struct cr_err *err)
+{
+    int count = 0;
+
+    for (const struct dirent *entry = next_entry(dir); entry; entry = next_entry(dir)) {
+        char target[sizeof("/" IMAGE_ETC "/") + NAME_MAX];
+
+        if (++count > IMAGE_ETC_MAX)
+            return cr_err_set(err, E2BIG, "--rootfs: its etc has more than %d entries",
+                              IMAGE_ETC_MAX);
+        (void)snprintf(target, sizeof(target), "/" IMAGE_ETC "/%s", entry->d_name);
+        /* What is there already is ours: users, hosts, the linker's cache, alternatives. */
+        if (symlinkat(target, etc, entry->d_name) < 0 && errno != EEXIST)
+            return cr_err_sys(err, errno, "--rootfs: link an entry of its etc");
+    }
+    return 0;
+}
+
+/* Programs of an image look for their settings in its etc: each of its entries is a link to there.
+ */
+static int add_image_etc(const struct source *source, int root, struct cr_err *err)
+{
+    CR_AUTO_CLOSE int etc = openat(root, "etc", O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *dir;
+    int fd;
+    int r;
+
+    fd = openat(source->fd, "etc", O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : cr_err_sys(err, errno, "--rootfs: open its etc");
+    dir = fdopendir(fd);
+    if (!dir) {
+        r = cr_err_sys(err, errno, "--rootfs: read its etc");
+        (void)close(fd);
+        return r;
+    }
+    r = mkdirat(root, IMAGE_ETC, 0755) < 0 ? cr_err_sys(err, errno, "make /" IMAGE_ETC) : 0;
+    if (r == 0)
+        r = bind(source->fd, "etc", root, IMAGE_ETC, false, err);
+    if (r == 0)
+        r = link_image_entries(dir, etc, err);
+    (void)closedir(dir);
+    return r;
+}
+
+static int fill(const struct source *source, int root, struct cr_err *err)
 {
     int r = make_tree(root, err);
 
     if (r == 0)
-        r = bind_usr(host, root, err);
+        r = bind_usr(source, root, err);
     for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(library_folders); i++)
-        r = add_library_folder(host, root, library_folders[i], err);
+        r = add_folder(source->fd, root, library_folders[i], err);
     if (r == 0)
-        r = copy_alternatives(host, root, err);
+        r = copy_alternatives(source, root, err);
     if (r == 0)
-        r = copy_linker_cache(host, root, err);
+        r = copy_linker_cache(source, root, err);
+    if (r == 0 && source->is_image)
+        r = add_folder(source->fd, root, "opt", err);
+    if (r == 0 && source->is_image)
+        r = add_image_etc(source, root, err);
     return r;
 }
 
@@ -247,9 +319,37 @@ static int enter(int root, bool allow_write, struct cr_err *err)
     return 0;
 }
 
-int sbx_rootfs_enter(uint32_t weakened, struct cr_err *err)
+int sbx_rootfs_open(const char *folder, struct cr_err *err)
 {
-    CR_AUTO_CLOSE int host = -1;
+    CR_AUTO_CLOSE int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    struct stat stat;
+
+    if (fd < 0)
+        return cr_err_sys(err, errno, "--rootfs: open the folder");
+    if (fstat(fd, &stat) < 0)
+        return cr_err_sys(err, errno, "--rootfs: look at the folder");
+    if (stat.st_uid != 0 || (stat.st_mode & (S_IWGRP | S_IWOTH)))
+        return cr_err_set(err, EPERM,
+                          "--rootfs: the folder must be root's and writable by root "
+                          "only, as who can write it decides what is run");
+    if (fstatat(fd, "usr", &stat, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(stat.st_mode))
+        return cr_err_set(err, ENOENT,
+                          "--rootfs: the folder has no folder usr, so it is no root "
+                          "file system; unpack an image or a tree of packages there");
+    return cr_take_fd(&fd);
+}
+
+static int open_host(struct cr_err *err)
+{
+    int fd = open("/", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+
+    return fd < 0 ? cr_err_sys(err, errno, "open the host's root") : fd;
+}
+
+int sbx_rootfs_enter(const char *folder, uint32_t weakened, struct cr_err *err)
+{
+    bool is_image = folder && *folder;
+    CR_AUTO_CLOSE int from = -1;
     CR_AUTO_CLOSE int root = -1;
     mode_t mask;
     int r;
@@ -258,9 +358,9 @@ int sbx_rootfs_enter(uint32_t weakened, struct cr_err *err)
         return cr_err_sys(err, errno, "make a mount namespace (CAP_SYS_ADMIN is needed)");
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return cr_err_sys(err, errno, "make the mounts private");
-    host = openat(AT_FDCWD, "/", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-    if (host < 0)
-        return cr_err_sys(err, errno, "open the host's root");
+    from = is_image ? sbx_rootfs_open(folder, err) : open_host(err);
+    if (from < 0)
+        return from;
     if (mount("crisol", BUILD_POINT, "tmpfs", MS_NOSUID | MS_NOEXEC,
               "size=16m,nr_inodes=8192,mode=0755") < 0)
         return cr_err_sys(err, errno, "mount the tmpfs of the root file system");
@@ -268,7 +368,7 @@ int sbx_rootfs_enter(uint32_t weakened, struct cr_err *err)
     if (root < 0)
         return cr_err_sys(err, errno, "open the new root");
     mask = umask(0);
-    r = fill(host, root, err);
+    r = fill(&(struct source){.fd = from, .is_image = is_image}, root, err);
     if (r == 0 && weakened == SBX_CONTROL_DEV)
         r = add_device(root, err);
     (void)umask(mask);

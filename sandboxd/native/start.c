@@ -8,6 +8,7 @@
 #include "sandboxd/native/needs.h"
 #include "sandboxd/native/sweep.h"
 #include "sandboxd/native/weaken.h"
+#include "sandboxd/runtimes/table.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -97,6 +98,21 @@ static int prepare(const struct sbx_native_settings *settings, struct sbx_native
     return r == 0 ? sbx_groups_start(native, err) : r;
 }
 
+/* Those whose interpreter is in the root file system of the boxes, which is this process's own by
+ * now. */
+static uint32_t runtimes_here(void)
+{
+    size_t count;
+    const struct sbx_runtime *runtimes = sbx_runtimes(&count);
+    uint32_t found = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (access(runtimes[i].version_path, X_OK) == 0)
+            found |= UINT32_C(1) << i;
+    }
+    return found;
+}
+
 int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_native *native,
                      struct cr_err *err)
 {
@@ -106,6 +122,9 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
     r = sbx_weaken_parse(&settings->weaken, &native->base.weakened, err);
     /* The self-test leaves out a control of boxes that are made from nothing. */
     if (native->base.weakened != SBX_WEAKEN_NOTHING)
+        native->templates.is_on = false;
+    /* What is loaded into a template is built for the host's interpreter. */
+    if (settings->rootfs && *settings->rootfs)
         native->templates.is_on = false;
     if (r == 0)
         r = sbx_native_may_weaken(native->base.weakened, err);
@@ -125,6 +144,8 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
         r = open_loop(native, err);
     if (r < 0)
         return r;
+    native->base.runtimes = runtimes_here();
+    native->base.is_image_root = settings->rootfs && *settings->rootfs;
     sbx_templates_start(native);
     sbx_backend_say_hello(&native->base, BACKEND_NATIVE);
     cr_log_info("ready slots=%" PRIu32 " pool=%" PRIu32 " cgroup_version=%" PRIu32,

@@ -85,6 +85,10 @@ static const struct cr_setting table[] = {
     TEXT("preload", NULL, preload, "on", false,
          "on, caller or off: whether interpreters are started once and forked for runs; caller: "
          "for each caller its own."),
+    TEXT("rootfs", "CRISOL_ROOTFS", rootfs, NULL, false,
+         "Folder whose usr, lib, etc, opt become the root file system of the native backend's "
+         "sandboxes, read-only, such as an unpacked image (then nothing is preloaded). It must be "
+         "root's and writable by root only. Default: the host's own /usr."),
     TEXT("runtimes-dir", "CRISOL_RUNTIMES_DIR", runtimes_dir, NULL, false,
          "Folder with files NAME.runtime: runtimes besides those that are built in. It and they "
          "must be root's and writable by root only."),
@@ -144,6 +148,8 @@ static int check_together(const struct sbx_settings *settings, struct cr_err *er
     /* Before anything is logged; sandboxd-docker looks at the rest. */
     if (strchr(settings->docker_socket, '@'))
         return cr_err_set(err, EINVAL, "--docker-socket: takes no user and no password");
+    if (!is_empty(settings->rootfs) && settings->rootfs[0] != '/')
+        return cr_err_set(err, EINVAL, "--rootfs: must be an absolute path");
     if (is_empty(settings->socket) && is_empty(settings->listen))
         return cr_err_set(err, EINVAL, "--socket: is empty, and there is no --listen either");
     r = check_words(settings, err);
@@ -273,6 +279,8 @@ int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_chi
         r = add(args, "--accept-gap=%s", settings->accept_gaps);
     if (r == 0 && !is_empty(settings->pool))
         r = add(args, "--pool=%s", settings->pool);
+    if (r == 0 && !is_empty(settings->rootfs))
+        r = add(args, "--rootfs=%s", settings->rootfs);
     if (r == 0)
         r = add_with(args, "runtimes", settings->runtimes_dir);
     return r == 0 ? add_maxima(settings, args) : r;

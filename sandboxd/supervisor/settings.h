@@ -30,6 +30,7 @@ struct sbx_settings {
     char *docker_runtime;
     char *docker_evidence;
     char *preload; /* "on" or "off" */
+    char *rootfs;
     char *runtimes_dir;
     char *accept_gaps;
     char *pool;

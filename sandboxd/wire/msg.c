@@ -17,7 +17,7 @@
 
 /* The structs travel as they are: no padding, whose bytes would be somebody's stack. */
 _Static_assert(sizeof(struct sbx_msg_header) == 16, "wire layout");
-_Static_assert(sizeof(struct sbx_msg_hello) == 160, "wire layout");
+_Static_assert(sizeof(struct sbx_msg_hello) == 168, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_run) == 120, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_output_limit) == 32, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_drained) == 32, "wire layout");
@@ -129,15 +129,14 @@ static bool are_limits_valid(const struct sbx_limits *limits)
 
 static bool is_hello_valid(const struct sbx_msg_hello *hello)
 {
-    static const uint8_t zero[sizeof(hello->reserved)];
-
     for (size_t i = 0; i < SBX_CONTROL_COUNT; i++) {
         if (hello->controls[i] < SBX_ENFORCED || hello->controls[i] > SBX_GAP)
             return false;
     }
     return hello->backend >= 1 && hello->backend <= BACKEND_MAX && hello->slots > 0 &&
            hello->runtime_count > 0 && hello->cgroup_version <= 2 &&
-           are_limits_valid(&hello->maximum) && memcmp(hello->reserved, zero, sizeof(zero)) == 0;
+           are_limits_valid(&hello->maximum) && hello->is_image_root <= 1 && hello->reserved == 0 &&
+           hello->reserved_end == 0;
 }
 
 static bool is_hit_valid(const struct sbx_limit_hit *hit)

@@ -171,9 +171,12 @@ struct sbx_msg_hello {
     uint64_t runtime_digest;   /* sbx_runtimes_digest(): both sides were built from one table */
     struct sbx_limits maximum; /* operator maxima, enforced by the backend too */
     uint8_t controls[SBX_CONTROL_COUNT]; /* enum sbx_enforcement */
-    uint8_t reserved[2];
+    uint8_t is_image_root; /* 1: boxes have the root file system of --rootfs, not the host's /usr */
+    uint8_t reserved;
     uint32_t pool_slots;   /* boxes that wait for runs when the pool is full */
     uint64_t memory_bytes; /* that memory limits of all runs together may reach; 0: any sum */
+    uint32_t runtimes;     /* bits of the runtime table: those whose interpreter is there */
+    uint32_t reserved_end;
 };
 
 struct sbx_msg_run {
