@@ -94,9 +94,10 @@ static void assert_confined(const struct agt_config *config, bool (*claim)(void)
 static struct agt_config settings(void)
 {
     static char store[128];
+    static char provider[] = "gemini";
 
     (void)snprintf(store, sizeof(store), "sqlite:%s", place.store);
-    return (struct agt_config){.provider = (char[]){"gemini"},
+    return (struct agt_config){.provider = provider,
                                .listen = place.listen,
                                .store = store,
                                .ca_file = place.ca,
