@@ -336,18 +336,18 @@ static bool start_send(struct rpc_client_call *call, const grpc_op *op)
 bool rpc_client_send(struct rpc_client_call *call, const ProtobufCMessage *message)
 {
     grpc_byte_buffer *buffer = rpc_core_pack(message);
-    grpc_op op = {.op = GRPC_OP_SEND_MESSAGE};
+    grpc_op send = {.op = GRPC_OP_SEND_MESSAGE};
     bool is_sent;
 
-    op.data.send_message.send_message = buffer;
-    is_sent = start_send(call, &op);
+    send.data.send_message.send_message = buffer;
+    is_sent = start_send(call, &send);
     grpc_byte_buffer_destroy(buffer); /* the batch holds its slices */
     return is_sent;
 }
 
 bool rpc_client_close_send(struct rpc_client_call *call)
 {
-    const grpc_op op = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
+    const grpc_op end = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
 
-    return start_send(call, &op);
+    return start_send(call, &end);
 }

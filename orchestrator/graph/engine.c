@@ -59,10 +59,9 @@ struct agt_meter *agt_engine_meter(const struct agt_engine *engine)
 
 int64_t agt_engine_node_timeout_ns(const struct agt_engine *engine, enum agt_node node)
 {
-    uint32_t timeout_ms = engine->options.node_timeout_ms ? engine->options.node_timeout_ms
-                                                          : agt_node_policy(node)->timeout_ms;
+    uint32_t own_ms = engine->options.node_timeout_ms;
 
-    return timeout_ms * CR_NS_PER_MS;
+    return (own_ms ? own_ms : agt_node_policy(node)->timeout_ms) * CR_NS_PER_MS;
 }
 
 void agt_engine_set_times(const struct agt_engine *engine, struct agt_run *run)

@@ -222,7 +222,7 @@ void sbx_run_on_dead(struct sbx_native *native, struct sbx_run *run)
     if (run->cell.box.pidfd < 0)
         return; /* reaped earlier in this round of events */
     sbx_job_read_last_words(&native->base, job);
-    // cppcheck-suppress knownConditionTrueFalse: the run may have ended in there
+    // cppcheck-suppress knownConditionTrueFalse ; the run may have ended in there
     if (run->cell.box.pidfd < 0)
         return; /* answered already: it is one of those that end */
     /* Unless we did, it went by itself: an OOM kill, or our fault. */
