@@ -184,13 +184,20 @@ static void show_evaluation(struct cli_view *view, const Crisol__Agent__V1__RunE
     (void)fputc('\n', stderr);
 }
 
-/* What protobuf-c calls VERIFICATION_LEVEL_STUBS is "STUBS" to a person. */
+/* The name of a value without what every value of its enum begins with. */
+static const char *short_name(const ProtobufCEnumDescriptor *type, const char *prefix, int number)
+{
+    const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(type, number);
+
+    if (!value || strncmp(value->name, prefix, strlen(prefix)) != 0)
+        return "UNKNOWN";
+    return value->name + strlen(prefix);
+}
+
 static const char *level_name(Crisol__Agent__V1__VerificationLevel level)
 {
-    const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(
-        &crisol__agent__v1__verification_level__descriptor, (int)level);
-
-    return value ? value->name + strlen("VERIFICATION_LEVEL_") : "?";
+    return short_name(&crisol__agent__v1__verification_level__descriptor, "VERIFICATION_LEVEL_",
+                      (int)level);
 }
 
 static void show_check(struct cli_view *view, const Crisol__Agent__V1__RunEvent *event)
@@ -296,13 +303,12 @@ void cli_view_event(struct cli_view *view, const Crisol__Agent__V1__RunEvent *ev
 
 const char *cli_status_name(int status)
 {
-    static const char PREFIX[] = "RUN_STATUS_";
-    const ProtobufCEnumValue *value =
-        protobuf_c_enum_descriptor_get_value(&crisol__agent__v1__run_status__descriptor, status);
+    return short_name(&crisol__agent__v1__run_status__descriptor, "RUN_STATUS_", status);
+}
 
-    if (!value || strncmp(value->name, PREFIX, sizeof(PREFIX) - 1) != 0)
-        return "UNKNOWN";
-    return value->name + sizeof(PREFIX) - 1;
+static const char *cause_name(Crisol__Agent__V1__FailureCause cause)
+{
+    return short_name(&crisol__agent__v1__failure_cause__descriptor, "FAILURE_CAUSE_", (int)cause);
 }
 
 void cli_view_result(struct cli_view *view, const Crisol__Agent__V1__RunResult *result)
@@ -324,6 +330,8 @@ void cli_view_result(struct cli_view *view, const Crisol__Agent__V1__RunResult *
                   color(view, is_success ? GREEN : RED), cli_status_name((int)result->status),
                   color(view, PLAIN), result->iterations, result->iterations == 1 ? "" : "s",
                   result->elapsed_ms / 1000.0);
+    if (result->cause != CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_UNSPECIFIED)
+        (void)fprintf(stderr, "cause     %s\n", cause_name(result->cause));
     if (is_success && result->verification) {
         (void)fprintf(stderr, "proof     level %s: ", level_name(result->verification->level));
         cli_print_untrusted(stderr, result->verification->shows,
