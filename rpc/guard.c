@@ -459,6 +459,16 @@ void rpc_guard_check_time(struct rpc_guard *guard, int64_t now_ns)
         guard->host->has_timed = true;
 }
 
+void rpc_guard_finish(struct rpc_guard *guard, int64_t now_ns)
+{
+    if (guard->phase == PHASE_RELAY && guard->to_client.size == 0) {
+        linger(guard, now_ns);
+        rearm(guard);
+    } else if (guard->phase != PHASE_RELAY && guard->phase != PHASE_LINGER) {
+        die(guard, NULL);
+    }
+}
+
 /* A few in each pass of the loop; true when this one has to wait for the next. */
 static bool must_wait(struct rpc_guard *guard, int64_t now_ns)
 {

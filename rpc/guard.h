@@ -61,6 +61,14 @@ void rpc_guard_check_time(struct rpc_guard *guard, int64_t now_ns);
  * else sets it again. */
 void rpc_guard_resume(struct rpc_guard *guard, int64_t now_ns);
 
+/*
+ * The server writes no more: the client is told so (half of its connection is
+ * closed) once it has everything, and may close the rest. A connection that
+ * was closed at once would fail its next write, and a client that sees that
+ * throws away what it has not read: its result.
+ */
+void rpc_guard_finish(struct rpc_guard *guard, int64_t now_ns);
+
 /* Borrowed. */
 const struct rpc_peer *rpc_guard_peer(const struct rpc_guard *guard);
 

@@ -258,20 +258,41 @@ static int timeout_ms(const struct rpc_listener *listener, int64_t now_ns)
     return due_ns <= now_ns ? 0 : (int)((due_ns - now_ns) / CR_NS_PER_MS) + 1;
 }
 
+static void finish_guards(struct rpc_listener *listener, int64_t now_ns)
+{
+    struct rpc_guard *next;
+
+    for (struct rpc_guard *guard = listener->live; guard; guard = next) {
+        next = rpc_guard_link(guard)->next;
+        rpc_guard_finish(guard, now_ns);
+    }
+}
+
+/* At the end first what is ready, at once; then what clients still say, as long as there may be. */
+static int wait_ms(const struct rpc_listener *listener, bool is_finishing, int64_t now_ns)
+{
+    if (!listener->is_quitting)
+        return timeout_ms(listener, now_ns);
+    if (!is_finishing || now_ns >= listener->quit_ns)
+        return 0;
+    return (int)((listener->quit_ns - now_ns) / CR_NS_PER_MS) + 1;
+}
+
 static void *run(void *user)
 {
     struct rpc_listener *listener = user;
     struct epoll_event events[EVENTS_MAX];
+    bool is_finishing = false; /* what the server had written was ready, and is relayed */
 
-    for (;;) {
+    while (!listener->is_quitting || listener->live) {
         bool is_last = listener->is_quitting;
         int count = epoll_wait(listener->host.epoll_fd, events, EVENTS_MAX,
-                               is_last ? 0 : timeout_ms(listener, cr_clock_mono_ns()));
+                               wait_ms(listener, is_finishing, cr_clock_mono_ns()));
         int64_t now_ns = cr_clock_mono_ns();
 
-        /* What a server has written before it went is still to be relayed: the last results. */
-        if (is_last && (count <= 0 || now_ns >= listener->quit_ns))
-            return NULL;
+        if (is_last && now_ns >= listener->quit_ns)
+            break;
+        is_finishing = is_finishing || (is_last && count <= 0);
         for (int i = 0; i < count; i++) {
             struct rpc_watch *watch = events[i].data.ptr;
 
@@ -280,8 +301,11 @@ static void *run(void *user)
         resume_guards(listener, now_ns);
         sweep(listener, now_ns);
         resume_accepting(listener, now_ns);
+        if (is_finishing)
+            finish_guards(listener, now_ns);
         free_dead(listener);
     }
+    return NULL;
 }
 
 /* ---- life ---- */
