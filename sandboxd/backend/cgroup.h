@@ -231,6 +231,11 @@ int sbx_cgroup_get(int fd, const char *name, uint64_t *ret_value);
 int sbx_cgroup_count(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,
                      const char *key, uint64_t *ret_value);
 
+/* The same for what may be missing: 0 where the controller is not there, or left out for the
+ * self-test. */
+int sbx_cgroup_count_or_none(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,
+                             const char *key, uint64_t *ret_value);
+
 /* The text of its file. */
 int sbx_cgroup_read_counter(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,
                             char *ret_text, size_t size);

@@ -176,3 +176,13 @@ int sbx_cgroup_count(const struct sbx_cgroup *group, enum sbx_cgroup_counter cou
         return r;
     return key ? sbx_cgroup_find_key(text, key, ret_value) : parse_number(text, ret_value);
 }
+
+int sbx_cgroup_count_or_none(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,
+                             const char *key, uint64_t *ret_value)
+{
+    int r = sbx_cgroup_count(group, counter, key, ret_value);
+
+    if (r == -EOPNOTSUPP)
+        *ret_value = 0;
+    return r == -EOPNOTSUPP ? 0 : r;
+}

@@ -83,21 +83,17 @@ static int v1_arm(struct sbx_cgroup *group, struct cr_err *err)
 static int v1_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us)
 {
     uint64_t ns = 0;
-    int r = sbx_cgroup_count(group, SBX_CGROUP_COUNTER_CPU, NULL, &ns);
+    int r = sbx_cgroup_count_or_none(group, SBX_CGROUP_COUNTER_CPU, NULL, &ns);
 
     if (r == 0)
         *ret_us = ns / (uint64_t)CR_NS_PER_US;
-    return r == -EOPNOTSUPP ? 0 : r;
+    return r;
 }
 
 static int v1_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
 {
     /* failcnt does not tell: it stays 0 on current kernels although the killer struck. */
-    int r = sbx_cgroup_count(group, SBX_CGROUP_COUNTER_MEMORY_EVENTS, "oom_kill", ret_count);
-
-    if (r == -EOPNOTSUPP)
-        *ret_count = 0;
-    return r == -EOPNOTSUPP ? 0 : r;
+    return sbx_cgroup_count_or_none(group, SBX_CGROUP_COUNTER_MEMORY_EVENTS, "oom_kill", ret_count);
 }
 
 /* Reading resets an eventfd. */
@@ -141,12 +137,12 @@ static int v1_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret
     r = v1_oom_kills(group, &ret_usage->oom_kills);
     if (r < 0)
         return cr_err_sys(err, -r, "read memory.oom_control");
-    r = sbx_cgroup_count(group, peak, NULL, &ret_usage->memory_peak_bytes);
-    if (r < 0 && r != -EOPNOTSUPP)
+    r = sbx_cgroup_count_or_none(group, peak, NULL, &ret_usage->memory_peak_bytes);
+    if (r < 0)
         return cr_err_sys(err, -r, "read the peak of the memory");
-    r = sbx_cgroup_count(group, SBX_CGROUP_COUNTER_PROCESS_EVENTS, "max",
-                         &ret_usage->process_limit_hits);
-    if (r < 0 && r != -EOPNOTSUPP)
+    r = sbx_cgroup_count_or_none(group, SBX_CGROUP_COUNTER_PROCESS_EVENTS, "max",
+                                 &ret_usage->process_limit_hits);
+    if (r < 0)
         return cr_err_sys(err, -r, "read pids.events");
     read_optional(group, ret_usage);
     return 0;

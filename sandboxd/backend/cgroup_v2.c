@@ -84,7 +84,8 @@ static int v2_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
     ssize_t n;
 
     if (group->event_fd < 0)
-        return sbx_cgroup_count(group, SBX_CGROUP_COUNTER_MEMORY_EVENTS, "oom_kill", ret_count);
+        return sbx_cgroup_count_or_none(group, SBX_CGROUP_COUNTER_MEMORY_EVENTS, "oom_kill",
+                                        ret_count);
     n = pread(group->event_fd, text, sizeof(text) - 1, 0);
     if (n < 0)
         return -errno;
@@ -111,8 +112,8 @@ static int v2_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret
     r = v2_oom_kills(group, &ret_usage->oom_kills);
     if (r < 0)
         return cr_err_sys(err, -r, "read memory.events");
-    r = sbx_cgroup_count(group, SBX_CGROUP_COUNTER_PROCESS_EVENTS, "max",
-                         &ret_usage->process_limit_hits);
+    r = sbx_cgroup_count_or_none(group, SBX_CGROUP_COUNTER_PROCESS_EVENTS, "max",
+                                 &ret_usage->process_limit_hits);
     if (r < 0)
         return cr_err_sys(err, -r, "read pids.events");
     /* What old kernels lack stays 0: memory.peak came with 5.19, pids.peak with 6.5. */
