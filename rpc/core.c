@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
@@ -61,11 +62,15 @@ grpc_byte_buffer *rpc_core_pack(const ProtobufCMessage *message)
     return buffer;
 }
 
-grpc_byte_buffer *rpc_core_copy(const void *data, size_t size)
+grpc_byte_buffer *rpc_core_copy(const void *head, size_t head_size, const void *data, size_t size)
 {
-    grpc_slice slice = grpc_slice_from_copied_buffer(data, size);
-    grpc_byte_buffer *buffer = grpc_raw_byte_buffer_create(&slice, 1);
+    grpc_slice slice = grpc_slice_malloc(head_size + size);
+    grpc_byte_buffer *buffer;
 
+    memcpy(GRPC_SLICE_START_PTR(slice), head, head_size);
+    if (size > 0)
+        memcpy(GRPC_SLICE_START_PTR(slice) + head_size, data, size);
+    buffer = grpc_raw_byte_buffer_create(&slice, 1);
     grpc_slice_unref(slice);
     return buffer;
 }

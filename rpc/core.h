@@ -16,7 +16,8 @@ struct rpc_status;
 
 /* Packs straight into one slice, without a copy. The caller destroys the buffer. */
 grpc_byte_buffer *rpc_core_pack(const ProtobufCMessage *message);
-grpc_byte_buffer *rpc_core_copy(const void *data, size_t size);
+/* Copies two pieces, one behind the other, into one slice. `data` may be NULL with size 0. */
+grpc_byte_buffer *rpc_core_copy(const void *head, size_t head_size, const void *data, size_t size);
 
 /*
  * Checks and unpacks what was received; `buffer` stays the caller's. Returns

@@ -36,12 +36,14 @@ static size_t add_metadata_op(struct rpc_call *call, grpc_op *ops)
     return 1;
 }
 
-static bool send_buffer(struct rpc_call *call, grpc_byte_buffer *buffer)
+static bool send_buffer(struct rpc_call *call, grpc_byte_buffer *buffer, uint32_t flags)
 {
     grpc_op ops[2] = {0};
     size_t count = add_metadata_op(call, ops);
 
     ops[count].op = GRPC_OP_SEND_MESSAGE;
+    /* With the headers in the batch, core would hold back both, and complete neither. */
+    ops[count].flags = count == 0 ? flags : 0;
     ops[count++].data.send_message.send_message = buffer;
     call->is_sending = true;
     rpc_stall_start(&call->server->write_stalls, &call->write_stall, cr_clock_mono_ns());
@@ -57,12 +59,19 @@ bool rpc_call_can_send(const struct rpc_call *call)
 
 bool rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message)
 {
-    return rpc_call_can_send(call) && send_buffer(call, rpc_core_pack(message));
+    return rpc_call_can_send(call) && send_buffer(call, rpc_core_pack(message), 0);
 }
 
 bool rpc_call_send_packed(struct rpc_call *call, const void *data, size_t size)
 {
-    return rpc_call_can_send(call) && send_buffer(call, rpc_core_copy(data, size));
+    return rpc_call_can_send(call) && send_buffer(call, rpc_core_copy(data, size, NULL, 0), 0);
+}
+
+bool rpc_call_send_pieces(struct rpc_call *call, const void *head, size_t head_size,
+                          const void *data, size_t size, bool has_more)
+{
+    return rpc_call_can_send(call) && send_buffer(call, rpc_core_copy(head, head_size, data, size),
+                                                  has_more ? GRPC_WRITE_BUFFER_HINT : 0);
 }
 
 void rpc_call_receive(struct rpc_call *call)

@@ -70,6 +70,14 @@ bool rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message);
 /* As rpc_call_send, for bytes that are a packed message already. Copied. */
 bool rpc_call_send_packed(struct rpc_call *call, const void *data, size_t size);
 
+/*
+ * The same for two pieces behind each other. `has_more`: the next message, or the
+ * end, follows at once; core may keep this one back until then, at most 64 KiB
+ * of them, and writes them together.
+ */
+bool rpc_call_send_pieces(struct rpc_call *call, const void *head, size_t head_size,
+                          const void *data, size_t size, bool has_more);
+
 /* True when rpc_call_send would send. */
 bool rpc_call_can_send(const struct rpc_call *call);
 

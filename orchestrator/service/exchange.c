@@ -15,11 +15,12 @@
 #include <string.h>
 
 /* Bytes of a field header with its length, at most. */
-#define HEADER_MAX 8
+#define HEADER_MAX 6
 
 struct exchange {
     struct agt_run *run;     /* a reference */
     struct agt_watch *watch; /* NULL once the call has been answered */
+    struct agt_event *ahead; /* read already, the next to be passed on; NULL: none */
     bool is_stream;
     bool is_submit; /* is answered with the run's id */
     bool is_owner;  /* has started the run, and ends it when the client leaves */
@@ -182,17 +183,12 @@ static size_t put_varint(uint8_t *at, uint32_t value)
  * the event: their packed form is that of the event behind a header, so
  * nothing is unpacked.
  */
-static bool send_event(struct rpc_call *call, const struct agt_event *event)
+static bool send_event(struct rpc_call *call, const struct agt_event *event, bool has_more)
 {
-    CR_AUTO_FREE uint8_t *packed = malloc(HEADER_MAX + (size_t)event->size);
-    size_t size = 0;
+    uint8_t header[HEADER_MAX] = {1 << 3 | 2}; /* field 1, length-delimited */
+    size_t size = 1 + put_varint(header + 1, event->size);
 
-    if (!packed)
-        return false;
-    packed[size++] = 1 << 3 | 2; /* field 1, length-delimited */
-    size += put_varint(packed + size, event->size);
-    memcpy(packed + size, event->packed, event->size);
-    return rpc_call_send_packed(call, packed, size + event->size);
+    return rpc_call_send_pieces(call, header, size, event->packed, event->size, has_more);
 }
 
 static void answer_result(struct rpc_call *call, const struct agt_event *last)
@@ -218,8 +214,8 @@ static void answer_submitted(struct rpc_call *call, const char *run_id)
     answer(call, NULL, &response.base);
 }
 
-/* Handles one event. False when the call has been answered. */
-static bool pass_on(struct rpc_call *call, const struct agt_event *event)
+/* Handles one event; `has_more`: the next one is there. False when the call has been answered. */
+static bool pass_on(struct rpc_call *call, const struct agt_event *event, bool has_more)
 {
     const struct exchange *exchange = rpc_call_user(call);
 
@@ -232,7 +228,7 @@ static bool pass_on(struct rpc_call *call, const struct agt_event *event)
             answer_result(call, event);
         return !event->is_last;
     }
-    if (!send_event(call, event)) {
+    if (!send_event(call, event, has_more || event->is_last)) {
         answer_error(call, RPC_RESOURCE_EXHAUSTED, "no memory for an event of the run");
         return false;
     }
@@ -262,6 +258,23 @@ static void answer_end(struct rpc_call *call)
     (void)agt_event_unref(last);
 }
 
+/* The next event, as agt_watch_next(). */
+static int next_event(struct exchange *exchange, struct agt_event **ret_event)
+{
+    if (!exchange->ahead)
+        return agt_watch_next(exchange->watch, ret_event);
+    *ret_event = exchange->ahead;
+    exchange->ahead = NULL;
+    return 1;
+}
+
+/* True when another one follows at once: then it is read, and core may write both together. */
+static bool read_ahead(struct exchange *exchange, const struct agt_event *event)
+{
+    return exchange->is_stream && !event->is_last &&
+           agt_watch_next(exchange->watch, &exchange->ahead) == 1;
+}
+
 void agt_exchange_pump(struct rpc_call *call)
 {
     struct exchange *exchange = rpc_call_user(call);
@@ -269,7 +282,7 @@ void agt_exchange_pump(struct rpc_call *call)
 
     while (goes_on && rpc_call_can_send(call)) {
         struct agt_event *event = NULL;
-        int r = agt_watch_next(exchange->watch, &event);
+        int r = next_event(exchange, &event);
 
         if (r == 0)
             return; /* on_notify() will wake the call */
@@ -277,7 +290,7 @@ void agt_exchange_pump(struct rpc_call *call)
             answer_end(call);
             return;
         }
-        goes_on = pass_on(call, event);
+        goes_on = pass_on(call, event, read_ahead(exchange, event));
         (void)agt_event_unref(event);
     }
 }
@@ -302,6 +315,7 @@ void agt_exchange_free(struct rpc_call *call)
 
     if (!exchange)
         return;
+    (void)agt_event_unref(exchange->ahead);
     (void)agt_run_unref(exchange->run);
     free(exchange);
     rpc_call_set_user(call, NULL);

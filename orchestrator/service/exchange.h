@@ -12,9 +12,10 @@ struct rpc_status;
 
 /*
  * Internal to orchestrator/service: a call that follows a run. The events go
- * out one at a time, each when the one before has left, so that a slow client
- * costs no memory. Cancelling a call that has started its run cancels the run;
- * a call that watches one leaves it alone. All on the completion queue thread.
+ * out one at a time, each when the one before has left (or lies in one of
+ * core's writes, of 64 KiB), so that a slow client costs no memory. Cancelling
+ * a call that has started its run cancels the run; a call that watches one
+ * leaves it alone. All on the completion queue thread.
  */
 
 /* What the calls that start a run have in common. Everything is borrowed for the call. */
