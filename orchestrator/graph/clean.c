@@ -24,31 +24,44 @@ static bool is_final(char character)
     return character >= '@' && character <= '~';
 }
 
-/*
- * Length of the escape sequence that begins at `text` (ECMA-48 §5.4: CSI;
- * §5.6: control strings, which end with BEL or ST). An unfinished one reaches
- * to the end of its line, so that a stray ESC cannot swallow the rest.
- */
-static size_t escape_size(const char *text, size_t size)
+/* CSI: parameters and intermediate bytes, then the final one. */
+static size_t csi_size(const char *text, size_t size)
 {
     size_t at = 2;
 
-    if (size < 2)
-        return size;
-    if (text[1] == '[') {
-        while (at < size && (unsigned char)text[at] >= 0x20 && (unsigned char)text[at] < 0x40)
-            at++;
-        return at < size && is_final(text[at]) ? at + 1 : at;
-    }
-    if (!is_string_start(text[1]))
-        return is_final(text[1]) || (text[1] >= ' ' && text[1] < '@') ? 2 : 1;
-    for (; at < size && text[at] != '\n'; at++) {
+    while (at < size && (unsigned char)text[at] >= 0x20 && (unsigned char)text[at] < 0x40)
+        at++;
+    return at < size && is_final(text[at]) ? at + 1 : at;
+}
+
+/* A control string ends with BEL or ST. */
+static size_t string_size(const char *text, size_t size)
+{
+    size_t at;
+
+    for (at = 2; at < size && text[at] != '\n'; at++) {
         if (text[at] == '\a')
             return at + 1;
         if (text[at] == '\x1b')
             return at + 1 < size && text[at + 1] == '\\' ? at + 2 : at;
     }
     return at;
+}
+
+/*
+ * Length of the escape sequence that begins at `text` (ECMA-48 §5.4: CSI;
+ * §5.6: control strings). An unfinished one reaches to the end of its line, so
+ * that a stray ESC cannot swallow the rest.
+ */
+static size_t escape_size(const char *text, size_t size)
+{
+    if (size < 2)
+        return size;
+    if (text[1] == '[')
+        return csi_size(text, size);
+    if (is_string_start(text[1]))
+        return string_size(text, size);
+    return is_final(text[1]) || (text[1] >= ' ' && text[1] < '@') ? 2 : 1;
 }
 
 /* Length of "0x" and four or more hexadecimal digits; 0 when it is none. */

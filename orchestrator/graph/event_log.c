@@ -54,6 +54,7 @@ struct agt_watch {
     uint32_t last_seq;     /* of the last state event delivered */
     bool is_waiting;       /* was told that there is nothing */
     bool is_notify_due;    /* to be told that there is something */
+    bool is_unlinked;      /* is in no list any more: `next` says nothing */
     uint32_t notify_count; /* notify calls under way */
 };
 
@@ -160,6 +161,30 @@ static int add_state(struct agt_event_log *log, struct agt_event *event)
     return 0;
 }
 
+/*
+ * Nothing is added any more and nobody reads: what is kept of an ended run are its state events,
+ * which say all that its deltas said. There may be thousands of such runs.
+ */
+static void settle_end(struct agt_event_log *log)
+{
+    struct entry *states;
+
+    if (!log->is_ended || log->watches)
+        return;
+    while (log->delta_count > 0)
+        forget_first_delta(log);
+    free(log->deltas);
+    log->deltas = NULL;
+    log->delta_room = 0;
+    if (log->state_count == 0 || log->state_count == log->state_room)
+        return;
+    states = reallocarray(log->states, log->state_count, sizeof(*states));
+    if (states) {
+        log->states = states;
+        log->state_room = log->state_count;
+    }
+}
+
 /* Most runs have few deltas, and there are many runs. */
 static int grow_ring(struct agt_event_log *log)
 {
@@ -199,10 +224,8 @@ static void mark_waiting(struct agt_event_log *log)
     }
 }
 
-static struct agt_watch *find_due(struct agt_event_log *log)
+static struct agt_watch *find_due(struct agt_watch *watch)
 {
-    struct agt_watch *watch = log->watches;
-
     while (watch && !watch->is_notify_due)
         watch = watch->next;
     return watch;
@@ -211,14 +234,18 @@ static struct agt_watch *find_due(struct agt_event_log *log)
 /* Called and returns with the lock held; it is released around each notify. */
 static void notify_due(struct agt_event_log *log)
 {
-    for (struct agt_watch *watch = find_due(log); watch; watch = find_due(log)) {
+    struct agt_watch *watch = find_due(log->watches);
+
+    while (watch) {
         watch->is_notify_due = false;
         watch->notify_count++;
         (void)pthread_mutex_unlock(&log->lock);
         watch->notify(watch->user);
         (void)pthread_mutex_lock(&log->lock);
         watch->notify_count--; /* agt_watch_free() waits for this: the watch is alive */
-        (void)pthread_cond_broadcast(&log->notified);
+        if (watch->is_unlinked)
+            (void)pthread_cond_broadcast(&log->notified);
+        watch = find_due(watch->is_unlinked ? log->watches : watch->next);
     }
 }
 
@@ -232,6 +259,7 @@ int agt_event_log_add(struct agt_event_log *log, struct agt_event *take_event)
     if (r == 0) {
         mark_waiting(log);
         notify_due(log);
+        settle_end(log);
     }
     (void)pthread_mutex_unlock(&log->lock);
     if (r < 0)
@@ -252,6 +280,7 @@ void agt_event_log_end(struct agt_event_log *log)
     log->is_ended = true;
     mark_waiting(log);
     notify_due(log);
+    settle_end(log);
     (void)pthread_mutex_unlock(&log->lock);
 }
 
@@ -271,6 +300,17 @@ struct agt_event *agt_event_log_last(struct agt_event_log *log)
 
     (void)pthread_mutex_lock(&log->lock);
     if (log->state_count > 0 && log->states[log->state_count - 1].event->is_last)
+        event = agt_event_ref(log->states[log->state_count - 1].event);
+    (void)pthread_mutex_unlock(&log->lock);
+    return event;
+}
+
+struct agt_event *agt_event_log_newest(struct agt_event_log *log)
+{
+    struct agt_event *event = NULL;
+
+    (void)pthread_mutex_lock(&log->lock);
+    if (log->state_count > 0)
         event = agt_event_ref(log->states[log->state_count - 1].event);
     (void)pthread_mutex_unlock(&log->lock);
     return event;
@@ -425,8 +465,10 @@ struct agt_watch *agt_watch_free(struct agt_watch *watch)
     for (link = &log->watches; *link != watch; link = &(*link)->next)
         assert(*link);
     *link = watch->next;
+    watch->is_unlinked = true;
     while (watch->notify_count > 0)
         (void)pthread_cond_wait(&log->notified, &log->lock);
+    settle_end(log);
     (void)pthread_mutex_unlock(&log->lock);
     (void)agt_event_log_unref(log);
     free(watch);

@@ -6,8 +6,9 @@
 
 /*
  * The events of one run, in order. State events stay for the life of the log;
- * deltas stay in a bounded ring and the oldest are forgotten. Reference
- * counted: a watch may outlive the run. One writer, any number of readers.
+ * deltas stay in a bounded ring, the oldest are forgotten, and all of them once
+ * the run has ended and nobody watches it. Reference counted: a watch may
+ * outlive the run. One writer, any number of readers.
  */
 struct agt_event_log;
 
@@ -44,4 +45,7 @@ int agt_event_log_watch(struct agt_event_log *log, uint32_t from_seq, void (*not
 /* See agt_run_has_ended(), agt_run_last_event() and agt_run_bytes(). */
 bool agt_event_log_is_ended(struct agt_event_log *log);
 struct agt_event *agt_event_log_last(struct agt_event_log *log);
+
+/* A reference to the newest state event; NULL: there is none. */
+struct agt_event *agt_event_log_newest(struct agt_event_log *log);
 size_t agt_event_log_bytes(struct agt_event_log *log);

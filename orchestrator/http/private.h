@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/listen.h"
+#include "orchestrator/http/frames.h"
 #include "orchestrator/http/request.h"
 #include "orchestrator/http/routes.h"
 #include "orchestrator/http/server.h"
@@ -15,6 +16,7 @@
 #include <microhttpd.h>
 
 struct agt_connection;
+struct agt_sight;
 struct cr_mailbox;
 
 #define AGT_NEVER_NS INT64_MAX
@@ -47,7 +49,9 @@ struct agt_http {
     atomic_uint connection_count;
     atomic_uint exchange_count; /* objects alive; may be freed on foreign threads */
 
-    char *openapi; /* owned; made when it is first asked for */
+    struct agt_frames frames; /* of the streams of events */
+    struct agt_sight *sight;  /* of sandboxd */
+    char *openapi;            /* owned; made when it is first asked for */
     size_t openapi_size;
     int64_t started_ms;                                   /* since 1970 */
     atomic_uint_fast64_t answers[AGT_ROUTE_COUNT + 1][6]; /* by route (the last: none), and by

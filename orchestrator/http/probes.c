@@ -5,19 +5,12 @@
 #include "orchestrator/http/json_out.h"
 #include "orchestrator/http/private.h"
 #include "orchestrator/http/problem.h"
+#include "orchestrator/http/sight.h"
 #include "rpc/client.h"
 
 #include <crisol/sandbox/v1/sandbox.pb-c.h>
 
-/* Probes are asked every few seconds: an answer that is late counts as none. */
-#define PROBE_DEADLINE_MS 1000
 #define RUNTIMES_DEADLINE_MS 5000
-
-static const struct rpc_client_method get_capabilities = {
-    .path = "/crisol.sandbox.v1.SandboxService/GetCapabilities",
-    .request = &crisol__sandbox__v1__get_capabilities_request__descriptor,
-    .response = &crisol__sandbox__v1__get_capabilities_response__descriptor,
-};
 
 const struct rpc_client_method agt_list_runtimes = {
     .path = "/crisol.sandbox.v1.SandboxService/ListRuntimes",
@@ -75,7 +68,8 @@ void agt_handle_readyz(struct agt_exchange *exchange)
         agt_exchange_fail(exchange, &problem);
         return;
     }
-    agt_call_sandboxd(exchange, &get_capabilities, &request.base, PROBE_DEADLINE_MS, finish_readyz);
+    agt_call_sandboxd(exchange, &agt_get_capabilities, &request.base, AGT_SIGHT_ASKED_MS,
+                      finish_readyz);
 }
 
 static const char *backend_name(Crisol__Sandbox__V1__Backend backend)
@@ -91,29 +85,28 @@ static const char *backend_name(Crisol__Sandbox__V1__Backend backend)
 }
 
 /* The first four members are the original's; docker_available says that an engine answers. */
-static int write_health(const struct agt_http_options *options,
-                        const Crisol__Sandbox__V1__GetCapabilitiesResponse *capabilities,
+static int write_health(const struct agt_http_options *options, const struct agt_seen *seen,
                         struct cr_buf *buf)
 {
-    const char *backend = capabilities ? backend_name(capabilities->backend) : NULL;
+    const char *backend = seen->is_there ? backend_name(seen->backend) : NULL;
     bool is_docker =
-        capabilities && capabilities->backend == CRISOL__SANDBOX__V1__BACKEND__BACKEND_DOCKER;
+        seen->is_there && seen->backend == CRISOL__SANDBOX__V1__BACKEND__BACKEND_DOCKER;
     struct agt_json json;
 
     agt_json_begin(&json, buf);
     agt_json_open(&json, NULL, '{');
     agt_json_str(&json, "status",
-                 capabilities && options->is_model_configured ? "healthy" : "degraded");
+                 seen->is_there && options->is_model_configured ? "healthy" : "degraded");
     agt_json_bool(&json, "docker_available", is_docker);
     agt_json_bool(&json, "gemini_configured", options->is_model_configured);
     agt_json_str(&json, "version", options->version);
-    agt_json_bool(&json, "sandbox_available", capabilities != NULL);
+    agt_json_bool(&json, "sandbox_available", seen->is_there);
     if (backend)
         agt_json_str(&json, "backend", backend);
     else
         agt_json_null(&json, "backend");
-    if (capabilities)
-        agt_json_str(&json, "sandbox_version", capabilities->version);
+    if (seen->is_there)
+        agt_json_str(&json, "sandbox_version", seen->version);
     agt_json_bool(&json, "landlock", options->has_landlock);
     agt_json_close(&json, '}');
     return agt_json_end(&json);
@@ -122,18 +115,28 @@ static int write_health(const struct agt_http_options *options,
 static void finish_health(struct agt_exchange *exchange, const struct rpc_status *status,
                           const ProtobufCMessage *response)
 {
-    const void *capabilities = response;
+    struct agt_http *http = exchange->http;
+    struct agt_seen seen;
 
     (void)status;
-    answer_written(exchange, write_health(&exchange->http->options, capabilities, &exchange->out));
+    agt_sight_set(http->sight, (const void *)response, &seen);
+    answer_written(exchange, write_health(&http->options, &seen, &exchange->out));
 }
 
+/* Answered from what was seen a moment ago: whoever asks often never waits for sandboxd. */
 void agt_handle_health(struct agt_exchange *exchange)
 {
     static const Crisol__Sandbox__V1__GetCapabilitiesRequest request =
         CRISOL__SANDBOX__V1__GET_CAPABILITIES_REQUEST__INIT;
+    struct agt_http *http = exchange->http;
+    struct agt_seen seen;
 
-    agt_call_sandboxd(exchange, &get_capabilities, &request.base, PROBE_DEADLINE_MS, finish_health);
+    if (http->options.loop && http->options.channel &&
+        agt_sight_get(http->sight, http->options.loop, http->options.channel, &seen))
+        answer_written(exchange, write_health(&http->options, &seen, &exchange->out));
+    else
+        agt_call_sandboxd(exchange, &agt_get_capabilities, &request.base, AGT_SIGHT_ASKED_MS,
+                          finish_health);
 }
 
 static void finish_runtimes(struct agt_exchange *exchange, const struct rpc_status *status,

@@ -17,8 +17,6 @@
 
 /* Frames made ahead of the reader; what more there is stays with the engine, which bounds it. */
 #define FILL_SIZE ((size_t)64 << 10)
-/* JSON of one event; a result carries every attempt with its files. */
-#define EVENT_CAP ((size_t)32 << 20)
 
 /* A run that an exchange follows. Loop thread only. */
 struct run {
@@ -26,7 +24,6 @@ struct run {
     bool is_submit;          /* is answered with the run's id */
     bool is_owner;           /* the run ends with the exchange */
     struct agt_watch *watch; /* NULL once stopped */
-    struct cr_buf scratch;
     bool has_result;
 };
 
@@ -116,16 +113,13 @@ static void wait_for_result(struct agt_exchange *exchange)
     }
 }
 
-static void add_event(struct agt_exchange *exchange, const struct agt_event *event)
+static void add_event(struct agt_exchange *exchange, struct agt_event *event)
 {
     struct run *run = exchange->user;
-    Crisol__Agent__V1__RunEvent *unpacked = unpack(event);
 
     /* An event that cannot be shown ends the stream: a silent hole would look like a whole. */
-    if (!unpacked ||
-        agt_shape_add_event(unpacked, event->is_state, &run->scratch, &exchange->out) < 0)
+    if (agt_frames_add(&exchange->http->frames, event, &exchange->out) < 0)
         exchange->is_ended = true;
-    free_event(unpacked);
     if (event->is_last) {
         run->has_result = true;
         exchange->is_ended = true;
@@ -165,7 +159,6 @@ static void free_run(void *user)
     struct run *run = user;
 
     agt_run_unref(run->run);
-    cr_buf_done(&run->scratch);
     free(run);
 }
 
@@ -253,7 +246,6 @@ static int follow(struct agt_exchange *exchange, struct agt_run *run, uint32_t f
 
     if (!state)
         return -ENOMEM;
-    cr_buf_init(&state->scratch, EVENT_CAP);
     r = agt_watch_new(run, from_seq, on_notify, exchange, &state->watch);
     if (r < 0) {
         free(state);

@@ -11,6 +11,7 @@
 #include "orchestrator/http/connection.h"
 #include "orchestrator/http/exchange.h"
 #include "orchestrator/http/private.h"
+#include "orchestrator/http/sight.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -47,38 +48,46 @@ static void fill_in_defaults(struct agt_http_options *options)
 }
 
 /* Names by which a browser on this machine may mean us; a rebound DNS name is none of them. */
+static int add_hosts(const struct agt_http_options *options, struct cr_buf *hosts)
+{
+    const char *port = strrchr(options->address, ':');
+    const char *more = options->allowed_hosts ? options->allowed_hosts : "";
+
+    if (strcmp(more, "*") == 0)
+        return cr_buf_add_str(hosts, "*");
+    return cr_buf_printf(hosts, "localhost,127.0.0.1,[::1],%.*s%s%s",
+                         port ? (int)(port - options->address) : 0, options->address,
+                         options->allowed_hosts ? "," : "", more);
+}
+
+/* An option that is empty is none. */
+static int keep_option(const char *value, char **ret_kept)
+{
+    if (!value || !value[0])
+        return 0;
+    *ret_kept = strdup(value);
+    return *ret_kept ? 0 : -ENOMEM;
+}
+
 static int set_rules(struct agt_http *http, const struct agt_http_options *options)
 {
     CR_AUTO_BUF struct cr_buf hosts;
-    const char *port = strrchr(options->address, ':');
     int r;
 
     cr_buf_init(&hosts, HOSTS_CAP);
-    if (options->allowed_hosts && strcmp(options->allowed_hosts, "*") == 0)
-        r = cr_buf_add_str(&hosts, "*");
-    else
-        r = cr_buf_printf(&hosts, "localhost,127.0.0.1,[::1],%.*s%s%s",
-                          port ? (int)(port - options->address) : 0, options->address,
-                          options->allowed_hosts ? "," : "",
-                          options->allowed_hosts ? options->allowed_hosts : "");
+    r = add_hosts(options, &hosts);
     if (r < 0)
         return r;
     http->allowed_hosts = cr_buf_take_str(&hosts);
-    if (options->token && options->token[0])
-        http->token = strdup(options->token);
-    if (!http->allowed_hosts || (options->token && options->token[0] && !http->token))
-        return -ENOMEM;
-    if (options->allowed_origins && options->allowed_origins[0]) {
-        http->allowed_origins = strdup(options->allowed_origins);
-        if (!http->allowed_origins)
-            return -ENOMEM;
-    }
+    r = http->allowed_hosts ? keep_option(options->token, &http->token) : -ENOMEM;
+    if (r == 0)
+        r = keep_option(options->allowed_origins, &http->allowed_origins);
     http->rules = (struct agt_request_rules){
         .allowed_hosts = http->allowed_hosts,
         .token = http->token,
         .allowed_origins = http->allowed_origins,
     };
-    return 0;
+    return r;
 }
 
 /* libmicrohttpd prints a line per client that leaves: for debugging only. */
@@ -182,10 +191,12 @@ int agt_http_new(const struct agt_http_options *options, struct agt_http **ret_h
     http->options.allowed_origins = NULL;
     http->started_ms = cr_clock_real_ms();
     fill_in_defaults(&http->options);
+    agt_frames_init(&http->frames);
+    http->sight = agt_sight_new();
     http->listen = (struct cr_listen)CR_LISTEN_INIT;
     http->epoll_fd = -1;
     http->wake_fd = -1;
-    r = open_all(http, options, err);
+    r = http->sight ? open_all(http, options, err) : cr_err_set(err, ENOMEM, "out of memory");
     http->options.address = NULL;
     if (r < 0) {
         agt_http_free(http);
@@ -270,6 +281,8 @@ struct agt_http *agt_http_free(struct agt_http *http)
     free(http->token);
     free(http->allowed_hosts);
     free(http->allowed_origins);
+    agt_frames_done(&http->frames);
+    http->sight = agt_sight_free(http->sight);
     free(http->openapi);
     free(http);
     return NULL;

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/http/sight.h"
+
+#include "common/clock.h"
+#include "rpc/client.h"
+#include "rpc/status.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const struct rpc_client_method agt_get_capabilities = {
+    .path = "/crisol.sandbox.v1.SandboxService/GetCapabilities",
+    .request = &crisol__sandbox__v1__get_capabilities_request__descriptor,
+    .response = &crisol__sandbox__v1__get_capabilities_response__descriptor,
+};
+
+struct agt_sight {
+    atomic_uint refs;     /* the owner's, and that of a look */
+    pthread_mutex_t lock; /* guards all below */
+    bool is_looking;
+    bool has_answer; /* to the look that goes on */
+    int64_t seen_ns; /* 0: never */
+    struct agt_seen seen;
+};
+
+struct agt_sight *agt_sight_new(void)
+{
+    struct agt_sight *sight = calloc(1, sizeof(*sight));
+
+    if (!sight)
+        return NULL;
+    atomic_init(&sight->refs, 1);
+    (void)pthread_mutex_init(&sight->lock, NULL);
+    return sight;
+}
+
+struct agt_sight *agt_sight_free(struct agt_sight *sight)
+{
+    if (!sight || atomic_fetch_sub(&sight->refs, 1) != 1)
+        return NULL;
+    (void)pthread_mutex_destroy(&sight->lock);
+    free(sight);
+    return NULL;
+}
+
+static void set(struct agt_sight *sight, const Crisol__Sandbox__V1__GetCapabilitiesResponse *answer)
+{
+    sight->seen_ns = cr_clock_mono_ns();
+    sight->seen = (struct agt_seen){.is_there = answer != NULL};
+    if (!answer)
+        return;
+    sight->seen.backend = answer->backend;
+    (void)snprintf(sight->seen.version, sizeof(sight->seen.version), "%s", answer->version);
+}
+
+void agt_sight_set(struct agt_sight *sight,
+                   const Crisol__Sandbox__V1__GetCapabilitiesResponse *answer,
+                   struct agt_seen *ret_seen)
+{
+    (void)pthread_mutex_lock(&sight->lock);
+    set(sight, answer);
+    *ret_seen = sight->seen;
+    (void)pthread_mutex_unlock(&sight->lock);
+}
+
+static bool on_message(void *user, const ProtobufCMessage *message)
+{
+    struct agt_sight *sight = user;
+
+    (void)pthread_mutex_lock(&sight->lock);
+    sight->has_answer = true;
+    set(sight, (const void *)message);
+    (void)pthread_mutex_unlock(&sight->lock);
+    return true;
+}
+
+static void end_look(struct agt_sight *sight)
+{
+    (void)pthread_mutex_lock(&sight->lock);
+    sight->is_looking = false;
+    if (!sight->has_answer)
+        set(sight, NULL);
+    (void)pthread_mutex_unlock(&sight->lock);
+    (void)agt_sight_free(sight);
+}
+
+static void on_end(void *user, const struct rpc_status *status)
+{
+    (void)status;
+    end_look(user);
+}
+
+static void look(struct agt_sight *sight, struct rpc_loop *loop, struct rpc_channel *channel)
+{
+    static const Crisol__Sandbox__V1__GetCapabilitiesRequest request =
+        CRISOL__SANDBOX__V1__GET_CAPABILITIES_REQUEST__INIT;
+    const struct rpc_client_handlers handlers = {
+        .on_message = on_message, .on_end = on_end, .user = sight};
+    struct rpc_client_call *call = NULL;
+
+    (void)atomic_fetch_add(&sight->refs, 1);
+    if (rpc_client_start(loop, channel, &agt_get_capabilities, &request.base, AGT_SIGHT_ASKED_MS,
+                         &handlers, &call, NULL) < 0)
+        end_look(sight);
+    else
+        (void)rpc_client_unref(call);
+}
+
+bool agt_sight_get(struct agt_sight *sight, struct rpc_loop *loop, struct rpc_channel *channel,
+                   struct agt_seen *ret_seen)
+{
+    int64_t now_ns = cr_clock_mono_ns();
+    bool must_look = false;
+    bool is_known;
+
+    (void)pthread_mutex_lock(&sight->lock);
+    is_known = sight->seen_ns != 0 && now_ns - sight->seen_ns < AGT_SIGHT_OLD_MS * CR_NS_PER_MS;
+    *ret_seen = sight->seen;
+    if (is_known && !sight->is_looking &&
+        now_ns - sight->seen_ns >= AGT_SIGHT_FRESH_MS * CR_NS_PER_MS) {
+        must_look = true;
+        sight->is_looking = true;
+        sight->has_answer = false;
+    }
+    (void)pthread_mutex_unlock(&sight->lock);
+    if (must_look)
+        look(sight, loop, channel);
+    return is_known;
+}
