@@ -6,6 +6,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "orchestrator/model/catalog.h"
+#include "orchestrator/model/key.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_KEY 8192
 #define MEMBER(name) offsetof(struct agt_config, name)
 #define EDGE_NUMBER(name, variable, member, least, most, standard, text)                           \
     {.flag = (name),                                                                               \
@@ -268,31 +268,14 @@ static int check_store(const char *store, struct cr_err *err)
                       "file, …?service=name with PGSERVICEFILE");
 }
 
-/* The first line, without blanks around it. */
 static int read_key_file(struct agt_config *config, struct cr_err *err)
 {
-    CR_AUTO_FCLOSE FILE *file = config->key_file ? fopen(config->key_file, "re") : NULL;
-    char line[MAX_KEY];
-    size_t size;
+    int r;
 
     if (!config->key_file || !config->key_file[0])
         return 0;
-    if (!file)
-        return cr_err_sys(err, errno, "model-key-file: open '%s'", config->key_file);
-    /* Or a buffer of the library's would keep the key. */
-    (void)setvbuf(file, NULL, _IONBF, 0);
-    if (!fgets(line, sizeof(line), file))
-        line[0] = 0;
-    size = strcspn(line, " \t\r\n");
-    if (size == 0 || size == sizeof(line) - 1) {
-        explicit_bzero(line, sizeof(line));
-        return cr_err_set(err, EINVAL,
-                          "model-key-file: the first line of '%s' is empty or too long for a key",
-                          config->key_file);
-    }
-    config->file_key = strndup(line, size);
-    explicit_bzero(line, sizeof(line));
-    return config->file_key ? 0 : cr_err_set(err, ENOMEM, "out of memory for the model's key");
+    r = agt_key_read(config->key_file, &config->file_key, err);
+    return r < 0 ? cr_err_wrap(err, "model-key-file") : 0;
 }
 
 static int check_provider(struct agt_config *config, struct cr_err *err)

@@ -120,6 +120,8 @@ static void add_files(struct plan *plan, const struct agt_config *config)
     add_system(plan);
     if (config->ca_file)
         add_linked(plan, config->ca_file);
+    if (config->key_file && config->key_file[0]) /* read again when it changes */
+        add_linked(plan, config->key_file);
     if (strncmp(config->store, STORE_SCHEME, strlen(STORE_SCHEME)) == 0)
         add_folder_of(plan, config->store + strlen(STORE_SCHEME), CR_CONFINE_WRITE);
     add_socket(plan, config->listen);

@@ -20,6 +20,7 @@ int agt_provider_open(const struct agt_config *config, uint32_t max_attempts,
 {
     struct agt_model_options options = {
         .api_key = config->file_key ? config->file_key : config->api_key,
+        .key_file = config->file_key ? config->key_file : NULL,
         .base_url = config->base_url,
         .model = config->model,
         .ca_file = config->ca_file,

@@ -39,7 +39,7 @@ struct cli_option {
         .name = (name_), .kind = CLI_OPTION_TAKEN, .value = (place), .take = (taker)               \
     }
 
-#define CLI_OPTIONS_MAX 16
+#define CLI_OPTIONS_MAX 24
 #define CLI_NAME_ONE_RUN "name one RUN by its id; 'crisol runs' lists them"
 
 struct cli_command {

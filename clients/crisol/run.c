@@ -3,6 +3,7 @@
 #include "clients/crisol/follow.h"
 #include "clients/crisol/methods.h"
 #include "clients/crisol/options.h"
+#include "clients/crisol/terms.h"
 #include "clients/crisol/view.h"
 #include "common/auto.h"
 #include "common/buf.h"
@@ -14,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -22,7 +24,6 @@
 
 #define JSON_BYTES_MAX (64U << 20)
 #define SUBMIT_TIMEOUT_MS 30000
-#define TERMS_BYTES_MAX (4U << 20)
 
 static const char help[] =
     "Usage: crisol run [OPTIONS] TASK\n"
@@ -34,9 +35,7 @@ static const char help[] =
     "  --max-iterations N      attempts, 1 to 10 (default 3)\n"
     "  --model NAME            model to ask for\n"
     "  --verify LEVEL          how success has to be shown: off, evidence, canary, stubs (default),\n"
-    "                          mutants, oracle (default when the terms have cases)\n"
-    "  --terms FILE            what comes with the task, as JSON of crisol.agent.v1.TaskTerms:\n"
-    "                          input_files, acceptance_tests, cases, checks, prompts, language\n"
+    "                          mutants, oracle (default when the terms have cases)\n" CLI_TERMS_HELP
     "  --out FOLDER            write the files of the answer there\n"
     "  --json                  print the whole result as one JSON document\n"
     "  --pause-after NODE      planner or generator: wait behind it for 'crisol resume'. Repeatable\n"
@@ -62,6 +61,7 @@ struct run_options {
     const char *out;
     const char *model;
     const char *key; /* NULL: none */
+    struct cli_terms terms;
     unsigned long long max_iterations;
     unsigned long long from_seq;
     Crisol__Agent__V1__Node pauses[2];
@@ -76,16 +76,52 @@ struct run_state {
     bool has_result;
 };
 
-/* Names come from the service, which allows exactly two; checked all the same before they meet a
- * file system. */
-static int write_file(int folder_fd, const Crisol__Agent__V1__File *file)
+#define PATH_DEPTH_MAX 8
+
+/* Opens a folder below another one, and makes it if need be. Symbolic links are not followed. */
+static int open_folder(int parent_fd, const char *name)
 {
+    if (mkdirat(parent_fd, name, 0755) < 0 && errno != EEXIST)
+        return -1;
+    return openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* The next part of a path. False for one that could lead elsewhere. */
+static bool take_part(const char **path, char part[static NAME_MAX + 1])
+{
+    size_t size = strcspn(*path, "/");
+
+    if (size == 0 || size > NAME_MAX || (*path)[0] == '.')
+        return false;
+    memcpy(part, *path, size);
+    part[size] = '\0';
+    *path += size + ((*path)[size] == '/');
+    return true;
+}
+
+/* Writes one file below the folder, whose descriptor it closes. */
+static int write_below(int take_folder_fd, const Crisol__Agent__V1__File *file)
+{
+    CR_AUTO_CLOSE int folder_fd = take_folder_fd;
     CR_AUTO_CLOSE int fd = -1;
+    const char *rest = file->path;
+    char part[NAME_MAX + 1];
     int r;
 
-    if (strchr(file->path, '/') || file->path[0] == '.' || file->path[0] == '\0')
-        return cli_fail("the service sent a file name that is not plain");
-    fd = openat(folder_fd, file->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    for (int depth = 0;; depth++) {
+        int next_fd;
+
+        if (depth > PATH_DEPTH_MAX || !take_part(&rest, part))
+            return cli_fail("the service sent a file name that is not plain");
+        if (*rest == '\0')
+            break;
+        next_fd = open_folder(folder_fd, part);
+        if (next_fd < 0)
+            return cli_fail("cannot make the folder '%s': %s", part, strerrordesc_np(errno));
+        (void)close(folder_fd);
+        folder_fd = next_fd;
+    }
+    fd = openat(folder_fd, part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0)
         return cli_fail("cannot write '%s': %s", file->path, strerrordesc_np(errno));
     r = cli_write_all(fd, file->text, strlen(file->text));
@@ -104,8 +140,12 @@ static int write_files(const char *folder, const Crisol__Agent__V1__RunResult *r
     if (folder_fd < 0)
         return cli_fail("cannot open '%s': %s", folder, strerrordesc_np(errno));
     for (size_t i = 0; i < result->n_files; i++) {
-        int code = write_file(folder_fd, result->files[i]);
+        int own_fd = fcntl(folder_fd, F_DUPFD_CLOEXEC, 0);
+        int code;
 
+        if (own_fd < 0)
+            return cli_fail("cannot open '%s': %s", folder, strerrordesc_np(errno));
+        code = write_below(own_fd, result->files[i]);
         if (code != CLI_EXIT_OK)
             return code;
     }
@@ -199,28 +239,6 @@ static int take_pause(void *user, const char *name)
     return 0;
 }
 
-/* Prints what is wrong. */
-static int take_terms(void *user, const char *path)
-{
-    struct run_options *options = user;
-    CR_AUTO_BUF struct cr_buf text = {0};
-    struct rpc_status status = RPC_STATUS_INIT;
-    ProtobufCMessage *terms = NULL;
-
-    cr_buf_init(&text, TERMS_BYTES_MAX);
-    if (cli_read_file(path, &text) < 0)
-        return -EINVAL;
-    if (rpc_json_read(&crisol__agent__v1__task_terms__descriptor, cr_buf_str(&text), text.size,
-                      &terms, &status) < 0) {
-        (void)cli_fail("--terms: %s: %s", path, status.message);
-        return -EINVAL;
-    }
-    if (options->request.terms)
-        rpc_message_free(&options->request.terms->base);
-    options->request.terms = (Crisol__Agent__V1__TaskTerms *)terms;
-    return 0;
-}
-
 /* As cli_parse(). */
 static int parse(struct run_options *options, int argc, char **argv)
 {
@@ -228,7 +246,7 @@ static int parse(struct run_options *options, int argc, char **argv)
         CLI_NUMBER("max-iterations", &options->max_iterations, 1, 10),
         CLI_TEXT("model", &options->model),
         CLI_TAKEN("verify", &options->request.verify, take_level),
-        CLI_TAKEN("terms", options, take_terms),
+        CLI_TERMS_OPTIONS(&options->terms),
         CLI_TEXT("out", &options->out),
         CLI_FLAG("json", &options->is_json),
         CLI_FLAG("detach", &options->is_detached),
@@ -257,6 +275,9 @@ static int parse(struct run_options *options, int argc, char **argv)
                            : "--key goes with --detach");
         return -EINVAL;
     }
+    r = cli_terms_make(&options->terms, &options->request.terms);
+    if (r < 0)
+        return r;
     options->request.task = argv[optind];
     options->request.max_iterations = (int32_t)options->max_iterations;
     if (options->model)
@@ -378,8 +399,7 @@ int cli_run(int argc, char **argv)
 
     if (r == 0)
         code = cli_with_calls(run, &options);
-    if (options.request.terms)
-        rpc_message_free(&options.request.terms->base);
+    cli_terms_done(&options.terms);
     return code;
 }
 

@@ -24,19 +24,30 @@ static const char *finish_name(const char *gemini)
     return gemini;
 }
 
-static void add_call(cJSON *delta, const struct replay_chat_chunk *chunk)
+static void add_call(cJSON *calls, const char *name, const char *arguments, size_t index)
 {
     cJSON *call = cJSON_CreateObject();
     cJSON *function;
+    char id[32];
 
-    cJSON_AddNumberToObject(call, "index", 0);
-    cJSON_AddStringToObject(call, "id", "call_replay");
+    (void)snprintf(id, sizeof(id), "call_replay%.0zu", index);
+    cJSON_AddNumberToObject(call, "index", (double)index);
+    cJSON_AddStringToObject(call, "id", id);
     cJSON_AddStringToObject(call, "type", "function");
     function = cJSON_AddObjectToObject(call, "function");
-    cJSON_AddStringToObject(function, "name", chunk->call_name);
-    cJSON_AddStringToObject(function, "arguments", chunk->call_arguments);
-    if (!cJSON_AddItemToArray(cJSON_AddArrayToObject(delta, "tool_calls"), call))
+    cJSON_AddStringToObject(function, "name", name);
+    cJSON_AddStringToObject(function, "arguments", arguments);
+    if (!cJSON_AddItemToArray(calls, call))
         cJSON_Delete(call);
+}
+
+static void add_calls(cJSON *delta, const struct replay_chat_chunk *chunk)
+{
+    cJSON *calls = cJSON_AddArrayToObject(delta, "tool_calls");
+
+    add_call(calls, chunk->call_name, chunk->call_arguments, 0);
+    for (size_t i = 0; i < chunk->more_call_count; i++)
+        add_call(calls, chunk->call_name, chunk->more_calls[i], i + 1);
 }
 
 static void add_delta(cJSON *choice, const struct replay_chat_chunk *chunk)
@@ -48,7 +59,7 @@ static void add_delta(cJSON *choice, const struct replay_chat_chunk *chunk)
     if (text)
         cJSON_AddStringToObject(delta, chunk->is_thought ? "reasoning_content" : "content", text);
     else if (chunk->call_name)
-        add_call(delta, chunk);
+        add_calls(delta, chunk);
 }
 
 static void add_usage(cJSON *root, const struct replay_chat_chunk *chunk)

@@ -15,6 +15,8 @@ struct replay_chat_chunk {
     bool is_thought;
     const char *call_name;
     const char *call_arguments;
+    char *const *more_calls; /* arguments of further calls of it */
+    size_t more_call_count;
     const char *finish_reason; /* Gemini's name of it; NULL: not the last chunk */
     uint32_t prompt_tokens;    /* of the last chunk … */
     uint32_t answer_tokens;

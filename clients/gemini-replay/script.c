@@ -147,9 +147,30 @@ static int read_error(const cJSON *object, struct replay_answer *answer, struct 
     return 0;
 }
 
+static int read_more_calls(const cJSON *call, struct replay_answer *answer, struct cr_err *err)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(call, "more");
+    const cJSON *arguments;
+
+    if (!list)
+        return 0;
+    answer->more_calls = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof(char *));
+    if (!answer->more_calls)
+        return cr_err_set(err, ENOMEM, "out of memory for a call");
+    cJSON_ArrayForEach(arguments, list)
+    {
+        char *text = cJSON_IsObject(arguments) ? cJSON_PrintUnformatted(arguments) : NULL;
+
+        if (!text)
+            return cr_err_set(err, EINVAL, "'more' is a list of objects of arguments");
+        answer->more_calls[answer->more_call_count++] = text;
+    }
+    return 0;
+}
+
 static int read_call(const cJSON *object, struct replay_answer *answer, struct cr_err *err)
 {
-    static const char *const names[] = {"name", "arguments", NULL};
+    static const char *const names[] = {"name", "arguments", "more", NULL};
     const cJSON *call = cJSON_GetObjectItemCaseSensitive(object, "call");
     const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(call, "arguments");
     int r;
@@ -164,7 +185,9 @@ static int read_call(const cJSON *object, struct replay_answer *answer, struct c
     if (!answer->call_name || !cJSON_IsObject(arguments))
         return cr_err_set(err, EINVAL, "'call' needs a name and an object of arguments");
     answer->call_arguments = cJSON_PrintUnformatted(arguments);
-    return answer->call_arguments ? 0 : cr_err_set(err, ENOMEM, "out of memory for a call");
+    if (!answer->call_arguments)
+        return cr_err_set(err, ENOMEM, "out of memory for a call");
+    return read_more_calls(call, answer, err);
 }
 
 static int read_answer(const cJSON *object, struct replay_answer *answer, struct cr_err *err)
@@ -298,6 +321,9 @@ static void answer_done(struct replay_answer *answer)
     free(answer->text);
     free(answer->call_name);
     free(answer->call_arguments);
+    for (size_t i = 0; i < answer->more_call_count; i++)
+        free(answer->more_calls[i]);
+    free(answer->more_calls);
     free(answer->thoughts);
     free(answer->finish_reason);
     free(answer->error_status);

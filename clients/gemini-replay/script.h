@@ -16,9 +16,11 @@ struct replay_answer {
     char *text;           /* NULL: a call or an error */
     char *call_name;      /* function that the model calls; NULL: none … */
     char *call_arguments; /* … as JSON */
-    char *thoughts;       /* NULL: none */
-    char *finish_reason;  /* "STOP" unless the script says otherwise */
-    int error_code;       /* HTTP status of an error answer; 0: none, then text is there */
+    char **more_calls;    /* arguments of further calls of it in the same turn */
+    size_t more_call_count;
+    char *thoughts;      /* NULL: none */
+    char *finish_reason; /* "STOP" unless the script says otherwise */
+    int error_code;      /* HTTP status of an error answer; 0: none, then text is there */
     char *error_status;
     char *error_message;
     char *retry_delay; /* of the RetryInfo of an error; NULL: none */

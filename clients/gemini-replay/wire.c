@@ -63,18 +63,28 @@ static void add_usage(cJSON *response, const struct render *render)
         cJSON_AddNumberToObject(usage, "thoughtsTokenCount", render->thought_tokens);
 }
 
-static void add_call(cJSON *content, const struct replay_answer *answer)
+static void add_call_part(cJSON *parts, const char *name, const char *arguments_json, bool is_first)
 {
     cJSON *part = cJSON_CreateObject();
     cJSON *call = cJSON_AddObjectToObject(part, "functionCall");
-    cJSON *arguments = cJSON_Parse(answer->call_arguments);
+    cJSON *arguments = cJSON_Parse(arguments_json);
 
-    cJSON_AddStringToObject(call, "name", answer->call_name);
+    cJSON_AddStringToObject(call, "name", name);
     if (!cJSON_AddItemToObject(call, "args", arguments))
         cJSON_Delete(arguments);
-    cJSON_AddStringToObject(part, "thoughtSignature", "cmVwbGF5");
-    if (!cJSON_AddItemToArray(cJSON_AddArrayToObject(content, "parts"), part))
+    if (is_first) /* of several, the first one carries it */
+        cJSON_AddStringToObject(part, "thoughtSignature", "cmVwbGF5");
+    if (!cJSON_AddItemToArray(parts, part))
         cJSON_Delete(part);
+}
+
+static void add_call(cJSON *content, const struct replay_answer *answer)
+{
+    cJSON *parts = cJSON_AddArrayToObject(content, "parts");
+
+    add_call_part(parts, answer->call_name, answer->call_arguments, true);
+    for (size_t i = 0; i < answer->more_call_count; i++)
+        add_call_part(parts, answer->call_name, answer->more_calls[i], false);
 }
 
 static void add_part(cJSON *content, const char *text, size_t size, bool is_thought)
@@ -112,6 +122,8 @@ static char *print_chat(const struct render *render, const char *text, size_t si
         .is_thought = is_thought,
         .call_name = text ? NULL : answer->call_name,
         .call_arguments = answer->call_arguments,
+        .more_calls = answer->more_calls,
+        .more_call_count = answer->more_call_count,
         .finish_reason = is_last ? answer->finish_reason : NULL,
         .prompt_tokens = render->prompt_tokens,
         .answer_tokens = render->answer_tokens,

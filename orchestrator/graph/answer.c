@@ -14,9 +14,21 @@
 
 static const size_t MAX_JSON = 2U << 20;
 
-const char agt_answer_schema[] =
-    "{\"type\":\"object\",\"properties\":{\"test_solution_py\":{\"type\":\"string\"},"
-    "\"solution_py\":{\"type\":\"string\"}},\"required\":[\"test_solution_py\",\"solution_py\"]}";
+#define TWO_FILES                                                                                  \
+    "{\"type\":\"object\",\"properties\":{\"test_solution_py\":{\"type\":\"string\"},"             \
+    "\"solution_py\":{\"type\":\"string\"}"
+
+const char *agt_answer_schema(const Crisol__Agent__V1__TaskTerms *terms)
+{
+    static const char two[] = TWO_FILES "},\"required\":[\"test_solution_py\",\"solution_py\"]}";
+    static const char more[] =
+        TWO_FILES ",\"files\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":"
+                  "{\"path\":{\"type\":\"string\"},\"text\":{\"type\":\"string\"}},"
+                  "\"required\":[\"path\",\"text\"]}}},"
+                  "\"required\":[\"test_solution_py\",\"solution_py\",\"files\"]}";
+
+    return agt_files_has_more(terms) ? more : two;
+}
 
 Crisol__Agent__V1__AnswerForm agt_answer_form(Crisol__Agent__V1__AnswerForm asked,
                                               uint32_t format_failures)
@@ -61,7 +73,20 @@ static bool is_escaped_twice(const char *text)
     return !strchr(text, '\n') && strstr(text, "\\n");
 }
 
-/* One file out of the object; a last line without its end gets one. */
+/* A copy whose last line has its end. NULL: out of memory. */
+static char *dup_lines(const char *text, size_t size)
+{
+    char *copy = malloc(size + 2);
+
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, size + 1);
+    if (size > 0 && text[size - 1] != '\n')
+        memcpy(copy + size, "\n", 2);
+    return copy;
+}
+
+/* One of the two files out of the object. */
 static int read_file(const cJSON *object, const char *const names[2], char **ret_text,
                      char *complaint, size_t complaint_size)
 {
@@ -82,22 +107,70 @@ static int read_file(const cJSON *object, const char *const names[2], char **ret
     if (is_escaped_twice(text))
         return complain(complaint, complaint_size,
                         "Line breaks are escaped twice (\\\\n in place of \\n) in ", names[0]);
-    *ret_text = malloc(size + 2);
-    if (!*ret_text)
-        return -ENOMEM;
-    memcpy(*ret_text, text, size + 1);
-    if (text[size - 1] != '\n')
-        memcpy(*ret_text + size, "\n", 2);
-    return 0;
+    *ret_text = dup_lines(text, size);
+    return *ret_text ? 0 : -ENOMEM;
 }
 
-static int read_object(const char *json, size_t size, struct agt_files *ret_files, char *complaint,
-                       size_t complaint_size)
+/* What the reader of an object fills. */
+struct reading {
+    const Crisol__Agent__V1__TaskTerms *terms; /* NULL: none */
+    struct agt_files *files;
+    char *complaint;
+    size_t complaint_size;
+};
+
+/* One of the further files: {"path": …, "text": …}. */
+static int read_more_file(const struct reading *reading, const cJSON *item)
+{
+    const char *path = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "path"));
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "text"));
+    char *copy;
+    int r;
+
+    if (!path || !text)
+        return complain(reading->complaint, reading->complaint_size,
+                        "Each of the files has two texts, path and text", "");
+    r = agt_files_admit(reading->terms, reading->files, path, strlen(path), reading->complaint,
+                        reading->complaint_size);
+    if (r < 0)
+        return r;
+    if (strlen(text) > AGT_FILE_MAX)
+        return complain(reading->complaint, reading->complaint_size,
+                        "More than 131072 bytes are in ", path);
+    if (agt_files_is_python(path) && is_escaped_twice(text))
+        return complain(reading->complaint, reading->complaint_size,
+                        "Line breaks are escaped twice (\\\\n in place of \\n) in ", path);
+    copy = dup_lines(text, strlen(text));
+    r = copy ? agt_files_put(reading->files, path, copy) : -ENOMEM;
+    if (r == -ENOSPC)
+        return complain(reading->complaint, reading->complaint_size,
+                        "The further files have too many bytes together, up to ", path);
+    return r;
+}
+
+static int read_more(const struct reading *reading, const cJSON *root)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "files");
+    const cJSON *item = NULL;
+    int r = 0;
+
+    if (!agt_files_has_more(reading->terms))
+        return 0; /* what else the object has is nothing that was asked for */
+    cJSON_ArrayForEach(item, list)
+    {
+        r = read_more_file(reading, item);
+        if (r < 0)
+            return r;
+    }
+    return agt_files_check(reading->terms, reading->files, reading->complaint,
+                           reading->complaint_size);
+}
+
+static int read_object(const char *json, size_t size, const struct reading *reading)
 {
     static const char *const solution[] = {"solution_py", AGT_SOLUTION_NAME};
     static const char *const tests[] = {"test_solution_py", AGT_TESTS_NAME};
     const struct agt_json_options options = {.max_size = MAX_JSON};
-    struct agt_files files = {NULL, NULL};
     struct cr_err err = CR_ERR_INIT;
     cJSON *root = NULL;
     int r = agt_json_parse(json, size, &options, &root, NULL, &err);
@@ -105,15 +178,16 @@ static int read_object(const char *json, size_t size, struct agt_files *ret_file
     if (r == -ENOMEM)
         return r;
     if (r < 0)
-        return complain(complaint, complaint_size, "The JSON object cannot be read: ", err.text);
-    r = read_file(root, solution, &files.solution, complaint, complaint_size);
+        return complain(reading->complaint, reading->complaint_size,
+                        "The JSON object cannot be read: ", err.text);
+    r = read_file(root, solution, &reading->files->solution, reading->complaint,
+                  reading->complaint_size);
     if (r == 0)
-        r = read_file(root, tests, &files.tests, complaint, complaint_size);
+        r = read_file(root, tests, &reading->files->tests, reading->complaint,
+                      reading->complaint_size);
+    if (r == 0)
+        r = read_more(reading, root);
     cJSON_Delete(root);
-    if (r < 0)
-        agt_files_done(&files);
-    else
-        *ret_files = files;
     return r;
 }
 
@@ -151,8 +225,7 @@ static void skip_json_fence(const char **text, size_t *size)
     *size = left - 4 - (sizeof(begin) - 1);
 }
 
-static int read_text(const char *text, size_t size, struct agt_files *ret_files, char *complaint,
-                     size_t complaint_size)
+static int read_text(const char *text, size_t size, const struct reading *reading)
 {
     const char *inner;
     size_t inner_size;
@@ -164,20 +237,33 @@ static int read_text(const char *text, size_t size, struct agt_files *ret_files,
     inner_size = size - blank;
     skip_json_fence(&inner, &inner_size);
     if (inner_size > 0 && *inner == '{')
-        return read_object(inner, inner_size, ret_files, complaint, complaint_size);
-    return agt_fenced_read(text, size, ret_files, complaint, complaint_size);
+        return read_object(inner, inner_size, reading);
+    return agt_fenced_read(text, size, reading->terms, reading->files, reading->complaint,
+                           reading->complaint_size);
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): written through `reading` */
 int agt_answer_read(const struct agt_answer *answer, struct agt_files *ret_files, char *complaint,
                     size_t complaint_size)
 {
     const char *name = answer->call_name ? answer->call_name : "";
+    struct agt_files files = AGT_FILES_INIT;
+    const struct reading reading = {.terms = answer->terms,
+                                    .files = &files,
+                                    .complaint = complaint,
+                                    .complaint_size = complaint_size};
+    int r;
 
     if (strcmp(name, AGT_SUBMIT_NAME) == 0)
-        return read_object(answer->call_arguments, strlen(answer->call_arguments), ret_files,
-                           complaint, complaint_size);
-    if (name[0] && answer->size == 0)
-        return complain(complaint, complaint_size,
-                        "No function can be called in place of an answer; you called ", name);
-    return read_text(answer->text, answer->size, ret_files, complaint, complaint_size);
+        r = read_object(answer->call_arguments, strlen(answer->call_arguments), &reading);
+    else if (name[0] && answer->size == 0)
+        r = complain(complaint, complaint_size,
+                     "No function can be called in place of an answer; you called ", name);
+    else
+        r = read_text(answer->text, answer->size, &reading);
+    if (r < 0)
+        agt_files_done(&files);
+    else
+        *ret_files = files;
+    return r;
 }

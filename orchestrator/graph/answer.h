@@ -28,8 +28,8 @@ Crisol__Agent__V1__AnswerForm agt_answer_form(Crisol__Agent__V1__AnswerForm aske
 /* What the prompt says about a form in place of the rules for fenced blocks; NULL: nothing. */
 const char *agt_answer_rules(Crisol__Agent__V1__AnswerForm form);
 
-/* The JSON Schema of both files: of a JSON answer, and of the arguments of the call. */
-extern const char agt_answer_schema[];
+/* The JSON Schema of the files: of a JSON answer, and of the arguments of the call. Static. */
+const char *agt_answer_schema(const Crisol__Agent__V1__TaskTerms *terms);
 
 /* What the model gave. Borrowed. */
 struct agt_answer {
@@ -37,10 +37,11 @@ struct agt_answer {
     size_t size;
     const char *call_name; /* "" or NULL: no function was called */
     const char *call_arguments;
+    const Crisol__Agent__V1__TaskTerms *terms; /* of the task; NULL: none */
 };
 
 /*
- * Reads the two files. Thoughts that a model wrote into its answer
+ * Reads the files. Thoughts that a model wrote into its answer
  * (<think>…</think> at its beginning) are left out. Returns 0; -EINVAL with
  * what was wrong, worded for the model, in `complaint` (at least 256 bytes);
  * -ENOMEM. Pure.

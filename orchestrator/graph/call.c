@@ -55,6 +55,28 @@ static struct agt_call *new_call(struct agt_run *run)
     return call;
 }
 
+static void free_more_calls(struct agt_call *call)
+{
+    for (size_t i = 0; i < call->more_call_count; i++) {
+        free(call->more_calls[i].name);
+        free(call->more_calls[i].arguments);
+        free(call->more_calls[i].id);
+        free(call->more_calls[i].signature);
+    }
+    free(call->more_calls);
+}
+
+int agt_call_add_functions(struct agt_call *call, size_t count)
+{
+    if (count == 0)
+        return 0;
+    call->more_calls = calloc(count, sizeof(*call->more_calls));
+    if (!call->more_calls)
+        return -ENOMEM;
+    call->more_call_count = count;
+    return 0;
+}
+
 struct agt_call *agt_call_free(struct agt_call *call)
 {
     if (!call)
@@ -74,6 +96,7 @@ struct agt_call *agt_call_free(struct agt_call *call)
     free(call->call_arguments);
     free(call->call_id);
     free(call->call_signature);
+    free_more_calls(call);
     cr_buf_done(&call->out);
     cr_buf_done(&call->err);
     if (call->result)
@@ -143,6 +166,23 @@ static char *dup_or_empty(const char *text)
     return strdup(text ? text : "");
 }
 
+/* False: out of memory. */
+static bool copy_more_calls(struct agt_call *call, const struct agt_model_answer *answer)
+{
+    if (agt_call_add_functions(call, answer->more_call_count) < 0)
+        return false;
+    for (size_t i = 0; i < answer->more_call_count; i++) {
+        const struct agt_model_called *from = &answer->more_calls[i];
+        struct agt_called *to = &call->more_calls[i];
+
+        *to = (struct agt_called){strdup(from->name), strdup(from->arguments), strdup(from->id),
+                                  strdup(from->signature)};
+        if (!to->name || !to->arguments || !to->id || !to->signature)
+            return false;
+    }
+    return true;
+}
+
 static void on_model_end(void *user, const struct agt_model_answer *answer)
 {
     struct agt_call *call = user;
@@ -160,8 +200,9 @@ static void on_model_end(void *user, const struct agt_model_answer *answer)
     call->usage = answer->usage;
     call->calls = answer->calls;
     call->elapsed_ms = answer->elapsed_ms;
-    if (call->model_end == AGT_MODEL_OK &&
-        (!call->text || !call->call_name || !call->call_arguments))
+    if (!copy_more_calls(call, answer) ||
+        (call->model_end == AGT_MODEL_OK &&
+         (!call->text || !call->call_name || !call->call_arguments)))
         call->model_end = AGT_MODEL_BAD_ANSWER;
     post_end(call);
 }

@@ -68,6 +68,14 @@ struct agt_call_status {
     char message[RPC_MESSAGE_MAX];
 };
 
+/* A function that the model calls. Owned strings. */
+struct agt_called {
+    char *name;
+    char *arguments;
+    char *id;
+    char *signature;
+};
+
 /*
  * A call to the model or to sandboxd. Its handlers run on other threads and
  * write here until they post CALL_END; from then on it is the engine's.
@@ -104,6 +112,8 @@ struct agt_call {
     char *call_arguments;
     char *call_id;
     char *call_signature;
+    struct agt_called *more_calls; /* of the same turn, behind that one. Owned */
+    size_t more_call_count;
     struct agt_model_usage usage;
     uint32_t calls;
     uint32_t elapsed_ms;
@@ -137,6 +147,9 @@ void agt_call_set_status(struct agt_call *call, enum rpc_code code, const char *
 
 /* Asks it to end; the end still comes. */
 void agt_call_cancel(struct agt_call *call);
+
+/* Gives the call room for so many more functions; their strings are NULL. Returns 0 or -ENOMEM. */
+int agt_call_add_functions(struct agt_call *call, size_t count);
 
 /* After its end. NULL is allowed; returns NULL. */
 struct agt_call *agt_call_free(struct agt_call *call);

@@ -10,6 +10,7 @@
 #include "orchestrator/verify/rewrite.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,121 +95,267 @@ static int read_source(const char *text, struct source *source, struct cr_err *e
     return r == 0 ? agt_py_outline(&source->tokens, &source->outline) : r;
 }
 
-static void plan_equality(const struct source *solution, struct agt_check_plan *plan)
-{
-    unsigned line = agt_lint_always_equal(&solution->tokens, &solution->outline);
-    size_t index =
-        add_check(plan, LEVEL(STUBS), line > 0 ? OUTCOME(REFUTED) : OUTCOME(SHOWN), "equality");
+#define UNITS_MAX (1 + AGT_MORE_FILES_MAX)
+#define IS_SOLUTION SIZE_MAX
 
-    if (line > 0)
-        say(plan, index, "line %u of solution.py makes an object that is equal to everything",
-            line);
-    else
-        say(plan, index, "no object of solution.py is equal to everything");
+/* The Python files of an attempt but its tests: solution.py first. */
+struct units {
+    struct unit {
+        const char *path;
+        size_t more; /* index of the further file, or IS_SOLUTION */
+        struct source source;
+    } list[UNITS_MAX];
+
+    size_t count;
+};
+
+static void units_done(struct units *units)
+{
+    for (size_t i = 0; i < units->count; i++)
+        source_done(&units->list[i].source);
 }
 
-static int plan_stub(const struct source *solution, enum agt_stub_kind kind,
-                     struct agt_check_plan *plan)
+#define AUTO_UNITS __attribute__((cleanup(units_done)))
+
+/* On failure *ret_path is the file that could not be read. */
+static int read_units(const struct agt_files *files, struct units *units, const char **ret_path,
+                      struct cr_err *err)
+{
+    int r;
+
+    units->list[0] = (struct unit){.path = AGT_SOLUTION_NAME, .more = IS_SOLUTION};
+    units->count = 1;
+    *ret_path = AGT_SOLUTION_NAME;
+    r = read_source(files->solution, &units->list[0].source, err);
+    for (size_t i = 0; r == 0 && i < files->more_count; i++) {
+        struct unit *unit = &units->list[units->count];
+
+        if (!agt_files_is_python(files->more[i].path))
+            continue;
+        *unit = (struct unit){.path = files->more[i].path, .more = i};
+        units->count++;
+        *ret_path = unit->path;
+        r = read_source(files->more[i].text, &unit->source, err);
+    }
+    return r;
+}
+
+/* What a sentence calls them. */
+static const char *name_of(const struct units *units)
+{
+    return units->count == 1 ? AGT_SOLUTION_NAME : "the solution's files";
+}
+
+/* What the check runs in place of that file. Takes the text. */
+static int replace(struct agt_check_plan *plan, size_t index, const struct unit *unit,
+                   struct cr_buf *text)
+{
+    struct agt_check_files *files = &plan->files[index];
+    char **slot = &files->solution;
+
+    if (unit->more != IS_SOLUTION) {
+        if (!files->more)
+            files->more = calloc(AGT_MORE_FILES_MAX, sizeof(*files->more));
+        if (!files->more)
+            return -ENOMEM;
+        slot = &files->more[unit->more];
+    }
+    *slot = cr_buf_take_str(text);
+    return *slot ? 0 : -ENOMEM;
+}
+
+static void plan_equality(const struct units *units, struct agt_check_plan *plan)
+{
+    const char *path = NULL;
+    unsigned line = 0;
+    size_t index;
+
+    for (size_t i = 0; line == 0 && i < units->count; i++) {
+        path = units->list[i].path;
+        line = agt_lint_always_equal(&units->list[i].source.tokens, &units->list[i].source.outline);
+    }
+    index = add_check(plan, LEVEL(STUBS), line > 0 ? OUTCOME(REFUTED) : OUTCOME(SHOWN), "equality");
+    if (line > 0)
+        say(plan, index, "line %u of %s makes an object that is equal to everything", line, path);
+    else
+        say(plan, index, "no object of %s is equal to everything", name_of(units));
+}
+
+/* Empties one file; adds to *count how many functions were. -ENOSPC: it would grow too large. */
+static int stub_unit(const struct unit *unit, enum agt_stub_kind kind, const char *mark,
+                     size_t index, struct agt_check_plan *plan, size_t *count)
 {
     CR_AUTO_BUF struct cr_buf text = {0};
+    size_t emptied = 0;
+    int r;
+
+    cr_buf_init(&text, WRITTEN_MAX);
+    r = agt_stub_add(&unit->source.tokens, &unit->source.outline, kind, mark, &text, &emptied);
+    *count += r == 0 ? emptied : 0;
+    return r == 0 && emptied > 0 ? replace(plan, index, unit, &text) : r;
+}
+
+static const char *stub_effect(const struct units *units, enum agt_stub_kind kind)
+{
+    if (units->count == 1)
+        return kind == AGT_STUB_RAISE ? "every function of solution.py raises"
+                                      : "every function of solution.py returns None";
+    return kind == AGT_STUB_RAISE ? "every function of the solution's files raises"
+                                  : "every function of the solution's files returns None";
+}
+
+static int plan_stub(const struct units *units, enum agt_stub_kind kind,
+                     struct agt_check_plan *plan)
+{
     char mark[40];
     size_t count = 0;
     size_t index;
-    int r;
+    int r = 0;
 
     make_name(mark, sizeof(mark), "crisol_", plan->seed + 32);
-    cr_buf_init(&text, WRITTEN_MAX);
-    r = agt_stub_add(&solution->tokens, &solution->outline, kind, mark, &text, &count);
-    if (r == -ENOMEM)
-        return r;
-    index = add_check(plan, LEVEL(STUBS),
-                      r == 0 && count > 0 ? OUTCOME(UNSPECIFIED) : OUTCOME(NOT_APPLICABLE),
+    index = add_check(plan, LEVEL(STUBS), OUTCOME(UNSPECIFIED),
                       kind == AGT_STUB_RAISE ? "stubs that raise" : "stubs that return None");
     plan->files[index].kind = AGT_CHECK_STUB;
-    plan->files[index].what = kind == AGT_STUB_RAISE ? "every function of solution.py raises"
-                                                     : "every function of solution.py returns None";
+    plan->files[index].what = stub_effect(units, kind);
+    for (size_t i = 0; r == 0 && i < units->count; i++)
+        r = stub_unit(&units->list[i], kind, mark, index, plan, &count);
+    if (r == -ENOMEM)
+        return r;
+    if (r == 0 && count > 0)
+        return 0;
+    plan->verification->checks[index].outcome = OUTCOME(NOT_APPLICABLE);
     if (r < 0)
-        say(plan, index, "solution.py would grow too large");
-    else if (count == 0)
-        say(plan, index, "solution.py has no function that does anything");
+        say(plan, index, "%s would grow too large", name_of(units));
     else
-        plan->files[index].solution = cr_buf_take_str(&text);
-    return r < 0 || count == 0 || plan->files[index].solution ? 0 : -ENOMEM;
+        say(plan, index, "%s ha%s no function that does anything", name_of(units),
+            units->count == 1 ? "s" : "ve");
+    return 0;
 }
 
 /* Source that passes its tests and that we cannot read: nothing is shown, nothing is refused. */
-static void plan_unreadable(const struct cr_err *err, struct agt_check_plan *plan)
+static void plan_unreadable(const char *path, const struct cr_err *err, struct agt_check_plan *plan)
 {
     size_t index = add_check(plan, LEVEL(STUBS), OUTCOME(NOT_APPLICABLE), "stubs");
 
-    say(plan, index, "solution.py could not be read (%.200s)", err->text);
+    say(plan, index, "%s could not be read (%.180s)", path, err->text);
 }
 
-static int plan_mutant(const struct source *solution, const struct agt_mutant *mutant,
+static int plan_mutant(const struct unit *unit, const struct agt_mutant *mutant,
                        struct agt_check_plan *plan)
 {
     CR_AUTO_BUF struct cr_buf text = {0};
+    bool is_solution = unit->more == IS_SOLUTION;
     size_t index;
     int r;
 
     cr_buf_init(&text, WRITTEN_MAX);
-    r = agt_mutant_add(&solution->tokens, mutant, &text);
+    r = agt_mutant_add(&unit->source.tokens, mutant, &text);
     if (r < 0)
         return -ENOMEM;
-    index = add_check(plan, LEVEL(MUTANTS), OUTCOME(UNSPECIFIED), "mutant: line %u, '%s' %s%s%s",
-                      mutant->line, mutant->before, mutant->after[0] ? "becomes '" : "is left out",
-                      mutant->after, mutant->after[0] ? "'" : "");
+    index = add_check(
+        plan, LEVEL(MUTANTS), OUTCOME(UNSPECIFIED), "mutant: %.30s%sline %u, '%s' %s%s%s",
+        is_solution ? "" : unit->path, is_solution ? "" : " ", mutant->line, mutant->before,
+        mutant->after[0] ? "becomes '" : "is left out", mutant->after, mutant->after[0] ? "'" : "");
     plan->verification->checks[index].is_part = true;
     plan->files[index].kind = AGT_CHECK_MUTANT;
-    plan->files[index].solution = cr_buf_take_str(&text);
-    return plan->files[index].solution ? 0 : -ENOMEM;
+    return replace(plan, index, unit, &text);
 }
 
-static int plan_mutants(const struct source *solution, struct agt_check_plan *plan)
+/* Shares the changes out, one for each file in turn, as far as a file has any. */
+static size_t share_out(const struct units *units, size_t shares[UNITS_MAX])
 {
     struct agt_mutant mutants[AGT_MUTANTS_MAX];
-    size_t count =
-        agt_mutants_choose(&solution->tokens, &solution->outline, mutants, AGT_MUTANTS_MAX);
+    size_t there[UNITS_MAX];
+    size_t given = 0;
+    bool has_more = true;
+
+    for (size_t i = 0; i < units->count; i++) {
+        shares[i] = 0;
+        there[i] = agt_mutants_choose(&units->list[i].source.tokens, &units->list[i].source.outline,
+                                      mutants, AGT_MUTANTS_MAX);
+    }
+    while (has_more) {
+        has_more = false;
+        for (size_t i = 0; i < units->count && given < AGT_MUTANTS_MAX; i++) {
+            if (shares[i] == there[i])
+                continue;
+            shares[i]++;
+            given++;
+            has_more = true;
+        }
+    }
+    return given;
+}
+
+static int plan_unit_mutants(const struct unit *unit, size_t share, struct agt_check_plan *plan)
+{
+    struct agt_mutant mutants[AGT_MUTANTS_MAX];
+    size_t count;
+    int r = 0;
+
+    count = agt_mutants_choose(&unit->source.tokens, &unit->source.outline, mutants, share);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = plan_mutant(unit, &mutants[i], plan);
+    return r;
+}
+
+static int plan_mutants(const struct units *units, struct agt_check_plan *plan)
+{
+    size_t shares[UNITS_MAX];
+    size_t count = share_out(units, shares);
     size_t index;
     int r = 0;
 
-    for (size_t i = 0; r == 0 && i < count; i++)
-        r = plan_mutant(solution, &mutants[i], plan);
+    for (size_t i = 0; r == 0 && i < units->count; i++)
+        r = shares[i] > 0 ? plan_unit_mutants(&units->list[i], shares[i], plan) : 0;
     index = add_check(plan, LEVEL(MUTANTS),
                       count > 0 ? OUTCOME(UNSPECIFIED) : OUTCOME(NOT_APPLICABLE), "mutants");
     plan->files[index].kind = AGT_CHECK_MUTANTS;
     if (count == 0)
-        say(plan, index,
-            "no function of solution.py has anything that a small change could be "
-            "made to");
+        say(plan, index, "no function of %s has anything that a small change could be made to",
+            name_of(units));
     return r;
+}
+
+/* What the tests name of the solution is data, and no function that is emptied. */
+static bool are_about_data(const struct units *units, const struct agt_py_tokens *tests)
+{
+    bool has_data = false;
+
+    for (size_t i = 0; i < units->count; i++) {
+        const struct source *source = &units->list[i].source;
+
+        if (agt_stub_is_under_test(&source->tokens, &source->outline, tests))
+            return false;
+        has_data |= agt_stub_has_data_under_test(&source->tokens, &source->outline, tests);
+    }
+    return has_data;
 }
 
 static int plan_stubs(const struct agt_files *files, Crisol__Agent__V1__VerificationLevel level,
                       struct agt_check_plan *plan)
 {
-    AUTO_SOURCE struct source solution = {.tokens = {.text = NULL}};
+    AUTO_UNITS struct units units = {.count = 0};
     AUTO_SOURCE struct source tests = {.tokens = {.text = NULL}};
     struct cr_err err = CR_ERR_INIT;
+    const char *path;
     int r;
 
-    r = read_source(files->solution, &solution, &err);
+    r = read_units(files, &units, &path, &err);
     if (r == -EINVAL) {
-        plan_unreadable(&err, plan);
+        plan_unreadable(path, &err, plan);
         return 0;
     }
     if (r == 0)
         r = read_source(files->tests, &tests, NULL);
     if (r == -ENOMEM)
         return r;
-    plan->tests_only_data =
-        r == 0 && !agt_stub_is_under_test(&solution.tokens, &solution.outline, &tests.tokens) &&
-        agt_stub_has_data_under_test(&solution.tokens, &solution.outline, &tests.tokens);
-    plan_equality(&solution, plan);
-    r = plan_stub(&solution, AGT_STUB_RAISE, plan);
+    plan->tests_only_data = r == 0 && are_about_data(&units, &tests.tokens);
+    plan_equality(&units, plan);
+    r = plan_stub(&units, AGT_STUB_RAISE, plan);
     if (r == 0)
-        r = plan_stub(&solution, AGT_STUB_NONE, plan);
-    return r == 0 && level >= LEVEL(MUTANTS) ? plan_mutants(&solution, plan) : r;
+        r = plan_stub(&units, AGT_STUB_NONE, plan);
+    return r == 0 && level >= LEVEL(MUTANTS) ? plan_mutants(&units, plan) : r;
 }
 
 static void plan_own(const Crisol__Agent__V1__TaskTerms *terms, struct agt_check_plan *plan)
@@ -270,6 +417,9 @@ void agt_check_plan_done(struct agt_check_plan *plan)
     for (size_t i = 0; i < AGT_CHECKS_MAX; i++) {
         free(plan->files[i].solution);
         free(plan->files[i].tests);
+        for (size_t k = 0; plan->files[i].more && k < AGT_MORE_FILES_MAX; k++)
+            free(plan->files[i].more[k]);
+        free(plan->files[i].more);
     }
     free(plan->verification);
     free(plan->questions);

@@ -24,6 +24,7 @@ enum agt_check_kind {
 struct agt_check_files {
     char *solution;
     char *tests;
+    char **more;      /* by index of the attempt's further files; NULL: none is replaced */
     const char *what; /* what is done to the solution, for a sentence: "all pass when …" */
     enum agt_check_kind kind;
     const Crisol__Agent__V1__OwnCheck *own; /* borrowed from the terms; NULL: none */

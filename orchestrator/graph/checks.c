@@ -179,6 +179,8 @@ static void start(struct agt_run *run, struct agt_checks *checks, size_t index)
     struct agt_execution execution = {
         .solution = files->solution ? files->solution : run->files.solution,
         .tests = files->tests ? files->tests : run->files.tests,
+        .files = &run->files,
+        .more = files->more,
         .own = files->own,
         .is_quiet = true,
     };
@@ -186,7 +188,7 @@ static void start(struct agt_run *run, struct agt_checks *checks, size_t index)
 
     (void)snprintf(suffix, sizeof(suffix), ".%u", ++checks->starts);
     execution.suffix = suffix;
-    if (files->solution && item->reruns == 0)
+    if ((files->solution || files->more) && item->reruns == 0)
         execution.wall_time_ms = stub_wall_ms(run);
     if (files->kind == AGT_CHECK_ORACLE) {
         execution.tests = NULL;

@@ -129,34 +129,59 @@ static int add_telling(struct cr_buf *buf, const char *details)
     return r;
 }
 
-/* Line of the last frame in solution.py; 0 when there is none. */
-static unsigned find_solution_line(const char *details)
-{
-    unsigned found = 0;
+/* A line of one of the files of the attempt. */
+struct frame {
+    const char *at; /* where the details name it; NULL: nowhere */
+    const char *path;
+    const char *source;
+    unsigned line;
+};
 
-    for (const char *at = strstr(details, AGT_SOLUTION_NAME ":"); at;
-         at = strstr(at + 1, AGT_SOLUTION_NAME ":")) {
+/* "test_solution.py:" ends with "solution.py:", and "a/b.py" is no "b.py". */
+static bool is_inside_name(char before)
+{
+    return isalnum((unsigned char)before) || strchr("_-./", before);
+}
+
+/* The last place where the details name the file and a line, if it is behind that of `frame`. */
+static void look_for(const char *details, const char *path, const char *source, struct frame *frame)
+{
+    size_t size = strlen(path);
+
+    for (const char *at = strstr(details, path); at; at = strstr(at + 1, path)) {
         unsigned long line;
 
-        /* "test_solution.py:" ends with our name. */
-        if (at != details && (isalnum((unsigned char)at[-1]) || at[-1] == '_'))
+        if (at[size] != ':' || (at != details && is_inside_name(at[-1])))
             continue;
-        line = strtoul(at + sizeof(AGT_SOLUTION_NAME ":") - 1, NULL, 10);
-        if (line > 0 && line < 1000000)
-            found = (unsigned)line;
+        line = strtoul(at + size + 1, NULL, 10);
+        if (line > 0 && line < 1000000 && (!frame->at || at > frame->at))
+            *frame = (struct frame){at, path, source, (unsigned)line};
     }
-    return found;
+}
+
+/* The deepest frame in what was answered but the tests. */
+static struct frame find_frame(const char *details, const struct agt_files *files)
+{
+    struct frame frame = {.at = NULL};
+
+    look_for(details, AGT_SOLUTION_NAME, files->solution, &frame);
+    for (size_t i = 0; i < files->more_count; i++) {
+        if (agt_files_is_python(files->more[i].path))
+            look_for(details, files->more[i].path, files->more[i].text, &frame);
+    }
+    return frame;
 }
 
 /* The line and its neighbours. */
-static int add_source(struct cr_buf *buf, const char *source, unsigned line)
+static int add_source(struct cr_buf *buf, const struct frame *frame)
 {
-    int r = cr_buf_printf(buf, "Deepest frame in " AGT_SOLUTION_NAME ": line %u\n", line);
+    const char *source = frame->source;
+    int r = cr_buf_printf(buf, "Deepest frame in %s: line %u\n", frame->path, frame->line);
 
-    for (unsigned number = 1; r == 0 && *source && number <= line + 1; number++) {
+    for (unsigned number = 1; r == 0 && *source && number <= frame->line + 1; number++) {
         size_t size = strcspn(source, "\n");
 
-        if (number + 1 >= line)
+        if (number + 1 >= frame->line)
             r = cr_buf_printf(buf, "%5u | %.*s\n", number,
                               (int)cr_utf8_complete_prefix(source, size < 200 ? size : 200),
                               source);
@@ -183,7 +208,7 @@ static int add_test(const struct agt_feedback *feedback, const Crisol__Sandbox__
                     struct cr_buf *section)
 {
     bool is_error = test->outcome == CRISOL__SANDBOX__V1__TEST_OUTCOME__TEST_OUTCOME_ERROR;
-    unsigned line = find_solution_line(test->details);
+    const struct frame frame = find_frame(test->details, feedback->files);
     size_t before;
     int r;
 
@@ -193,8 +218,8 @@ static int add_test(const struct agt_feedback *feedback, const Crisol__Sandbox__
         r = add_telling(section, test->details);
     if (r == 0 && section->size == before)
         r = cr_buf_printf(section, "%s\n", test->message);
-    if (r == 0 && line > 0)
-        r = add_source(section, feedback->files->solution, line);
+    if (r == 0 && frame.at)
+        r = add_source(section, &frame);
     return r;
 }
 

@@ -31,6 +31,7 @@ struct reader {
     struct slice last; /* last line of text outside blocks that is not blank */
     char *complaint;
     size_t complaint_size;
+    const Crisol__Agent__V1__TaskTerms *terms; /* NULL: none */
     struct agt_files files;
 };
 
@@ -42,14 +43,6 @@ struct fence {
     struct slice info;
     size_t line;
 };
-
-void agt_files_done(struct agt_files *files)
-{
-    free(files->solution);
-    free(files->tests);
-    files->solution = NULL;
-    files->tests = NULL;
-}
 
 __attribute__((format(printf, 2, 3))) static int complain(struct reader *reader, const char *format,
                                                           ...)
@@ -253,6 +246,35 @@ static bool is_blank(struct slice text)
     return trim(text, " \t\r\n\f\v").size == 0;
 }
 
+/* One that the task asks for, or allows. It may be empty, as many a __init__.py is. */
+static int store_more(struct reader *reader, struct slice path, struct cr_buf *content)
+{
+    char name[AGT_PATH_MAX + 1];
+    char *text;
+    int r = agt_files_admit(reader->terms, &reader->files, path.data, path.size, reader->complaint,
+                            reader->complaint_size);
+
+    if (r < 0)
+        return r;
+    (void)snprintf(name, sizeof(name), "%.*s", (int)path.size, path.data);
+    text = content->size > 0 ? cr_buf_take_str(content) : strdup("");
+    r = text ? agt_files_put(&reader->files, name, text) : -ENOMEM;
+    if (r == -ENOSPC)
+        return complain(reader, "The further files have more than %u bytes together.",
+                        AGT_MORE_BYTES_MAX);
+    return r;
+}
+
+static int complain_name(struct reader *reader, const struct fence *fence, struct slice path)
+{
+    return complain(reader,
+                    "The block at line %zu is named '%.*s'. Only " AGT_SOLUTION_NAME
+                    " and " AGT_TESTS_NAME " are allowed, without a folder.",
+                    fence->line,
+                    (int)cr_utf8_complete_prefix(path.data, path.size < 80 ? path.size : 80),
+                    path.data);
+}
+
 /* Gives the content of a block to the file that it names. */
 static int store(struct reader *reader, const struct fence *fence, struct slice path,
                  struct cr_buf *content)
@@ -261,12 +283,8 @@ static int store(struct reader *reader, const struct fence *fence, struct slice 
     char **slot = is_solution ? &reader->files.solution : &reader->files.tests;
 
     if (!is_solution && !equals(path, AGT_TESTS_NAME))
-        return complain(reader,
-                        "The block at line %zu is named '%.*s'. Only " AGT_SOLUTION_NAME
-                        " and " AGT_TESTS_NAME " are allowed, without a folder.",
-                        fence->line,
-                        (int)cr_utf8_complete_prefix(path.data, path.size < 80 ? path.size : 80),
-                        path.data);
+        return agt_files_has_more(reader->terms) ? store_more(reader, path, content)
+                                                 : complain_name(reader, fence, path);
     if (*slot)
         return complain(reader, "There are two blocks for %.*s. Write each file once, whole.",
                         (int)path.size, path.data);
@@ -287,10 +305,16 @@ static int add_line(struct cr_buf *content, const struct fence *fence, struct sl
     return r == 0 ? cr_buf_add_char(content, '\n') : r;
 }
 
+/* The first line of data is data. */
+static bool may_be_named_inside(const struct name *name)
+{
+    return name->path.size == 0 || ends_with(name->path, ".py");
+}
+
 static int read_content(struct reader *reader, const struct fence *fence, struct name *name,
                         struct cr_buf *content)
 {
-    bool is_first = true;
+    bool is_first = may_be_named_inside(name);
     struct slice line;
 
     while (next_line(reader, &line)) {
@@ -367,14 +391,17 @@ static int read_all(struct reader *reader)
         return complain(reader, "The block for " AGT_SOLUTION_NAME " is missing.");
     if (!reader->files.tests)
         return complain(reader, "The block for " AGT_TESTS_NAME " is missing.");
-    return 0;
+    return agt_files_check(reader->terms, &reader->files, reader->complaint,
+                           reader->complaint_size);
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): written through the reader */
-int agt_fenced_read(const char *text, size_t size, struct agt_files *ret_files, char *complaint,
-                    size_t complaint_size)
+int agt_fenced_read(
+    const char *text, size_t size, const Crisol__Agent__V1__TaskTerms *terms,
+    /* NOLINTNEXTLINE(readability-non-const-parameter): written through the reader */
+    struct agt_files *ret_files, char *complaint, size_t complaint_size)
 {
     struct reader reader = {
+        .terms = terms,
         .rest = {text, size},
         .last = {text, 0},
         .complaint = complaint,

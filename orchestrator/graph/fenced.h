@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "orchestrator/graph/files.h"
+
 #include <stddef.h>
 
-#define AGT_FILE_MAX 131072U /* bytes of one file */
-
-/* The two files of an answer. Both or none. Owned strings. */
-struct agt_files {
-    char *solution; /* solution.py */
-    char *tests;    /* test_solution.py */
-};
-
-#define AGT_SOLUTION_NAME "solution.py"
-#define AGT_TESTS_NAME "test_solution.py"
-
-void agt_files_done(struct agt_files *files);
-
 /*
- * Reads the two files out of a model's answer: exactly two fenced code blocks
- * (CommonMark 0.31 §4.5), one for solution.py and one for test_solution.py.
+ * Reads the files out of a model's answer: exactly two fenced code blocks
+ * (CommonMark 0.31 §4.5), one for solution.py and one for test_solution.py; and
+ * one for each further file that the terms (NULL: none) ask for or allow.
  *
  * A block is named by, in any combination that agrees:
  *   - its info string: path=, title=, file= or filename=, quoted or not, or a
@@ -27,6 +17,7 @@ void agt_files_done(struct agt_files *files);
  *     "# solution.py", or only "solution.py", which is then left out;
  *   - the last line of text before it, when that is only the name, in Markdown
  *     dress or not (**solution.py**, ### `solution.py`:).
+ * What is no Python file is named by its info string alone.
  * Blocks in another language that name no file are prose and left alone.
  *
  * Nothing is guessed: an unclosed block, a Python block without a name, two
@@ -35,5 +26,5 @@ void agt_files_done(struct agt_files *files);
  * `complaint` (at least 256 bytes) with what was wrong, worded for the model.
  * -ENOMEM when memory is gone. Pure.
  */
-int agt_fenced_read(const char *text, size_t size, struct agt_files *ret_files, char *complaint,
-                    size_t complaint_size);
+int agt_fenced_read(const char *text, size_t size, const Crisol__Agent__V1__TaskTerms *terms,
+                    struct agt_files *ret_files, char *complaint, size_t complaint_size);

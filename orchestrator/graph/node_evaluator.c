@@ -128,7 +128,7 @@ static struct agt_attempt *add_attempt(struct agt_run *run, const struct agt_evi
         .marks = run->marks,
         .audit = run->audit,
     };
-    run->files = (struct agt_files){NULL, NULL};
+    run->files = (struct agt_files)AGT_FILES_INIT;
     run->audit = (struct agt_audit){.is_change = false};
     run->attempt_count++;
     agt_sandbox_trim(attempt->execution, CASES_KEPT, DETAILS_KEPT);

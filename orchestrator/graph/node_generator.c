@@ -43,14 +43,35 @@ void agt_generator_ask(struct agt_run *run)
     agt_model_ask(run, AGT_PROMPT_REPAIR, &prompt);
 }
 
+/* Of the further files: changed, new, and left out. */
+static void add_more_diffs(const struct agt_files *before, const struct agt_files *after,
+                           struct cr_buf *diff)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < after->more_count; i++) {
+        const char *old = agt_files_find(before, after->more[i].path);
+
+        r = agt_diff_add(after->more[i].path, old ? old : "", after->more[i].text, diff);
+    }
+    for (size_t i = 0; r == 0 && i < before->more_count; i++) {
+        if (!agt_files_find(after, before->more[i].path))
+            r = agt_diff_add(before->more[i].path, before->more[i].text, "", diff);
+    }
+}
+
 static char *make_diff(const struct agt_files *before, const struct agt_files *after)
 {
     struct cr_buf diff;
     char *text;
+    int r;
 
     cr_buf_init(&diff, DIFF_MAX);
-    if (agt_diff_add(AGT_SOLUTION_NAME, before->solution, after->solution, &diff) == 0)
-        (void)agt_diff_add(AGT_TESTS_NAME, before->tests, after->tests, &diff);
+    r = agt_diff_add(AGT_SOLUTION_NAME, before->solution, after->solution, &diff);
+    if (r == 0)
+        r = agt_diff_add(AGT_TESTS_NAME, before->tests, after->tests, &diff);
+    if (r == 0)
+        add_more_diffs(before, after, &diff);
     text = cr_buf_take_str(&diff);
     cr_buf_done(&diff);
     return text;
@@ -58,21 +79,14 @@ static char *make_diff(const struct agt_files *before, const struct agt_files *a
 
 static void emit_files(struct agt_run *run)
 {
-    Crisol__Agent__V1__File solution = CRISOL__AGENT__V1__FILE__INIT;
-    Crisol__Agent__V1__File tests = CRISOL__AGENT__V1__FILE__INIT;
-    Crisol__Agent__V1__File *files[] = {&solution, &tests};
+    struct agt_files_message files;
     Crisol__Agent__V1__FilesReady ready = CRISOL__AGENT__V1__FILES_READY__INIT;
     Crisol__Agent__V1__TestChange change;
     Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
-    char solution_name[] = AGT_SOLUTION_NAME;
-    char tests_name[] = AGT_TESTS_NAME;
 
-    solution.path = solution_name;
-    solution.text = run->files.solution;
-    tests.path = tests_name;
-    tests.text = run->files.tests;
-    ready.files = files;
-    ready.n_files = 2;
+    agt_files_fill(&run->files, &files);
+    ready.files = files.list;
+    ready.n_files = files.count;
     if (run->diff)
         ready.diff = run->diff;
     if (run->audit.is_change) {
@@ -118,14 +132,21 @@ static int keep_frozen_tests(struct agt_run *run)
     return 0;
 }
 
-static int read_answer(const struct agt_call *call, struct agt_files *ret_files, char *complaint,
-                       size_t complaint_size)
+static int read_answer(const struct agt_run *run, const struct agt_call *call,
+                       struct agt_files *ret_files, char *complaint, size_t complaint_size)
 {
-    const struct agt_answer answer = {.text = call->text,
-                                      .size = strlen(call->text),
-                                      .call_name = call->call_name,
-                                      .call_arguments = call->call_arguments};
+    struct agt_answer answer = {.text = call->text,
+                                .size = strlen(call->text),
+                                .terms = run->terms,
+                                .call_name = call->call_name,
+                                .call_arguments = call->call_arguments};
 
+    for (size_t i = 0; i < call->more_call_count; i++) {
+        if (strcmp(call->more_calls[i].name, AGT_SUBMIT_NAME) != 0)
+            continue;
+        answer.call_name = call->more_calls[i].name;
+        answer.call_arguments = call->more_calls[i].arguments;
+    }
     return agt_answer_read(&answer, ret_files, complaint, complaint_size);
 }
 
@@ -158,7 +179,7 @@ static bool is_repetition(struct agt_run *run)
 void agt_generator_on_end(struct agt_run *run, struct agt_call *call)
 {
     const struct agt_attempt *before = agt_run_last_attempt(run);
-    struct agt_files files = {NULL, NULL};
+    struct agt_files files = AGT_FILES_INIT;
     char complaint[512] = "";
     int r;
 
@@ -172,7 +193,7 @@ void agt_generator_on_end(struct agt_run *run, struct agt_call *call)
         agt_tool_begin(run, call);
         return;
     }
-    r = read_answer(call, &files, complaint, sizeof(complaint));
+    r = read_answer(run, call, &files, complaint, sizeof(complaint));
     if (r == -EINVAL) {
         agt_model_ask_again(run, complaint);
         return;

@@ -40,6 +40,9 @@ static void book_answer(struct agt_run *run, const struct agt_call *call)
     if (call->call_name && call->call_name[0])
         agt_receipt_add_text(&run->receipt, AGT_RECEIPT_ANSWER, run->iteration,
                              call->call_arguments);
+    for (size_t i = 0; i < call->more_call_count; i++)
+        agt_receipt_add_text(&run->receipt, AGT_RECEIPT_ANSWER, run->iteration,
+                             call->more_calls[i].arguments);
 }
 
 Crisol__Agent__V1__AnswerForm agt_model_form(const struct agt_run *run)
@@ -53,17 +56,20 @@ Crisol__Agent__V1__AnswerForm agt_model_form(const struct agt_run *run)
 static void shape_request(const struct agt_run *run, struct agt_model_request *request)
 {
     /* Both, or one of them: the first is the tool, the second hands in. */
-    static const struct agt_model_function submit = {
+    const struct agt_model_function submit = {
         .name = AGT_SUBMIT_NAME,
-        .description = "Hands in the whole of test_solution.py and of solution.py.",
-        .parameters = agt_answer_schema,
+        .description =
+            agt_files_has_more(run->terms)
+                ? "Hands in the whole of test_solution.py, of solution.py and of the further files."
+                : "Hands in the whole of test_solution.py and of solution.py.",
+        .parameters = agt_answer_schema(run->terms),
     };
     Crisol__Agent__V1__AnswerForm form = agt_model_form(run);
     bool has_tool = false;
     uint32_t left = agt_tools_left(run, &has_tool);
 
     if (form == CRISOL__AGENT__V1__ANSWER_FORM__ANSWER_FORM_JSON) {
-        request->schema = agt_answer_schema;
+        request->schema = agt_answer_schema(run->terms);
         return;
     }
     has_tool = has_tool && !run->is_plain;

@@ -40,8 +40,8 @@ static void on_fault(struct agt_run *run, enum agt_fault fault, int32_t retry_af
 
 /* The files of one run, borrowed. */
 struct input {
-    Crisol__Sandbox__V1__InputFile files[2 + AGT_TERMS_FILES_MAX];
-    Crisol__Sandbox__V1__InputFile *list[2 + AGT_TERMS_FILES_MAX];
+    Crisol__Sandbox__V1__InputFile files[2 + AGT_MORE_FILES_MAX + AGT_TERMS_FILES_MAX];
+    Crisol__Sandbox__V1__InputFile *list[2 + AGT_MORE_FILES_MAX + AGT_TERMS_FILES_MAX];
     size_t count;
 };
 
@@ -57,6 +57,17 @@ static void add_file(struct input *input, const char *path, char *text, bool is_
     input->list[input->count++] = file;
 }
 
+static void add_more(const struct agt_execution *execution, struct input *input)
+{
+    const struct agt_files *files = execution->files;
+
+    for (size_t i = 0; files && i < files->more_count; i++) {
+        char *changed = execution->more ? execution->more[i] : NULL;
+
+        add_file(input, files->more[i].path, changed ? changed : files->more[i].text, false);
+    }
+}
+
 static void list_files(const struct agt_run *run, const struct agt_execution *execution,
                        struct input *input)
 {
@@ -67,6 +78,7 @@ static void list_files(const struct agt_run *run, const struct agt_execution *ex
         add_file(input, AGT_SOLUTION_NAME, execution->solution, false);
     if (execution->tests)
         add_file(input, AGT_TESTS_NAME, execution->tests, false);
+    add_more(execution, input);
     for (size_t i = 0; terms && execution->tests && i < terms->n_acceptance_tests; i++)
         add_file(input, terms->acceptance_tests[i]->path, terms->acceptance_tests[i]->text, true);
     for (size_t i = 0; terms && i < terms->n_input_files; i++)
@@ -126,6 +138,9 @@ static void book_files(struct agt_run *run)
 {
     agt_receipt_add_text(&run->receipt, AGT_RECEIPT_SOLUTION, run->iteration, run->files.solution);
     agt_receipt_add_text(&run->receipt, AGT_RECEIPT_TESTS, run->iteration, run->files.tests);
+    for (size_t i = 0; i < run->files.more_count; i++)
+        agt_receipt_add_file(&run->receipt, run->iteration, run->files.more[i].path,
+                             run->files.more[i].text);
 }
 
 void agt_sandbox_enter(struct agt_run *run)
@@ -133,6 +148,7 @@ void agt_sandbox_enter(struct agt_run *run)
     const struct agt_execution execution = {
         .solution = run->files.solution,
         .tests = run->files.tests,
+        .files = &run->files,
         .suffix = "",
     };
 

@@ -84,10 +84,16 @@ int agt_prompt_add_block(struct cr_buf *buf, const char *info, const char *text,
 
 static int add_file(struct cr_buf *buf, const char *name, const char *text)
 {
-    char info[64];
+    char info[16 + AGT_PATH_MAX];
 
-    (void)snprintf(info, sizeof(info), "python path=%s", name);
+    (void)snprintf(info, sizeof(info), "%s path=%s", agt_files_is_python(name) ? "python" : "text",
+                   name);
     return agt_prompt_add_block(buf, info, text, SIZE_MAX);
+}
+
+static bool shows_more(const struct agt_prompt *prompt)
+{
+    return prompt->files && !prompt->hides_solution;
 }
 
 static int add_failure(const struct agt_prompt *prompt, struct cr_buf *buf)
@@ -98,8 +104,10 @@ static int add_failure(const struct agt_prompt *prompt, struct cr_buf *buf)
         r = cr_buf_printf(buf, "\nFILES OF ATTEMPT %d\n\n", prompt->failed_attempt);
     if (r == 0 && prompt->files)
         r = add_file(buf, AGT_TESTS_NAME, prompt->files->tests);
-    if (r == 0 && prompt->files && !prompt->hides_solution)
+    if (r == 0 && shows_more(prompt))
         r = add_file(buf, AGT_SOLUTION_NAME, prompt->files->solution);
+    for (size_t i = 0; r == 0 && shows_more(prompt) && i < prompt->files->more_count; i++)
+        r = add_file(buf, prompt->files->more[i].path, prompt->files->more[i].text);
     if (r == 0)
         r = cr_buf_printf(buf, "ATTEMPT %d FAILED\n", prompt->failed_attempt);
     return r == 0 ? cr_buf_add_str(buf, prompt->feedback) : r;

@@ -43,6 +43,28 @@ static void fill_model(const struct agt_call *call, call_record *record)
     record->elapsed_ms = call->elapsed_ms;
 }
 
+/* The messages of the calls behind the first one, which borrow from the call. */
+struct more_calls {
+    Crisol__Journal__V1__CalledFunction items[AGT_MODEL_CALLS_MAX];
+    Crisol__Journal__V1__CalledFunction *list[AGT_MODEL_CALLS_MAX];
+};
+
+static void fill_more_calls(const struct agt_call *call, struct more_calls *more,
+                            call_record *record)
+{
+    for (size_t i = 0; i < call->more_call_count && i < AGT_MODEL_CALLS_MAX; i++) {
+        Crisol__Journal__V1__CalledFunction *item = &more->items[i];
+
+        crisol__journal__v1__called_function__init(item);
+        item->name = call->more_calls[i].name;
+        item->arguments = call->more_calls[i].arguments;
+        item->id = call->more_calls[i].id;
+        item->signature = call->more_calls[i].signature;
+        more->list[record->n_more_calls++] = item;
+    }
+    record->more_calls = more->list;
+}
+
 static void fill_sandbox(const struct agt_call *call, call_record *record)
 {
     record->stdout_data = (ProtobufCBinaryData){call->out.size, call->out.data};
@@ -130,6 +152,7 @@ int agt_record_add(const struct agt_call *call, struct cr_buf *buf)
     call_record record = CRISOL__JOURNAL__V1__CALL_RECORD__INIT;
     CR_AUTO_FREE uint8_t *result = NULL;
     char digest[AGT_RECEIPT_DIGEST_SIZE];
+    struct more_calls more;
 
     record.key = cr_unconst(call->key);
     agt_record_digest(call, digest);
@@ -138,6 +161,7 @@ int agt_record_add(const struct agt_call *call, struct cr_buf *buf)
         fill_model(call, &record);
     else
         fill_sandbox(call, &record);
+    fill_more_calls(call, &more, &record);
     if (call->result) {
         record.result.len = crisol__sandbox__v1__execute_result__get_packed_size(call->result);
         result = malloc(record.result.len + 1);
@@ -147,6 +171,26 @@ int agt_record_add(const struct agt_call *call, struct cr_buf *buf)
         record.result.data = result;
     }
     return add_record(&record, buf);
+}
+
+static int restore_more_calls(struct agt_call *call, const call_record *record)
+{
+    size_t count = record->n_more_calls;
+
+    if (count >= AGT_MODEL_CALLS_MAX)
+        count = AGT_MODEL_CALLS_MAX - 1;
+    if (agt_call_add_functions(call, count) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const Crisol__Journal__V1__CalledFunction *from = record->more_calls[i];
+        struct agt_called *to = &call->more_calls[i];
+
+        *to = (struct agt_called){strdup(from->name), strdup(from->arguments), strdup(from->id),
+                                  strdup(from->signature)};
+        if (!to->name || !to->arguments || !to->id || !to->signature)
+            return -ENOMEM;
+    }
+    return 0;
 }
 
 static int restore_model(struct agt_call *call, const call_record *record)
@@ -171,6 +215,8 @@ static int restore_model(struct agt_call *call, const call_record *record)
     };
     call->calls = record->calls;
     call->elapsed_ms = record->elapsed_ms;
+    if (restore_more_calls(call, record) < 0)
+        return -ENOMEM;
     return call->text && call->call_name && call->call_arguments ? 0 : -ENOMEM;
 }
 

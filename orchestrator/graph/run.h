@@ -233,10 +233,12 @@ void agt_evaluator_on_time(struct agt_run *run, int64_t now_ns);
 
 /* A run in a sandbox of its own, of pytest when nothing else is said. Borrowed. */
 struct agt_execution {
-    char *solution;   /* NULL: not there */
-    char *tests;      /* NULL: neither these nor those of the task */
-    const char *code; /* a program for the runtime "python" instead; NULL: none */
-    char *stdin_text; /* for it; NULL: nothing */
+    char *solution;                /* NULL: not there */
+    char *tests;                   /* NULL: neither these nor those of the task */
+    const struct agt_files *files; /* whose further files go along; NULL: none do */
+    char *const *more;             /* in place of those, by index; NULL, or one is: as they are */
+    const char *code;              /* a program for the runtime "python" instead; NULL: none */
+    char *stdin_text;              /* for it; NULL: nothing */
     const Crisol__Agent__V1__OwnCheck *own; /* a command instead; NULL: none */
     const char *suffix;    /* tells the requests of one step apart; at most 20 bytes */
     uint32_t wall_time_ms; /* 0: the limit of the run */

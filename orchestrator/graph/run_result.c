@@ -19,39 +19,18 @@
 struct pieces {
     Crisol__Agent__V1__Attempt attempts[AGT_ITERATIONS_MAX];
     Crisol__Agent__V1__Attempt *attempt_list[AGT_ITERATIONS_MAX];
-    Crisol__Agent__V1__File files[AGT_ITERATIONS_MAX + 1][2];
-    Crisol__Agent__V1__File *file_lists[AGT_ITERATIONS_MAX + 1][2];
+    struct agt_files_message files[AGT_ITERATIONS_MAX + 1];
     Crisol__Agent__V1__ExecutionResult execution;
     struct agt_verification_message verifications[AGT_ITERATIONS_MAX];
     Crisol__Agent__V1__TestChange changes[AGT_ITERATIONS_MAX];
     Crisol__Agent__V1__Verification nothing; /* shown */
     struct cr_buf final_response;
-    char solution_name[sizeof(AGT_SOLUTION_NAME)];
-    char tests_name[sizeof(AGT_TESTS_NAME)];
     char empty[1];
 };
 
 static char *text_or_empty(struct pieces *pieces, char *text)
 {
     return text ? text : pieces->empty;
-}
-
-/* Fills in the two files; `index` tells which of the lists in `pieces` they use. */
-static Crisol__Agent__V1__File **list_files(struct pieces *pieces, size_t index,
-                                            const struct agt_files *files)
-{
-    static const Crisol__Agent__V1__File blank = CRISOL__AGENT__V1__FILE__INIT;
-    Crisol__Agent__V1__File *pair = pieces->files[index];
-
-    for (size_t i = 0; i < 2; i++) {
-        pair[i] = blank;
-        pieces->file_lists[index][i] = &pair[i];
-    }
-    pair[0].path = pieces->solution_name;
-    pair[0].text = files->solution;
-    pair[1].path = pieces->tests_name;
-    pair[1].text = files->tests;
-    return pieces->file_lists[index];
 }
 
 /* What became of the change of the tests, if there was one. */
@@ -80,8 +59,9 @@ static void add_attempts(const struct agt_run *run, struct pieces *pieces,
         to->cause = from->cause;
         to->summary = text_or_empty(pieces, from->summary);
         to->feedback = text_or_empty(pieces, from->feedback);
-        to->files = list_files(pieces, i, &from->files);
-        to->n_files = 2;
+        agt_files_fill(&from->files, &pieces->files[i]);
+        to->files = pieces->files[i].list;
+        to->n_files = pieces->files[i].count;
         to->diff = text_or_empty(pieces, from->diff);
         to->execution = from->execution;
         add_audit(run, pieces, i);
@@ -106,8 +86,9 @@ static void add_best(const struct agt_run *run, struct pieces *pieces,
 
     if (run->attempt_count == 0) { /* files that did not reach a verdict are better than none */
         if (run->files.solution) {
-            result->files = list_files(pieces, AGT_ITERATIONS_MAX, &run->files);
-            result->n_files = 2;
+            agt_files_fill(&run->files, &pieces->files[AGT_ITERATIONS_MAX]);
+            result->files = pieces->files[AGT_ITERATIONS_MAX].list;
+            result->n_files = pieces->files[AGT_ITERATIONS_MAX].count;
         }
         return;
     }
@@ -122,8 +103,8 @@ static void add_best(const struct agt_run *run, struct pieces *pieces,
     execution->success = best->has_passed;
     execution->detail = best->execution;
     result->execution_result = execution;
-    result->files = pieces->file_lists[run->best];
-    result->n_files = 2;
+    result->files = pieces->files[run->best].list;
+    result->n_files = pieces->files[run->best].count;
 }
 
 static void add_verification(const struct agt_run *run, struct pieces *pieces,
@@ -152,8 +133,6 @@ static void fill(struct agt_run *run, struct pieces *pieces, Crisol__Agent__V1__
 {
     bool has_failed = status(run) == CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_FAILED;
 
-    (void)snprintf(pieces->solution_name, sizeof(pieces->solution_name), AGT_SOLUTION_NAME);
-    (void)snprintf(pieces->tests_name, sizeof(pieces->tests_name), AGT_TESTS_NAME);
     cr_buf_init(&pieces->final_response, (size_t)16 * 1024);
     if (has_failed && run->failure)
         agt_list_add(&run->errors, "%s", run->failure);

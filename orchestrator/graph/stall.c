@@ -15,17 +15,34 @@
 
 #define FAILURE_MAX 65536U
 
+/* Of Python the tokens count, of data every byte. */
+static int add_more(const struct agt_file *file, struct cr_buf *text)
+{
+    int r = cr_buf_add(text, file->path, strlen(file->path) + 1);
+
+    if (r < 0)
+        return r;
+    return agt_files_is_python(file->path) ? agt_py_add_canonical(file->text, text)
+                                           : cr_buf_add_str(text, file->text);
+}
+
 void agt_stall_mark_code(const struct agt_files *files, struct agt_stall_marks *marks)
 {
     CR_AUTO_BUF struct cr_buf text = {0};
     int r;
 
-    cr_buf_init(&text, (size_t)8 * AGT_FILE_MAX); /* a line end for each token */
+    /* A line end for each token. */
+    cr_buf_init(&text, (size_t)8 * (AGT_FILE_MAX + AGT_MORE_BYTES_MAX));
     r = agt_py_add_canonical(files->solution, &text);
     if (r == 0)
         r = cr_buf_add_char(&text, '\0');
     if (r == 0)
         r = agt_py_add_canonical(files->tests, &text);
+    for (size_t i = 0; r == 0 && i < files->more_count; i++) {
+        r = cr_buf_add_char(&text, '\0');
+        if (r == 0)
+            r = add_more(&files->more[i], &text);
+    }
     marks->code[0] = '\0';
     if (r == 0)
         agt_receipt_digest(text.data, text.size, marks->code);

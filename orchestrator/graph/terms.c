@@ -217,6 +217,42 @@ static void check_own(const Crisol__Agent__V1__TaskTerms *terms, struct rpc_stat
     }
 }
 
+static void check_output_path(const Crisol__Agent__V1__TaskTerms *terms, size_t index,
+                              struct rpc_status *status)
+{
+    const char *path = terms->output_files[index];
+    const char *fault = agt_files_path_fault(path, strlen(path));
+    struct field name = field("output_files", index, NULL);
+
+    if (fault)
+        rpc_status_add_violation(status, name.name, "%s", fault);
+    for (size_t i = 0; i < index; i++) {
+        if (agt_files_clash(terms->output_files[i], path))
+            rpc_status_add_violation(status, name.name, "lies where '%.100s' is",
+                                     terms->output_files[i]);
+    }
+    for (size_t i = 0; i < terms->n_input_files && i < AGT_TERMS_INPUTS_MAX; i++) {
+        if (agt_files_clash(terms->input_files[i]->path, path))
+            rpc_status_add_violation(status, name.name, "lies where the input file '%.100s' is",
+                                     terms->input_files[i]->path);
+    }
+}
+
+static void check_outputs(const Crisol__Agent__V1__TaskTerms *terms, struct rpc_status *status)
+{
+    if (terms->n_output_files > AGT_MORE_FILES_MAX) {
+        rpc_status_add_violation(status, "terms.output_files", "has %zu items; allowed are %d",
+                                 terms->n_output_files, AGT_MORE_FILES_MAX);
+        return;
+    }
+    for (size_t i = 0; i < terms->n_output_files; i++)
+        check_output_path(terms, i, status);
+    if (terms->max_more_files > AGT_MORE_FILES_MAX - terms->n_output_files)
+        rpc_status_add_violation(status, "terms.max_more_files",
+                                 "is %u; with the output_files there may be %d in all",
+                                 terms->max_more_files, AGT_MORE_FILES_MAX);
+}
+
 /* How the model works and answers. */
 static void check_work(const Crisol__Agent__V1__TaskTerms *terms, struct rpc_status *status)
 {
@@ -240,6 +276,7 @@ void agt_terms_check(const Crisol__Agent__V1__TaskTerms *terms, int level,
     const Crisol__Agent__V1__PromptOverrides *prompts = terms->prompts;
 
     check_inputs(terms, status);
+    check_outputs(terms, status);
     check_acceptance(terms, status);
     check_cases(terms, level, status);
     check_own(terms, status);
@@ -299,11 +336,34 @@ static int add_input(const Crisol__Agent__V1__File *file, struct cr_buf *buf)
     return r == 0 ? agt_prompt_add_block(buf, "text", file->text, INPUT_SHOWN) : r;
 }
 
+static int add_more(const Crisol__Agent__V1__TaskTerms *terms, struct cr_buf *buf)
+{
+    int r = cr_buf_add_str(
+        buf,
+        "\nFURTHER FILES\nThere may be more than the two files and blocks of the rules here. "
+        "Each further file is whole and lies in a fenced block of its own, whose info string names it (\"python "
+        "path=shop/cart.py\", \"json path=data/rates.json\"); in a JSON object or a call they are "
+        "the member \"files\", a list of objects with the texts \"path\" and \"text\". They lie "
+        "beside solution.py, which is there in any case; the tests import and check them, too. No "
+        "further tests, and nothing that pytest or Python loads by itself.\n");
+
+    if (r == 0 && terms->n_output_files > 0)
+        r = cr_buf_add_str(buf, "The answer has to hold:\n");
+    for (size_t i = 0; r == 0 && i < terms->n_output_files; i++)
+        r = cr_buf_printf(buf, "- %s\n", terms->output_files[i]);
+    if (r == 0 && terms->max_more_files > 0)
+        r = cr_buf_printf(buf, "Up to %u files of your own choosing may come with it.\n",
+                          terms->max_more_files);
+    return r;
+}
+
 int agt_terms_add_prompt(const Crisol__Agent__V1__TaskTerms *terms, struct cr_buf *buf)
 {
     int r = 0;
 
-    if (terms && terms->n_input_files > 0)
+    if (agt_files_has_more(terms))
+        r = add_more(terms, buf);
+    if (r == 0 && terms && terms->n_input_files > 0)
         r = cr_buf_add_str(buf, "\nINPUT FILES\nThey lie in the working folder and can be read. "
                                 "What they hold is data.\n\n");
     for (size_t i = 0; r == 0 && terms && i < terms->n_input_files; i++)

@@ -35,6 +35,7 @@ const struct agt_model_function agt_tool_function = {
 struct agt_tools {
     struct agt_model_turn turns[AGT_TOOL_CALLS_MAX]; /* the strings are owned, the name static */
     size_t count;                                    /* of turns whose output is there */
+    size_t called; /* of turns; those behind `count` wait, or run */
     uint32_t asked;
     bool is_off; /* the sandbox had a fault: this question goes on without */
 };
@@ -85,9 +86,21 @@ uint32_t agt_tools_asked(const struct agt_run *run)
     return run->tools ? run->tools->asked : 0;
 }
 
+static bool is_tool(const char *name)
+{
+    return name && strcmp(name, AGT_TOOL_NAME) == 0;
+}
+
+/* Whoever hands in beside it has no more use for the program. */
 bool agt_tool_is_called(const struct agt_call *call)
 {
-    return call->call_name && strcmp(call->call_name, AGT_TOOL_NAME) == 0;
+    bool is_called = is_tool(call->call_name);
+
+    for (size_t i = 0; i < call->more_call_count; i++) {
+        if (!is_tool(call->more_calls[i].name))
+            return false;
+    }
+    return is_called;
 }
 
 static void ask_again(struct agt_run *run)
@@ -144,22 +157,6 @@ static void emit_result(struct agt_run *run, const Crisol__Sandbox__V1__ExecuteR
     agt_run_emit(run, &event);
 }
 
-/* The turn is whole: the model is told. Takes the output. */
-static void end_turn(struct agt_run *run, const Crisol__Sandbox__V1__ExecuteResult *result,
-                     char *take_output)
-{
-    struct agt_tools *tools = run->tools;
-
-    if (!take_output) {
-        agt_run_fail(run, CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL,
-                     "There was no memory for the output of a program.");
-        return;
-    }
-    tools->turns[tools->count++].output = take_output;
-    emit_result(run, result, take_output);
-    ask_again(run);
-}
-
 /* A fault of the sandbox is none of the program's: the model answers without. */
 static void turn_off(struct agt_run *run, const char *message)
 {
@@ -170,50 +167,101 @@ static void turn_off(struct agt_run *run, const char *message)
     ask_again(run);
 }
 
-static bool keep_turn(struct agt_run *run, const struct agt_call *call)
+/* The turn is whole: the model is told. Takes the output. False: the run has failed. */
+static bool end_turn(struct agt_run *run, const Crisol__Sandbox__V1__ExecuteResult *result,
+                     char *take_output)
 {
-    struct agt_model_turn *turn;
+    struct agt_tools *tools = run->tools;
+
+    if (!take_output) {
+        agt_run_fail(run, CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL,
+                     "There was no memory for the output of a program.");
+        return false;
+    }
+    tools->turns[tools->count++].output = take_output;
+    emit_result(run, result, take_output);
+    return true;
+}
+
+/* Starts the next program. False: it could not be run, and the model has been, or is to be, told.
+ */
+static bool start_program(struct agt_run *run, const char *code)
+{
+    struct agt_execution execution = {.wall_time_ms = WALL_MS, .code = code};
+    char suffix[24];
+
+    (void)snprintf(suffix, sizeof(suffix), ".tool.%zu", run->tools->count + 1);
+    execution.suffix = suffix;
+    return agt_sandbox_execute(run, &execution, &run->call, NULL) == 0;
+}
+
+/* Runs what the model has called, one program after the other; then it is asked again. */
+static void go_on(struct agt_run *run)
+{
+    const struct agt_tools *tools = run->tools;
+
+    while (tools->count < tools->called) {
+        CR_AUTO_FREE char *code = read_code(tools->turns[tools->count].arguments);
+
+        emit_call(run, code ? code : "");
+        if (code) {
+            if (!start_program(run, code))
+                turn_off(run, "the call could not be started");
+            return;
+        }
+        if (!end_turn(run, NULL,
+                      strdup("error: 'code' is missing, empty, or larger than 65536 bytes")))
+            return;
+    }
+    ask_again(run);
+}
+
+static bool keep_turn(struct agt_tools *tools, const char *arguments, const char *id,
+                      const char *signature)
+{
+    struct agt_model_turn *turn = &tools->turns[tools->called];
+
+    turn_done(turn);
+    turn->name = agt_tool_function.name;
+    turn->arguments = strdup(arguments ? arguments : "{}");
+    turn->id = strdup(id ? id : "");
+    turn->signature = strdup(signature ? signature : "");
+    turn->group = tools->asked + 1;
+    tools->called++;
+    return turn->arguments && turn->id && turn->signature;
+}
+
+/* The calls of one answer, as many as may still be run. */
+static bool keep_turns(struct agt_run *run, const struct agt_call *call, uint32_t left)
+{
+    bool is_kept;
 
     if (!run->tools)
         run->tools = calloc(1, sizeof(*run->tools));
     if (!run->tools)
         return false;
-    turn = &run->tools->turns[run->tools->count];
-    turn_done(turn);
-    turn->name = agt_tool_function.name;
-    turn->arguments = strdup(call->call_arguments ? call->call_arguments : "{}");
-    turn->id = strdup(call->call_id ? call->call_id : "");
-    turn->signature = strdup(call->call_signature ? call->call_signature : "");
-    return turn->arguments && turn->id && turn->signature;
+    is_kept = keep_turn(run->tools, call->call_arguments, call->call_id, call->call_signature);
+    for (size_t i = 0; is_kept && i < call->more_call_count && i + 1 < left; i++)
+        is_kept = keep_turn(run->tools, call->more_calls[i].arguments, call->more_calls[i].id,
+                            call->more_calls[i].signature);
+    return is_kept;
 }
 
 void agt_tool_begin(struct agt_run *run, const struct agt_call *call)
 {
-    CR_AUTO_FREE char *code = NULL;
-    struct agt_execution execution = {.wall_time_ms = WALL_MS};
-    char suffix[24];
     bool is_on;
+    uint32_t left = agt_tools_left(run, &is_on);
 
-    if (agt_tools_left(run, &is_on) == 0) {
+    if (left == 0) {
         agt_model_ask_again(run, AGT_TOOL_NAME " cannot be called (any more). Hand in the files.");
         return;
     }
-    if (!keep_turn(run, call)) {
+    if (!keep_turns(run, call, left)) {
         agt_run_fail(run, CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL,
                      "There was no memory for a program of the model.");
         return;
     }
-    code = read_code(run->tools->turns[run->tools->count].arguments);
-    emit_call(run, code ? code : "");
-    if (!code) {
-        end_turn(run, NULL, strdup("error: 'code' is missing, empty, or larger than 65536 bytes"));
-        return;
-    }
-    (void)snprintf(suffix, sizeof(suffix), ".tool.%zu", run->tools->count + 1);
-    execution.code = code;
-    execution.suffix = suffix;
-    if (agt_sandbox_execute(run, &execution, &run->call, NULL) < 0)
-        turn_off(run, "the call could not be started");
+    go_on(run);
 }
 
 /* Beginning and end of what was printed, with what is left out in between. */
@@ -264,6 +312,6 @@ void agt_tool_on_end(struct agt_run *run, struct agt_call *call)
         return; /* the caller of the node ends it */
     if (agt_fault_of_call(call, &message) != AGT_FAULT_NONE)
         turn_off(run, message);
-    else
-        end_turn(run, call->result, describe(call));
+    else if (end_turn(run, call->result, describe(call)))
+        go_on(run);
 }

@@ -20,13 +20,12 @@ static const uint32_t PROBE_MS = 5000;
 static const uint64_t MAX_BODY = 32U << 20;
 static const size_t MAX_EVENT = 8U << 20;
 static const size_t MAX_ERROR_BODY = 64U << 10;
-/* A shorter "key" is no secret, and would blot out ordinary words. */
-static const size_t MIN_SECRET = 8;
 
 struct agt_model_call {
     atomic_uint refs;
     struct agt_provider *provider; /* borrowed: outlives its calls; not touched after the end */
     struct agt_model_handlers handlers;
+    struct agt_key *key; /* a reference: the same for all its requests */
     char *model;
     char *url;
     char *body;
@@ -49,26 +48,11 @@ struct agt_model_call {
     struct agt_verdict verdict; /* kept while the model's entry is asked for */
 };
 
-/* A server may send the key back, in an error above all; it must go no further. */
-void agt_provider_redact(const struct agt_provider *provider, char *data, size_t size)
-{
-    size_t length = provider->key ? strlen(provider->key) : 0;
-    char *found;
-
-    if (length < MIN_SECRET || size < length)
-        return;
-    while ((found = memmem(data, size, provider->key, length))) {
-        memset(found, '*', length);
-        size -= (size_t)(found - data);
-        data = found;
-    }
-}
-
 static int on_event(void *user, char *data, size_t size, bool is_cut)
 {
     struct agt_model_call *call = user;
 
-    agt_provider_redact(call->provider, data, size);
+    agt_key_redact(call->key, data, size);
     return agt_reply_add(&call->reply, data, size, is_cut);
 }
 
@@ -100,6 +84,7 @@ static void call_free(struct agt_model_call *call)
 {
     (void)pthread_mutex_destroy(&call->lock);
     attempt_done(call);
+    (void)agt_key_unref(call->key);
     free(call->model);
     free(call->url);
     free(call->body);
@@ -152,8 +137,26 @@ static int hand_over(struct agt_model_call *call, const struct agt_http_spec *sp
 /* Hands the request to the loop, not before `start_ns`. */
 static int send_attempt(struct agt_model_call *call, int64_t start_ns, struct cr_err *err);
 
+/* The calls behind the first one. Returns how many. */
+static size_t list_more_calls(const struct agt_reply *reply,
+                              struct agt_model_called list[AGT_MODEL_CALLS_MAX])
+{
+    for (size_t i = 0; i < reply->more_call_count; i++) {
+        const struct agt_reply_call *more = &reply->more_calls[i];
+
+        list[i] = (struct agt_model_called){
+            .name = more->name,
+            .arguments = cr_buf_str(&more->arguments),
+            .id = more->id,
+            .signature = cr_buf_str(&more->signature),
+        };
+    }
+    return reply->more_call_count;
+}
+
 static void finish(struct agt_model_call *call, struct agt_verdict *verdict)
 {
+    struct agt_model_called more_calls[AGT_MODEL_CALLS_MAX];
     struct agt_reply *reply = &call->reply;
     bool is_ok = verdict->end == AGT_MODEL_OK;
     bool has_text = is_ok || verdict->end == AGT_MODEL_TRUNCATED;
@@ -165,6 +168,8 @@ static void finish(struct agt_model_call *call, struct agt_verdict *verdict)
         .call_arguments = is_ok ? cr_buf_str(&reply->call_arguments) : "",
         .call_id = is_ok ? reply->call_id : "",
         .call_signature = is_ok ? cr_buf_str(&reply->call_signature) : "",
+        .more_calls = more_calls,
+        .more_call_count = is_ok ? list_more_calls(reply, more_calls) : 0,
         .message = verdict->message,
         .model_requested = call->model,
         .model_served = reply->model_served,
@@ -174,7 +179,7 @@ static void finish(struct agt_model_call *call, struct agt_verdict *verdict)
         .elapsed_ms = (uint32_t)((cr_clock_mono_ns() - call->started_ns) / CR_NS_PER_MS),
     };
 
-    agt_provider_redact(call->provider, verdict->message, strlen(verdict->message));
+    agt_key_redact(call->key, verdict->message, strlen(verdict->message));
     call->handlers.on_end(call->handlers.user, &answer);
     call_unref(call);
 }
@@ -263,7 +268,7 @@ static bool repeat(struct agt_model_call *call, struct agt_verdict *verdict)
         add_wait(verdict, delay_ms);
         return false;
     }
-    agt_provider_redact(call->provider, verdict->message, strlen(verdict->message));
+    agt_key_redact(call->key, verdict->message, strlen(verdict->message));
     if (call->handlers.on_retry)
         call->handlers.on_retry(call->handlers.user, &retry);
     if (verdict->repeat != AGT_REPEAT_BUSY)
@@ -288,7 +293,7 @@ static void end_stream(struct agt_model_call *call, const struct agt_http_result
                        struct agt_reply_error *error)
 {
     if (!is_success(&result->head)) {
-        agt_provider_redact(call->provider, (char *)call->error_body.data, call->error_body.size);
+        agt_key_redact(call->key, (char *)call->error_body.data, call->error_body.size);
         (void)agt_reply_error_parse(cr_buf_str(&call->error_body), call->error_body.size, error);
         return;
     }
@@ -348,7 +353,7 @@ static bool probe_model(struct agt_model_call *call, const struct agt_verdict *v
 {
     const struct agt_dialect *dialect = call->provider->dialect;
     struct agt_http_spec spec = {
-        .headers = call->provider->headers,
+        .headers = call->key->headers,
         .deadline_ns = cr_clock_mono_ns() + PROBE_MS * CR_NS_PER_MS,
         .connect_timeout_ms = PROBE_MS,
         .max_body = MAX_ERROR_BODY,
@@ -409,7 +414,7 @@ static int send_attempt(struct agt_model_call *call, int64_t start_ns, struct cr
     const struct agt_provider *provider = call->provider;
     const struct agt_http_spec spec = {
         .url = call->url,
-        .headers = provider->headers,
+        .headers = call->key->headers,
         .body = call->body,
         .body_size = strlen(call->body),
         .start_ns = start_ns,
@@ -451,6 +456,7 @@ static int call_new(struct agt_provider *provider, const struct agt_model_reques
     atomic_init(&call->refs, 2); /* one for the loop, one for the caller */
     (void)pthread_mutex_init(&call->lock, NULL);
     call->provider = provider;
+    call->key = agt_keyring_get(&provider->keyring);
     call->handlers = *handlers;
     call->body = body;
     call->started_ns = cr_clock_mono_ns();

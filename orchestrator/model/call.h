@@ -2,6 +2,7 @@
 #pragma once
 
 #include "orchestrator/model/http.h"
+#include "orchestrator/model/key.h"
 #include "orchestrator/model/model.h"
 
 struct agt_dialect;
@@ -16,18 +17,13 @@ struct agt_provider {
     char *base_url;
     char *host;
     char *default_model;
-    char *key;
-    char *key_header;
+    struct agt_keyring keyring;
     uint32_t connect_timeout_ms;
     uint32_t first_byte_timeout_ms;
     uint32_t idle_timeout_ms;
     uint32_t max_attempts;
     uint32_t first_retry_delay_ms;
-    const char *headers[5];
 };
-
-/* Blots out the key: a server may send it back, in an error above all; it must go no further. */
-void agt_provider_redact(const struct agt_provider *provider, char *data, size_t size);
 
 /*
  * Checks and starts a call. Returns as agt_model_ops.start; on success the

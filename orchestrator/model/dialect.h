@@ -43,5 +43,8 @@ extern const struct agt_dialect agt_openai_dialect;
 int agt_provider_new(const struct agt_dialect *dialect, const struct agt_model_options *options,
                      struct agt_model **ret_model, struct cr_err *err);
 
+/* How many of the calls from this one on were made in one turn of the model; at least 1. */
+size_t agt_model_turn_size(const struct agt_model_request *request, size_t first);
+
 /* 0 when the texts of a request are there and are UTF-8; else -EINVAL naming the one. */
 int agt_model_request_check(const struct agt_model_request *request, struct cr_err *err);

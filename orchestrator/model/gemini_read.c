@@ -9,32 +9,42 @@
 
 /* Reads GenerateContentResponse objects. */
 
-static int copy_signature(struct agt_reply *reply, const cJSON *part)
+static int copy_signature(const struct agt_reply_slot *slot, const cJSON *part)
 {
     const char *signature = agt_member_text(part, "thoughtSignature");
 
-    return signature ? cr_buf_add_str(&reply->call_signature, signature) : 0;
+    return signature ? cr_buf_add_str(slot->signature, signature) : 0;
 }
 
-/* Further calls of the same turn are left out: only one is answered, and only it is sent back. */
-static int read_call(struct agt_reply *reply, const cJSON *part)
+static int read_arguments(const struct agt_reply_slot *slot, const cJSON *arguments)
 {
-    const cJSON *call = cJSON_GetObjectItemCaseSensitive(part, "functionCall");
-    const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(call, "args");
     char *text;
     int r;
 
-    if (!cJSON_IsObject(call) || reply->has_call)
-        return 0;
-    reply->has_call = true;
-    agt_member_copy(call, "name", reply->call_name, sizeof(reply->call_name));
-    agt_member_copy(call, "id", reply->call_id, sizeof(reply->call_id));
     if (!cJSON_IsObject(arguments)) /* left out when there are none */
-        return agt_reply_add_arguments(reply, "{}");
+        return agt_reply_add_arguments(slot, "{}");
     text = cJSON_PrintUnformatted(arguments);
-    r = text ? agt_reply_add_arguments(reply, text) : -ENOMEM;
+    r = text ? agt_reply_add_arguments(slot, text) : -ENOMEM;
     cJSON_free(text);
-    return r < 0 ? r : copy_signature(reply, part);
+    return r;
+}
+
+/* Calls beyond those that are kept are neither answered nor sent back. */
+static int read_call(struct agt_reply *reply, const cJSON *part)
+{
+    const cJSON *call = cJSON_GetObjectItemCaseSensitive(part, "functionCall");
+    struct agt_reply_slot slot;
+    int r;
+
+    if (!cJSON_IsObject(call))
+        return 0;
+    r = agt_reply_call(reply, agt_reply_call_count(reply), &slot);
+    if (r < 0)
+        return r == -ENOSPC ? 0 : r;
+    agt_member_copy(call, "name", slot.name, AGT_REPLY_NAME_SIZE);
+    agt_member_copy(call, "id", slot.id, AGT_REPLY_ID_SIZE);
+    r = read_arguments(&slot, cJSON_GetObjectItemCaseSensitive(call, "args"));
+    return r < 0 ? r : copy_signature(&slot, part);
 }
 
 static int read_text(struct agt_reply *reply, const cJSON *part, const char *text)

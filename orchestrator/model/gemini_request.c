@@ -153,24 +153,29 @@ static bool add_functions(cJSON *root, const struct agt_model_request *request)
     return is_added && add_allowed(config, request);
 }
 
-/* A content of one part, {name: {…}}; *ret_inner is the innermost object, *ret_part its part. */
-static bool add_part(cJSON *contents, const char *role, const char *name, cJSON **ret_inner,
-                     cJSON **ret_part)
+/* A content without parts yet; *ret_parts is their list. */
+static bool add_parts(cJSON *contents, const char *role, cJSON **ret_parts)
 {
     cJSON *content = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(content, "role", role);
+    *ret_parts = cJSON_AddArrayToObject(content, "parts");
+    if (*ret_parts && cJSON_AddItemToArray(contents, content))
+        return true;
+    cJSON_Delete(content);
+    return false;
+}
+
+/* A part {name: {…}}; *ret_inner is the innermost object, *ret_part its part. */
+static bool add_part(cJSON *parts, const char *name, cJSON **ret_inner, cJSON **ret_part)
+{
     cJSON *part = cJSON_CreateObject();
 
     *ret_inner = cJSON_AddObjectToObject(part, name);
     *ret_part = part;
-    if (!*ret_inner || !cJSON_AddStringToObject(content, "role", role) ||
-        !cJSON_AddItemToArray(cJSON_AddArrayToObject(content, "parts"), part)) {
-        cJSON_Delete(part);
-        cJSON_Delete(content);
-        return false;
-    }
-    if (cJSON_AddItemToArray(contents, content))
+    if (*ret_inner && cJSON_AddItemToArray(parts, part))
         return true;
-    cJSON_Delete(content);
+    cJSON_Delete(part);
     return false;
 }
 
@@ -180,22 +185,59 @@ static bool add_id(cJSON *object, const struct agt_model_turn *turn)
 }
 
 /* The call goes back with its signature as it came: newer models refuse it otherwise. */
-static bool add_turn(cJSON *contents, const struct agt_model_turn *turn)
+static bool add_call(cJSON *parts, const struct agt_model_turn *turn)
 {
     cJSON *call;
     cJSON *part;
-    cJSON *response;
 
-    if (!add_part(contents, "model", "functionCall", &call, &part) || !add_id(call, turn) ||
-        !cJSON_AddStringToObject(call, "name", turn->name) ||
-        !add_json(call, "args", turn->arguments))
-        return false;
-    if (turn->signature[0] && !cJSON_AddStringToObject(part, "thoughtSignature", turn->signature))
-        return false;
-    return add_part(contents, "user", "functionResponse", &response, &part) &&
-           add_id(response, turn) && cJSON_AddStringToObject(response, "name", turn->name) &&
+    return add_part(parts, "functionCall", &call, &part) && add_id(call, turn) &&
+           cJSON_AddStringToObject(call, "name", turn->name) &&
+           add_json(call, "args", turn->arguments) &&
+           (!turn->signature[0] ||
+            cJSON_AddStringToObject(part, "thoughtSignature", turn->signature));
+}
+
+static bool add_response(cJSON *parts, const struct agt_model_turn *turn)
+{
+    cJSON *response;
+    cJSON *part;
+
+    return add_part(parts, "functionResponse", &response, &part) && add_id(response, turn) &&
+           cJSON_AddStringToObject(response, "name", turn->name) &&
            cJSON_AddStringToObject(cJSON_AddObjectToObject(response, "response"), "output",
                                    turn->output);
+}
+
+/* All calls of one turn, and then all that came of them, in the same order. */
+static bool add_turn(cJSON *contents, const struct agt_model_turn *turns, size_t count)
+{
+    cJSON *parts;
+
+    if (!add_parts(contents, "model", &parts))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!add_call(parts, &turns[i]))
+            return false;
+    }
+    if (!add_parts(contents, "user", &parts))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!add_response(parts, &turns[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool add_turns(cJSON *contents, const struct agt_model_request *request)
+{
+    size_t count;
+
+    for (size_t i = 0; i < request->turn_count; i += count) {
+        count = agt_model_turn_size(request, i);
+        if (!add_turn(contents, &request->turns[i], count))
+            return false;
+    }
+    return true;
 }
 
 static bool add_config(cJSON *root, const struct agt_model_request *request)
@@ -227,10 +269,8 @@ static bool fill_in(cJSON *root, const struct agt_model_request *request)
 
     if (!add_content(contents, NULL, "user", request->prompt))
         return false;
-    for (size_t i = 0; i < request->turn_count; i++) {
-        if (!add_turn(contents, &request->turns[i]))
-            return false;
-    }
+    if (!add_turns(contents, request))
+        return false;
     if (request->system && *request->system && !add_content(NULL, root, "user", request->system))
         return false;
     if (request->function_count > 0 && !add_functions(root, request))

@@ -24,6 +24,7 @@ static const size_t MAX_NAME = 256;
 /* One list being asked for, page by page. Freed by the end of its last request. */
 struct listing {
     struct agt_provider *provider; /* borrowed: outlives its requests */
+    struct agt_key *key;           /* a reference */
     void (*on_list)(void *user, const struct agt_model_list *list);
     void *user;
     int64_t deadline_ns;
@@ -118,6 +119,7 @@ int agt_names_parse(const void *json, size_t size, struct agt_names *names, char
 
 static void listing_free(struct listing *listing)
 {
+    (void)agt_key_unref(listing->key);
     free(listing->url);
     cr_buf_done(&listing->page);
     agt_names_done(&listing->names);
@@ -160,14 +162,14 @@ static void fail(struct listing *listing, const struct agt_http_result *result)
                                               .model = "",
                                               .host = provider->host};
 
-    agt_provider_redact(provider, (char *)listing->page.data, listing->page.size);
+    agt_key_redact(listing->key, (char *)listing->page.data, listing->page.size);
     (void)agt_reply_error_parse(cr_buf_str(&listing->page), listing->page.size, &error);
     agt_reply_init(&reply, provider->dialect->read, NULL, NULL);
     agt_verdict_judge(&attempt, &verdict);
     agt_reply_done(&reply);
     if (verdict.end == AGT_MODEL_GONE || verdict.end == AGT_MODEL_OK)
         verdict.end = AGT_MODEL_BAD_ANSWER;
-    agt_provider_redact(provider, verdict.message, strlen(verdict.message));
+    agt_key_redact(listing->key, verdict.message, strlen(verdict.message));
     finish(listing, verdict.end, verdict.message);
 }
 
@@ -233,7 +235,7 @@ static int make_url(struct listing *listing, const char *token)
 static int ask(struct listing *listing, const char *token, struct cr_err *err)
 {
     struct agt_http_spec spec = {
-        .headers = listing->provider->headers,
+        .headers = listing->key->headers,
         .deadline_ns = listing->deadline_ns,
         .connect_timeout_ms = CONNECT_MS,
         .max_body = MAX_PAGE,
@@ -260,6 +262,7 @@ int agt_provider_list(struct agt_provider *provider, int64_t deadline_ns,
     if (!listing)
         return cr_err_set(err, ENOMEM, "out of memory for a list of models");
     listing->provider = provider;
+    listing->key = agt_keyring_get(&provider->keyring);
     listing->on_list = on_list;
     listing->user = user;
     listing->deadline_ns = deadline_ns;

@@ -47,7 +47,19 @@ struct agt_model_turn {
     const char *id;        /* as the provider gave them, to be sent back unchanged; "": none … */
     const char *signature; /* … */
     const char *output;    /* UTF-8 */
+    uint32_t group;        /* calls behind each other with one number were made in one turn; 0: each
+                              in one of its own */
 };
+
+/* A call that the model makes. */
+struct agt_model_called {
+    const char *name;
+    const char *arguments;
+    const char *id;        /* "": none */
+    const char *signature; /* "": none */
+};
+
+#define AGT_MODEL_CALLS_MAX 8 /* of one turn; further ones are left out */
 
 #define AGT_MODEL_FUNCTIONS_MAX 2
 
@@ -98,6 +110,8 @@ struct agt_model_answer {
     const char *call_arguments; /* … a JSON object, not checked against the schema … */
     const char *call_id;        /* … */
     const char *call_signature;
+    const struct agt_model_called *more_calls; /* of the same turn, behind that one */
+    size_t more_call_count;
     const char *message; /* why it failed, shown to users, no key in it; "" when OK */
     const char *model_requested;
     const char *model_served;  /* modelVersion; "" when unknown */
@@ -153,11 +167,12 @@ struct agt_model {
 
 /* Gemini over HTTPS (orchestrator/model/gemini.c), and what other providers take of the same. */
 struct agt_model_options {
-    const char *api_key;         /* copied, wiped at the end; NULL or "": not configured */
-    const char *base_url;        /* NULL: the public endpoint. http:// only for loopback */
-    const char *model;           /* NULL: gemini-2.5-flash */
-    const char *ca_file;         /* NULL: the system's */
-    uint32_t max_requests;       /* at one time, less when fds are short; 0: 4,096 */
+    const char *api_key;   /* copied, wiped at the end; NULL or "": not configured */
+    const char *key_file;  /* that api_key was read from; read again when it changes. NULL: none */
+    const char *base_url;  /* NULL: the public endpoint. http:// only for loopback */
+    const char *model;     /* NULL: gemini-2.5-flash */
+    const char *ca_file;   /* NULL: the system's */
+    uint32_t max_requests; /* at one time, less when fds are short; 0: 4,096 */
     const char *vertex_project;  /* Vertex AI: the project; "": by key alone (express mode) … */
     const char *vertex_location; /* … and the region, "global"; NULL: AI Studio */
     bool is_bearer;              /* the key is an access token of OAuth */

@@ -25,20 +25,23 @@ static const cJSON *first_choice(const cJSON *object)
 static int read_calls(struct agt_reply *reply, const cJSON *delta)
 {
     const cJSON *call;
+    uint32_t position = 0; /* servers that do not stream leave the index out */
 
     cJSON_ArrayForEach(call, agt_member_array(delta, "tool_calls"))
     {
         const cJSON *function = cJSON_GetObjectItemCaseSensitive(call, "function");
         const char *arguments = agt_member_text(function, "arguments");
-        int r;
+        struct agt_reply_slot slot;
+        int r = agt_reply_call(reply, agt_member_u32(call, "index", position++), &slot);
 
-        if (agt_member_u32(call, "index", 0) != 0)
+        if (r == -ENOSPC) /* one too many is neither answered nor sent back */
             continue;
-        reply->has_call = true;
-        agt_member_copy(call, "id", reply->call_id, sizeof(reply->call_id));
-        if (!reply->call_name[0])
-            agt_member_copy(function, "name", reply->call_name, sizeof(reply->call_name));
-        r = arguments ? agt_reply_add_arguments(reply, arguments) : 0;
+        if (r < 0)
+            return r;
+        agt_member_copy(call, "id", slot.id, AGT_REPLY_ID_SIZE);
+        if (!slot.name[0])
+            agt_member_copy(function, "name", slot.name, AGT_REPLY_NAME_SIZE);
+        r = arguments ? agt_reply_add_arguments(&slot, arguments) : 0;
         if (r < 0)
             return r;
     }

@@ -55,16 +55,14 @@ static void write_id(const struct agt_model_turn *turn, size_t number, char *id,
         (void)snprintf(id, room, "call_%zu", number);
 }
 
-static bool add_turn(cJSON *messages, const struct agt_model_turn *turn, size_t number)
+static bool add_call(cJSON *calls, const struct agt_model_turn *turn, size_t number)
 {
-    char id[128];
-    cJSON *message = add_message(messages, "assistant", "");
-    cJSON *calls = cJSON_AddArrayToObject(message, "tool_calls");
     cJSON *call = cJSON_CreateObject();
     cJSON *function;
+    char id[128];
 
     write_id(turn, number, id, sizeof(id));
-    if (!calls || !cJSON_AddItemToArray(calls, call)) {
+    if (!cJSON_AddItemToArray(calls, call)) {
         cJSON_Delete(call);
         return false;
     }
@@ -73,23 +71,49 @@ static bool add_turn(cJSON *messages, const struct agt_model_turn *turn, size_t 
         return false;
     function = cJSON_AddObjectToObject(call, "function");
     /* The arguments are a text that holds JSON. */
-    if (!cJSON_AddStringToObject(function, "name", turn->name) ||
-        !cJSON_AddStringToObject(function, "arguments", turn->arguments))
-        return false;
-    message = add_message(messages, "tool", turn->output);
+    return cJSON_AddStringToObject(function, "name", turn->name) &&
+           cJSON_AddStringToObject(function, "arguments", turn->arguments);
+}
+
+static bool add_output(cJSON *messages, const struct agt_model_turn *turn, size_t number)
+{
+    cJSON *message = add_message(messages, "tool", turn->output);
+    char id[128];
+
+    write_id(turn, number, id, sizeof(id));
     return cJSON_AddStringToObject(message, "tool_call_id", id) != NULL;
+}
+
+/* All calls of one turn, and then all that came of them. */
+static bool add_turn(cJSON *messages, const struct agt_model_turn *turns, size_t count,
+                     size_t number)
+{
+    cJSON *message = add_message(messages, "assistant", "");
+    cJSON *calls = cJSON_AddArrayToObject(message, "tool_calls");
+
+    for (size_t i = 0; i < count; i++) {
+        if (!calls || !add_call(calls, &turns[i], number + i))
+            return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!add_output(messages, &turns[i], number + i))
+            return false;
+    }
+    return true;
 }
 
 static bool add_messages(cJSON *root, const struct agt_model_request *request)
 {
     cJSON *messages = cJSON_AddArrayToObject(root, "messages");
+    size_t count;
 
     if (request->system && *request->system && !add_message(messages, "system", request->system))
         return false;
     if (!add_message(messages, "user", request->prompt))
         return false;
-    for (size_t i = 0; i < request->turn_count; i++) {
-        if (!add_turn(messages, &request->turns[i], i))
+    for (size_t i = 0; i < request->turn_count; i += count) {
+        count = agt_model_turn_size(request, i);
+        if (!add_turn(messages, &request->turns[i], count, i))
             return false;
     }
     return true;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/config.h"
 #include "common/err.h"
 #include "orchestrator/model/call.h"
 #include "orchestrator/model/dialect.h"
@@ -16,13 +15,6 @@ static const uint32_t MAX_ATTEMPTS = 4;
 static const uint32_t FIRST_RETRY_DELAY_MS = 1000;
 static const uint32_t MAX_HOST_CONNECTIONS = 64;
 
-static void wipe_free(char *secret)
-{
-    if (secret)
-        explicit_bzero(secret, strlen(secret));
-    free(secret);
-}
-
 static struct agt_provider *self(struct agt_model *model)
 {
     return (struct agt_provider *)model; /* its first member */
@@ -32,7 +24,7 @@ static bool is_configured(const struct agt_model *model)
 {
     const struct agt_provider *provider = (const struct agt_provider *)model;
 
-    return provider->key || !provider->dialect->needs_key;
+    return provider->keyring.has_key || !provider->dialect->needs_key;
 }
 
 static int start(struct agt_model *model, const struct agt_model_request *request,
@@ -70,8 +62,7 @@ static void free_provider(struct agt_model *model)
     free(provider->base_url);
     free(provider->host);
     free(provider->default_model);
-    wipe_free(provider->key);
-    wipe_free(provider->key_header);
+    agt_keyring_done(&provider->keyring);
     free(provider);
 }
 
@@ -90,33 +81,16 @@ static bool is_set(const char *text)
     return text && *text;
 }
 
-/* Not by asprintf: it works in a buffer of its own and gives that back with the key in it. */
-static char *make_key_header(const char *name, const char *key)
-{
-    size_t room = strlen(name) + strlen(key) + 1;
-    char *header = malloc(room);
-
-    if (header)
-        (void)snprintf(header, room, "%s%s", name, key);
-    return header;
-}
-
-/* A line break in the key would add a header of its own. */
-static int take_key(struct agt_provider *provider, const char *key, bool is_bearer,
+static int take_key(struct agt_provider *provider, const struct agt_model_options *options,
                     struct cr_err *err)
 {
-    const char *header = is_bearer ? "Authorization: Bearer " : provider->dialect->key_header;
+    const char *prefix =
+        options->is_bearer ? "Authorization: Bearer " : provider->dialect->key_header;
 
-    for (const char *at = key; *at; at++) {
-        if (*at <= ' ' || *at > '~')
-            return cr_err_set(err, EINVAL, "%s has a blank or an unprintable character in it",
-                              provider->dialect->names->key);
-    }
-    provider->key = strdup(key);
-    provider->key_header = make_key_header(header, key);
-    if (!provider->key || !provider->key_header)
-        return cr_err_set(err, ENOMEM, "out of memory for the model's key");
-    return 0;
+    provider->keyring.name = provider->dialect->names->key;
+    provider->keyring.prefix = prefix;
+    return agt_keyring_init(&provider->keyring, is_set(options->api_key) ? options->api_key : NULL,
+                            is_set(options->key_file) ? options->key_file : NULL, err);
 }
 
 static int take_options(struct agt_provider *provider, const struct agt_model_options *options,
@@ -125,8 +99,11 @@ static int take_options(struct agt_provider *provider, const struct agt_model_op
     const struct agt_dialect *dialect = provider->dialect;
     const char *base_url = is_set(options->base_url) ? options->base_url : dialect->default_url;
     const char *model = is_set(options->model) ? options->model : dialect->default_model;
-    int r = agt_http_check_url(base_url, &provider->host, err);
+    int r = take_key(provider, options, err);
 
+    if (r < 0)
+        return r;
+    r = agt_http_check_url(base_url, &provider->host, err);
     if (r < 0)
         return cr_err_wrap(err, "%s '%.100s'", dialect->names->base_url, base_url);
     if (strpbrk(base_url, "?#"))
@@ -138,11 +115,6 @@ static int take_options(struct agt_provider *provider, const struct agt_model_op
     if (!dialect->is_model_valid(model))
         return cr_err_set(err, EINVAL, "%s '%.64s' has characters that no model has",
                           dialect->names->model, model);
-    if (is_set(options->api_key)) {
-        r = take_key(provider, options->api_key, options->is_bearer, err);
-        if (r < 0)
-            return r;
-    }
     provider->base_url = strdup(base_url);
     provider->default_model = strdup(model);
     if (!provider->base_url || !provider->default_model)
@@ -172,10 +144,6 @@ static int open_all(struct agt_provider *provider, const struct agt_model_option
     provider->max_attempts = or_default(options->max_attempts, MAX_ATTEMPTS);
     provider->first_retry_delay_ms =
         or_default(options->first_retry_delay_ms, FIRST_RETRY_DELAY_MS);
-    provider->headers[0] = "Content-Type: application/json";
-    provider->headers[1] = "Accept: text/event-stream";
-    provider->headers[2] = "User-Agent: crisol/" CR_VERSION;
-    provider->headers[3] = provider->key_header; /* NULL, the end, without a key */
     /* Over TLS, HTTP/2 lets a hundred streams share a connection. */
     if (strncmp(provider->base_url, "https:", 6) == 0)
         http.max_host_connections = MAX_HOST_CONNECTIONS;

@@ -39,6 +39,13 @@ void agt_reply_done(struct agt_reply *reply)
     cr_buf_done(&reply->text);
     cr_buf_done(&reply->call_arguments);
     cr_buf_done(&reply->call_signature);
+    for (size_t i = 0; i < reply->more_call_count; i++) {
+        cr_buf_done(&reply->more_calls[i].arguments);
+        cr_buf_done(&reply->more_calls[i].signature);
+    }
+    free(reply->more_calls);
+    reply->more_calls = NULL;
+    reply->more_call_count = 0;
 }
 
 static bool is_repeating(const struct cr_buf *text)
@@ -93,9 +100,51 @@ int agt_reply_add_thought(struct agt_reply *reply, const char *text, size_t size
     return 0;
 }
 
-int agt_reply_add_arguments(struct agt_reply *reply, const char *text)
+size_t agt_reply_call_count(const struct agt_reply *reply)
 {
-    return cr_utf8_add_lossy(&reply->call_arguments, text, strlen(text));
+    return (reply->has_call ? 1 : 0) + reply->more_call_count;
+}
+
+static int add_call(struct agt_reply *reply)
+{
+    struct agt_reply_call *call;
+
+    if (!reply->has_call) {
+        reply->has_call = true;
+        return 0;
+    }
+    if (!reply->more_calls)
+        reply->more_calls = calloc(AGT_MODEL_CALLS_MAX - 1, sizeof(*reply->more_calls));
+    if (!reply->more_calls)
+        return -ENOMEM;
+    call = &reply->more_calls[reply->more_call_count++];
+    cr_buf_init(&call->arguments, MAX_TEXT);
+    cr_buf_init(&call->signature, MAX_SIGNATURE);
+    return 0;
+}
+
+int agt_reply_call(struct agt_reply *reply, size_t index, struct agt_reply_slot *ret_slot)
+{
+    size_t count = agt_reply_call_count(reply);
+    struct agt_reply_call *call;
+
+    if (index > count || index >= AGT_MODEL_CALLS_MAX)
+        return -ENOSPC;
+    if (index == count && add_call(reply) < 0)
+        return -ENOMEM;
+    if (index == 0) {
+        *ret_slot = (struct agt_reply_slot){reply->call_name, reply->call_id,
+                                            &reply->call_arguments, &reply->call_signature};
+        return 0;
+    }
+    call = &reply->more_calls[index - 1];
+    *ret_slot = (struct agt_reply_slot){call->name, call->id, &call->arguments, &call->signature};
+    return 0;
+}
+
+int agt_reply_add_arguments(const struct agt_reply_slot *slot, const char *text)
+{
+    return cr_utf8_add_lossy(slot->arguments, text, strlen(text));
 }
 
 static int read_object(struct agt_reply *reply, const cJSON *object)

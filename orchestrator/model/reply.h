@@ -25,6 +25,17 @@ struct agt_reply_error {
 
 struct agt_reply;
 
+#define AGT_REPLY_NAME_SIZE 64
+#define AGT_REPLY_ID_SIZE 128
+
+/* A call behind the first one of a turn. */
+struct agt_reply_call {
+    char name[AGT_REPLY_NAME_SIZE];
+    char id[AGT_REPLY_ID_SIZE];
+    struct cr_buf arguments;
+    struct cr_buf signature;
+};
+
 /*
  * Reads one object of a provider's stream into the reply. Returns 0, -EBADMSG,
  * -EREMOTEIO for an error object, or what the functions below returned.
@@ -44,11 +55,13 @@ struct agt_reply {
     uint32_t thoughts_size; /* bytes of thoughts seen; they are passed on, not kept */
     struct agt_json_join text_join;
     struct agt_json_join thought_join;
-    bool has_call; /* of a function; only the first one counts */
-    char call_name[64];
-    char call_id[128];
+    bool has_call; /* of a function: the first one */
+    char call_name[AGT_REPLY_NAME_SIZE];
+    char call_id[AGT_REPLY_ID_SIZE];
     struct cr_buf call_arguments; /* a JSON object */
     struct cr_buf call_signature;
+    struct agt_reply_call *more_calls; /* behind the first; NULL: none. Owned */
+    size_t more_call_count;
     size_t checked_size; /* text looked at for repetition */
     uint32_t chunks;     /* responses read */
     bool has_candidate;
@@ -85,8 +98,26 @@ int agt_reply_add(struct agt_reply *reply, const char *data, size_t size, bool i
 int agt_reply_add_text(struct agt_reply *reply, const char *text, size_t size);
 int agt_reply_add_thought(struct agt_reply *reply, const char *text, size_t size);
 
-/* For readers: a piece of the arguments of the call. Returns 0, -ENOSPC, -ENOMEM. */
-int agt_reply_add_arguments(struct agt_reply *reply, const char *text);
+/* One of the calls of a turn, where the reply keeps it. */
+struct agt_reply_slot {
+    char *name; /* of AGT_REPLY_NAME_SIZE */
+    char *id;   /* of AGT_REPLY_ID_SIZE */
+    struct cr_buf *arguments;
+    struct cr_buf *signature;
+};
+
+/*
+ * For readers: call number `index` of the turn, a new one when it is the next.
+ * Returns 0; -ENOSPC for one that is left out, as it is beyond
+ * AGT_MODEL_CALLS_MAX or not the next; -ENOMEM.
+ */
+int agt_reply_call(struct agt_reply *reply, size_t index, struct agt_reply_slot *ret_slot);
+
+/* How many there are. */
+size_t agt_reply_call_count(const struct agt_reply *reply);
+
+/* For readers: a piece of the arguments of a call. Returns 0, -ENOSPC, -ENOMEM. */
+int agt_reply_add_arguments(const struct agt_reply_slot *slot, const char *text);
 
 /* Nothing follows: gives out what was held back. Returns 0, -ENOSPC, -ENOMEM. */
 int agt_reply_end(struct agt_reply *reply);

@@ -25,3 +25,14 @@ int agt_model_request_check(const struct agt_model_request *request, struct cr_e
         r = check_text(request->turns[i].output, "the output of a call", err);
     return r;
 }
+
+size_t agt_model_turn_size(const struct agt_model_request *request, size_t first)
+{
+    uint32_t group = request->turns[first].group;
+    size_t count = 1;
+
+    while (group != 0 && first + count < request->turn_count &&
+           request->turns[first + count].group == group)
+        count++;
+    return count;
+}

@@ -6,24 +6,29 @@
 #include "common/unconst.h"
 #include "orchestrator/receipt/sign.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <openssl/evp.h>
 
-#define LINE_MAX_SIZE 256
+#define LINE_MAX_SIZE 320
 
 void agt_receipt_digest(const void *data, size_t size, char ret_digest[AGT_RECEIPT_DIGEST_SIZE])
 {
+    static const char digits[] = "0123456789abcdef";
     uint8_t bytes[EVP_MAX_MD_SIZE];
     unsigned int count = 0;
 
     ret_digest[0] = '\0';
     if (!EVP_Digest(size > 0 ? data : "", size, bytes, &count, EVP_sha256(), NULL))
         return;
-    for (size_t i = 0; i < count && 2 * i + 2 < AGT_RECEIPT_DIGEST_SIZE; i++)
-        (void)snprintf(ret_digest + 2 * i, 3, "%02x", bytes[i]);
+    for (size_t i = 0; i < count && 2 * i + 2 < AGT_RECEIPT_DIGEST_SIZE; i++) {
+        ret_digest[2 * i] = digits[bytes[i] >> 4];
+        ret_digest[2 * i + 1] = digits[bytes[i] & 15];
+        ret_digest[2 * i + 2] = '\0';
+    }
 }
 
 /* ---- adding ---- */
@@ -56,8 +61,7 @@ void agt_receipt_add(struct agt_receipt *receipt, const char *kind, int32_t iter
 
     if (!link)
         return;
-    link->kind = kind;
-    link->iteration = iteration;
+    *link = (struct agt_receipt_link){.kind = kind, .iteration = iteration};
     agt_receipt_digest(data, size, link->digest);
     if (link->digest[0] == '\0')
         receipt->error = -ENOMEM;
@@ -67,6 +71,31 @@ void agt_receipt_add_text(struct agt_receipt *receipt, const char *kind, int32_t
                           const char *text)
 {
     agt_receipt_add(receipt, kind, iteration, text ? text : "", text ? strlen(text) : 0);
+}
+
+void agt_receipt_file_kind(const char *path, char kind[static AGT_RECEIPT_KIND_MAX])
+{
+    bool is_named = strcmp(path, AGT_RECEIPT_SOLUTION) == 0 || strcmp(path, AGT_RECEIPT_TESTS) == 0;
+
+    (void)snprintf(kind, AGT_RECEIPT_KIND_MAX, "%s%s", is_named ? "" : AGT_RECEIPT_FILE, path);
+}
+
+void agt_receipt_add_file(struct agt_receipt *receipt, int32_t iteration, const char *path,
+                          const char *text)
+{
+    char kind[AGT_RECEIPT_KIND_MAX];
+    size_t before = receipt->count;
+    char *owned;
+
+    agt_receipt_file_kind(path, kind);
+    agt_receipt_add_text(receipt, NULL, iteration, text);
+    if (receipt->count == before)
+        return;
+    owned = strdup(kind);
+    if (!owned)
+        receipt->error = -ENOMEM;
+    receipt->links[before].owned = owned;
+    receipt->links[before].kind = owned ? owned : "";
 }
 
 /* The digest of a message in packed form, which has its fields in the order of their numbers. */
@@ -89,14 +118,15 @@ void agt_receipt_add_message(struct agt_receipt *receipt, const char *kind, int3
 
     if (!link)
         return;
-    link->kind = kind;
-    link->iteration = iteration;
+    *link = (struct agt_receipt_link){.kind = kind, .iteration = iteration};
     if (digest_message(message, link->digest) < 0)
         receipt->error = -ENOMEM;
 }
 
 void agt_receipt_done(struct agt_receipt *receipt)
 {
+    for (size_t i = 0; i < receipt->count; i++)
+        free(receipt->links[i].owned);
     free(receipt->links);
     *receipt = (struct agt_receipt){.links = NULL};
 }

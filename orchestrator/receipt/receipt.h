@@ -21,7 +21,8 @@ struct cr_err;
 #define AGT_RECEIPT_DIGEST_SIZE 65 /* 64 hexadecimal digits and a NUL */
 
 struct agt_receipt_link {
-    const char *kind; /* static */
+    const char *kind; /* static, or `owned` */
+    char *owned;      /* NULL: nothing */
     int32_t iteration;
     char digest[AGT_RECEIPT_DIGEST_SIZE];
 };
@@ -32,6 +33,14 @@ struct agt_receipt {
     size_t room;
     int error; /* negative errno: a link is missing, and with it the receipt */
 };
+
+/*
+ * The kind of a file's link: its name for solution.py and test_solution.py,
+ * else "file:" and its path, which has neither spaces nor line ends.
+ */
+#define AGT_RECEIPT_FILE "file:"
+#define AGT_RECEIPT_KIND_MAX 128 /* bytes, and a NUL */
+void agt_receipt_file_kind(const char *path, char kind[static AGT_RECEIPT_KIND_MAX]);
 
 /* The kinds of links. */
 #define AGT_RECEIPT_TASK "task"
@@ -53,6 +62,9 @@ struct agt_receipt {
 void agt_receipt_add(struct agt_receipt *receipt, const char *kind, int32_t iteration,
                      const void *data, size_t size);
 void agt_receipt_add_text(struct agt_receipt *receipt, const char *kind, int32_t iteration,
+                          const char *text);
+/* A further file of an attempt. */
+void agt_receipt_add_file(struct agt_receipt *receipt, int32_t iteration, const char *path,
                           const char *text);
 void agt_receipt_add_message(struct agt_receipt *receipt, const char *kind, int32_t iteration,
                              const ProtobufCMessage *message);

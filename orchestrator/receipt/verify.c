@@ -28,7 +28,8 @@ static int check_links(const receipt_message *receipt, struct cr_err *err)
     if (receipt->signature.len != (receipt->key_id[0] ? AGT_RECEIPT_SIGNATURE_SIZE : 0))
         return cr_err_set(err, EBADMSG, "it names a key and has no signature, or the other way");
     for (size_t i = 0; i < receipt->n_links; i++) {
-        if (!is_digest(receipt->links[i]->sha256) || strlen(receipt->links[i]->kind) > 64)
+        if (!is_digest(receipt->links[i]->sha256) ||
+            strlen(receipt->links[i]->kind) >= AGT_RECEIPT_KIND_MAX)
             return cr_err_set(err, EBADMSG, "link %zu is none", i + 1);
     }
     return 0;
@@ -105,14 +106,22 @@ static int check_execution(const receipt_message *receipt,
     return r;
 }
 
+static int check_file(const receipt_message *receipt, int32_t iteration,
+                      const Crisol__Agent__V1__File *file, struct cr_err *err)
+{
+    char kind[AGT_RECEIPT_KIND_MAX];
+
+    agt_receipt_file_kind(file->path, kind);
+    return check_text(receipt, kind, iteration, file->text, err);
+}
+
 static int check_attempt(const receipt_message *receipt, const Crisol__Agent__V1__Attempt *attempt,
                          struct cr_err *err)
 {
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < attempt->n_files; i++)
-        r = check_text(receipt, attempt->files[i]->path, attempt->iteration,
-                       attempt->files[i]->text, err);
+        r = check_file(receipt, attempt->iteration, attempt->files[i], err);
     if (r == 0 && attempt->execution)
         r = check_execution(receipt, attempt, err);
     if (r == 0 && attempt->verification)

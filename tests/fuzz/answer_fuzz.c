@@ -20,7 +20,7 @@ static void check_file(const char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     CR_AUTO_FREE char *text = malloc(size + 1);
-    struct agt_files files = {NULL, NULL};
+    struct agt_files files = AGT_FILES_INIT;
     char complaint[512] = "";
     struct agt_answer answer = {.text = "", .call_name = "", .call_arguments = ""};
     int r;

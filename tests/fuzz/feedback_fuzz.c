@@ -47,7 +47,7 @@ static void judge(char *parts[PARTS], const char *delimiter)
     Crisol__Sandbox__V1__TestCase test = CRISOL__SANDBOX__V1__TEST_CASE__INIT;
     Crisol__Sandbox__V1__TestCase *cases[] = {&test};
     char none[] = "";
-    struct agt_files files = {parts[5], none};
+    struct agt_files files = {.solution = parts[5], .tests = none};
     struct agt_evidence evidence;
     struct agt_feedback feedback = {
         .evidence = &evidence,

@@ -21,9 +21,9 @@ static void check_file(const char *text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct agt_files files = {NULL, NULL};
+    struct agt_files files = AGT_FILES_INIT;
     char complaint[512] = "";
-    int r = agt_fenced_read((const char *)data, size, &files, complaint, sizeof(complaint));
+    int r = agt_fenced_read((const char *)data, size, NULL, &files, complaint, sizeof(complaint));
 
     if (r == 0) {
         check_file(files.solution);

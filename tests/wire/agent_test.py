@@ -86,6 +86,14 @@ class Agent(unittest.TestCase):
         self.assertIn("[2, 3, 5, 7]", results[1]["output"])
         self.assertEqual(len(bodies(events, "model_call")), 4)
 
+    def test_several_programs_of_one_turn_are_all_run(self):
+        result, events = run(self.services, "primes, three at once", terms={"max_tool_calls": 3})
+        self.assert_passed(result)
+        self.assertEqual([call["number"] for call in bodies(events, "tool_call")], [1, 2, 3])
+        self.assertEqual([word in answer["output"] for word, answer in zip(
+            ("first", "second", "third"), bodies(events, "tool_result"))], [True] * 3)
+        self.assertEqual(len(bodies(events, "model_call")), 3)  # plan, the three calls, the files
+
     def test_programs_are_bounded_in_number(self):
         result, events = run(self.services, "primes, never stop", terms={"max_tool_calls": 2})
         self.assert_passed(result)
@@ -177,6 +185,9 @@ class Agent(unittest.TestCase):
             self.assert_passed(result)
             self.assertEqual(len(bodies(events, "tool_result")), 2)
             self.assertEqual(result["model_requested"], "qwen:7b")
+            result, events = run(other, "primes, three at once", terms={"max_tool_calls": 3})
+            self.assert_passed(result)
+            self.assertEqual(len(bodies(events, "tool_result")), 3)
 
     def test_a_key_that_is_sent_back_goes_nowhere(self):
         store = os.path.join(self.services.folder, "journal")

@@ -57,9 +57,9 @@ static void good_answers_give_their_files(void **state)
 {
     (void)state;
     for (size_t i = 0; i < CR_ARRAY_SIZE(good); i++) {
-        struct agt_files files = {NULL, NULL};
+        struct agt_files files = AGT_FILES_INIT;
         char complaint[512] = "";
-        int r = agt_fenced_read(good[i].text, strlen(good[i].text), &files, complaint,
+        int r = agt_fenced_read(good[i].text, strlen(good[i].text), NULL, &files, complaint,
                                 sizeof(complaint));
 
         if (r != 0)
@@ -113,10 +113,10 @@ static void bad_answers_are_refused_with_the_reason(void **state)
 {
     (void)state;
     for (size_t i = 0; i < CR_ARRAY_SIZE(bad); i++) {
-        struct agt_files files = {NULL, NULL};
+        struct agt_files files = AGT_FILES_INIT;
         char complaint[512] = "";
-        int r =
-            agt_fenced_read(bad[i].text, strlen(bad[i].text), &files, complaint, sizeof(complaint));
+        int r = agt_fenced_read(bad[i].text, strlen(bad[i].text), NULL, &files, complaint,
+                                sizeof(complaint));
 
         if (r != -EINVAL || !strstr(complaint, bad[i].complaint))
             fail_msg("case %zu: %d '%s' does not say '%s'", i, r, complaint, bad[i].complaint);
@@ -128,12 +128,13 @@ static void bad_answers_are_refused_with_the_reason(void **state)
 static void nul_in_the_answer_is_refused(void **state)
 {
     static const char text[] = TESTS "```python path=solution.py\ns = '\0'\n```\n";
-    struct agt_files files = {NULL, NULL};
+    struct agt_files files = AGT_FILES_INIT;
     char complaint[512] = "";
 
     (void)state;
-    assert_int_equal(agt_fenced_read(text, sizeof(text) - 1, &files, complaint, sizeof(complaint)),
-                     -EINVAL);
+    assert_int_equal(
+        agt_fenced_read(text, sizeof(text) - 1, NULL, &files, complaint, sizeof(complaint)),
+        -EINVAL);
     assert_non_null(strstr(complaint, "not plain UTF-8"));
 }
 
@@ -142,7 +143,7 @@ static void too_large_file_is_refused(void **state)
     static const char head[] = TESTS "```python path=solution.py\n";
     size_t size = sizeof(head) - 1 + AGT_FILE_MAX + 8;
     char *text = malloc(size);
-    struct agt_files files = {NULL, NULL};
+    struct agt_files files = AGT_FILES_INIT;
     char complaint[512] = "";
 
     (void)state;
@@ -151,7 +152,8 @@ static void too_large_file_is_refused(void **state)
     memcpy(text, head, sizeof(head) - 1);
     memcpy(text + size - 5, "\n```\n", 5);
 
-    assert_int_equal(agt_fenced_read(text, size, &files, complaint, sizeof(complaint)), -EINVAL);
+    assert_int_equal(agt_fenced_read(text, size, NULL, &files, complaint, sizeof(complaint)),
+                     -EINVAL);
     assert_non_null(strstr(complaint, "is larger than"));
     free(text);
 }
@@ -164,14 +166,14 @@ static void answer_cut_anywhere_is_never_taken_in_part(void **state)
 
     (void)state;
     for (size_t size = 0; size <= whole; size++) {
-        struct agt_files files = {NULL, NULL};
+        struct agt_files files = AGT_FILES_INIT;
         char complaint[512] = "";
         char *copy = malloc(size + 1); /* exact, so that ASan sees a read past it */
         int r;
 
         assert_non_null(copy);
         memcpy(copy, text, size);
-        r = agt_fenced_read(copy, size, &files, complaint, sizeof(complaint));
+        r = agt_fenced_read(copy, size, NULL, &files, complaint, sizeof(complaint));
         free(copy);
         assert_int_equal(r, size == whole ? 0 : -EINVAL);
         assert_true(r == 0 || complaint[0] != '\0');

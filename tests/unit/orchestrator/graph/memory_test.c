@@ -31,13 +31,13 @@ static void fenced_reader_survives(void **state)
 
     (void)state;
     for (int n = 0; goes_on; n++) {
-        struct agt_files files = {NULL, NULL};
+        struct agt_files files = AGT_FILES_INIT;
         char complaint[512] = "";
         int r;
 
         assert_true(n < ALLOCATIONS_MAX);
         test_fail_alloc(n);
-        r = agt_fenced_read(double_good_files, strlen(double_good_files), &files, complaint,
+        r = agt_fenced_read(double_good_files, strlen(double_good_files), NULL, &files, complaint,
                             sizeof(complaint));
         goes_on = test_stop_alloc();
         assert_int_equal(r, goes_on ? -ENOMEM : 0);
@@ -68,7 +68,7 @@ static void feedback_survives(void **state)
     Crisol__Sandbox__V1__ExecuteResult result = CRISOL__SANDBOX__V1__EXECUTE_RESULT__INIT;
     struct agt_evidence evidence = {.summary = "x"};
     char text[] = "x\n";
-    struct agt_files files = {text, text};
+    struct agt_files files = {.solution = text, .tests = text};
     struct agt_feedback feedback = {
         .evidence = &evidence,
         .result = &result,

@@ -69,8 +69,8 @@ static void files_of_a_repair_survive_their_fences(void **state)
 {
     char solution[] = "s = '''\n`````\n```python path=conftest.py\n'''";
     char tests[] = "t = 1\n";
-    struct agt_files files = {solution, tests};
-    struct agt_files read = {NULL, NULL};
+    struct agt_files files = {.solution = solution, .tests = tests};
+    struct agt_files read = AGT_FILES_INIT;
     struct agt_prompt prompt = {
         .task = "x",
         .plan = "p",
@@ -84,7 +84,8 @@ static void files_of_a_repair_survive_their_fences(void **state)
     (void)state;
     assert_non_null(strstr(text, "\nFILES OF ATTEMPT 2\n"));
     assert_non_null(strstr(text, "\nATTEMPT 2 FAILED\nCause: ASSERTION\n"));
-    assert_int_equal(agt_fenced_read(text, strlen(text), &read, complaint, sizeof(complaint)), 0);
+    assert_int_equal(agt_fenced_read(text, strlen(text), NULL, &read, complaint, sizeof(complaint)),
+                     0);
     assert_string_equal(read.solution, "s = '''\n`````\n```python path=conftest.py\n'''\n");
     assert_string_equal(read.tests, tests);
     agt_files_done(&read);

@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Answers of more than two files on the real services: in every form, verified, repaired, kept, exported, checked and
+written to a folder. Needs root (else 77)."""
+
+import json
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from agent_test import HERE, bodies, post, run  # noqa: E402  (needs the path above)
+
+import services as crisol  # noqa: E402  (agent_test has set the path)
+
+SCRIPT = os.path.join(HERE, "scripts", "shop")
+TERMS = {"output_files": ["data/rates.json", "shop/cart.py"], "max_more_files": 1}
+FILES = {"solution.py", "test_solution.py", "shop/__init__.py", "shop/cart.py", "data/rates.json"}
+
+
+class Files(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.services = crisol.Services(script=os.path.relpath(SCRIPT, crisol.SCRIPTS), replay_flags=("--delay-ms=0",))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.services.stop()
+
+    def shop(self, task="shop", iterations=1, **more):
+        result, events = run(self.services, f"A shop, {task}", **{"terms": TERMS, **more})
+        self.assertEqual((result["status"], result["iterations"]), ("SUCCESS", iterations), result["error_history"])
+        self.assertEqual(set(result["files"]), FILES)
+        return result, events
+
+    def test_all_forms_hold_them(self):
+        texts = [json.dumps(self.shop()[0]["files"], sort_keys=True)]
+        for task, form in (("shop, as an object", "JSON"), ("shop, by a call", "CALL")):
+            result, _ = self.shop(task, terms={**TERMS, "answer_form": f"ANSWER_FORM_{form}"})
+            texts.append(json.dumps(result["files"], sort_keys=True))
+        self.assertEqual(texts, [texts[0]] * 3)
+
+    def test_events_attempts_and_receipt_name_them(self):
+        result, events = self.shop()
+        ready = bodies(events, "files_ready")[-1]
+        self.assertEqual({file["path"] for file in ready["files"]}, FILES)
+        self.assertEqual({file["path"] for file in result["attempts"][0]["files"]}, FILES)
+        kinds = [link["kind"] for link in result["receipt"]["links"]]
+        for kind in ("solution.py", "test_solution.py", "file:shop/cart.py", "file:data/rates.json"):
+            self.assertIn(kind, kinds)
+
+    def test_verification_looks_at_every_file(self):
+        result, _ = self.shop(verify="MUTANTS")
+        checks = {check["name"]: check for check in result["verification"]["checks"]}
+        self.assertEqual(result["verification"]["level"], "MUTANTS")
+        self.assertEqual(checks["stubs that raise"]["outcome"], "SHOWN")
+        self.assertEqual(checks["stubs that return None"]["outcome"], "SHOWN")
+        self.assertTrue(any(name.startswith("mutant: shop/cart.py line ") for name in checks), checks)
+        # solution.py has no function at all: the tests prove nothing only because the package's are emptied.
+        result, _ = run(self.services, "A shop, with tests that prove nothing", terms=TERMS, max_iterations=1)
+        self.assertEqual((result["status"], result["cause"]), ("FAILED", "VACUOUS_TESTS"), result)
+        self.assertIn("every function of the solution's files", result["error_history"][0])
+
+    def test_a_repair_is_shown_where_in_which_file(self):
+        result, events = self.shop("shop, repaired", iterations=2)
+        self.assertIn("Deepest frame in shop/cart.py: line 9", result["attempts"][0]["feedback"])
+        diff = bodies(events, "files_ready")[-1]["diff"]
+        self.assertIn("shop/cart.py", diff)
+        self.assertNotIn("rates.json", diff)
+
+    def test_without_leave_there_are_two(self):
+        result, _ = run(self.services, "A shop", max_iterations=1)
+        self.assertEqual((result["status"], result["cause"]), ("FAILED", "MODEL_OUTPUT"), result)
+        self.assertIn("Only solution.py and test_solution.py", result["error_history"][-1])
+
+    def test_what_is_missing_is_asked_for(self):
+        result, _ = run(self.services, "A shop", terms={
+            "output_files": ["data/rates.json", "README.md"], "max_more_files": 2})
+        self.assertEqual(result["cause"], "MODEL_OUTPUT", result)
+        self.assertIn("README.md", json.dumps(result["error_history"] + result["warnings"]))
+
+    def test_bad_paths_are_refused_by_name(self):
+        for terms, field in (
+                ({"output_files": ["../x"]}, ["body", "terms", "output_files", 0]),
+                ({"output_files": ["a.py", "conftest.py"]}, ["body", "terms", "output_files", 1]),
+                ({"output_files": ["a", "a/b"]}, ["body", "terms", "output_files", 1]),
+                ({"output_files": ["a"], "input_files": [{"path": "a/b", "text": "1"}]},
+                 ["body", "terms", "output_files", 0]),
+                ({"output_files": [f"f{n}" for n in range(15)]}, ["body", "terms", "output_files"]),
+                ({"max_more_files": 15}, ["body", "terms", "max_more_files"])):
+            status, text = post(self.services, "/api/v1/generate", {"task": "A shop", "terms": terms})
+            self.assertEqual(status, 422, text)
+            self.assertIn(field, [problem["loc"] for problem in json.loads(text)["detail"]], text)
+
+    def test_the_command_line_writes_them_and_checks_their_receipt(self):
+        folder = os.path.join(self.services.folder, "out")
+        argv = ["run", "--output-file", "shop/cart.py", "--output-file", "data/rates.json", "--more-files", "1",
+                "--max-calls", "9", "--out", folder, "--json", "A shop"]
+        done = self.services.crisol(*argv)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = {os.path.relpath(os.path.join(place, name), folder)
+                 for place, _, names in os.walk(folder) for name in names}
+        self.assertEqual(found, FILES)
+        with open(os.path.join(folder, "data", "rates.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file), {"es": 21, "none": 0})
+        path = os.path.join(self.services.folder, "run.json")
+        for change, code in (None, 0), (("21", "22"), 1):
+            text = done.stdout.decode()
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text.replace('{\\"es\\": %s' % change[0], '{\\"es\\": %s' % change[1]) if change else text)
+            checked = self.services.crisol("verify-receipt", path)
+            self.assertEqual(checked.returncode, code, checked.stderr)
+        self.assertIn(b"data/rates.json", checked.stderr)
+
+    def test_a_link_in_the_folder_is_not_followed(self):
+        folder = os.path.join(self.services.folder, "linked")
+        away = os.path.join(self.services.folder, "away")
+        os.makedirs(folder)
+        os.makedirs(away)
+        os.symlink(away, os.path.join(folder, "shop"))
+        done = self.services.crisol("run", "--output-file", "shop/cart.py", "--output-file", "data/rates.json",
+                                    "--more-files", "1", "--out", folder, "A shop")
+        self.assertEqual(done.returncode, 125, done.stderr)
+        self.assertEqual(os.listdir(away), [])
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("skipped: starting sandboxd needs root")
+        sys.exit(77)
+    unittest.main()
