@@ -144,7 +144,7 @@ uint32_t agt_node_bit(int node);
 /* Whether a run may be started now; else as agt_engine_start(). Any thread. */
 int agt_engine_check_room(struct agt_engine *engine, struct rpc_status *ret_status);
 
-#define AGT_EDIT_FILES_MAX 2
+#define AGT_EDIT_FILES_MAX 16
 
 /* What is put in place of what an interrupted run has. Borrowed for the call. */
 struct agt_edits {
@@ -167,10 +167,22 @@ struct agt_edits {
 int agt_run_resume(struct agt_run *run, const struct agt_edits *edits, uint32_t *ret_seq,
                    struct rpc_status *ret_status);
 
+/*
+ * The same for a run that another process holds, in two steps: here it is
+ * checked, and packed for that process into *ret_packed (to free); there it is
+ * unpacked and done, for the interrupt of state event `seq` alone.
+ */
+int agt_guest_pack_resume(struct agt_run *run, const struct agt_edits *edits, uint8_t **ret_packed,
+                          size_t *ret_size, uint32_t *ret_seq, struct rpc_status *ret_status);
+int agt_run_resume_packed(struct agt_run *run, uint32_t seq, const void *packed, size_t size);
+
 const char *agt_run_id(const struct agt_run *run);  /* 32 hexadecimal digits */
 void agt_run_cancel(struct agt_run *run);           /* any thread; safe to repeat */
 struct agt_run *agt_run_ref(struct agt_run *run);   /* any thread */
 struct agt_run *agt_run_unref(struct agt_run *run); /* NULL is allowed; returns NULL */
+
+/* The number of its newest state event that can be read; 0: none. Any thread. */
+uint32_t agt_run_seq(const struct agt_run *run);
 
 /* The last event has happened, or there was no memory for it. Any thread. */
 bool agt_run_has_ended(const struct agt_run *run);

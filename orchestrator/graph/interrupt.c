@@ -5,6 +5,7 @@
 #include "common/unconst.h"
 #include "common/utf8.h"
 #include "orchestrator/graph/call.h"
+#include "orchestrator/graph/event_log.h"
 #include "orchestrator/graph/run.h"
 #include "rpc/status.h"
 
@@ -69,6 +70,15 @@ static void replace(char **text, const char *edited)
     *text = copy;
 }
 
+/* One that the bounds leave no room for stays as it is; the event tells what the files are. */
+static void replace_more(struct agt_files *files, const Crisol__Agent__V1__File *file)
+{
+    char *copy = strdup(file->text);
+
+    if (copy)
+        (void)agt_files_put(files, file->path, copy);
+}
+
 static void apply(struct agt_run *run, const Crisol__Agent__V1__Resumed *edits)
 {
     if (edits->plan[0]) {
@@ -78,8 +88,12 @@ static void apply(struct agt_run *run, const Crisol__Agent__V1__Resumed *edits)
     for (size_t i = 0; i < edits->n_files; i++) {
         const Crisol__Agent__V1__File *file = edits->files[i];
 
-        replace(strcmp(file->path, AGT_TESTS_NAME) == 0 ? &run->files.tests : &run->files.solution,
-                file->text);
+        if (strcmp(file->path, AGT_SOLUTION_NAME) == 0)
+            replace(&run->files.solution, file->text);
+        else if (strcmp(file->path, AGT_TESTS_NAME) == 0)
+            replace(&run->files.tests, file->text);
+        else
+            replace_more(&run->files, file);
     }
 }
 
@@ -87,20 +101,13 @@ static void emit(struct agt_run *run, const Crisol__Agent__V1__Resumed *edits)
 {
     Crisol__Agent__V1__Resumed resumed = CRISOL__AGENT__V1__RESUMED__INIT;
     Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
-    Crisol__Agent__V1__File solution = CRISOL__AGENT__V1__FILE__INIT;
-    Crisol__Agent__V1__File tests = CRISOL__AGENT__V1__FILE__INIT;
-    Crisol__Agent__V1__File *files[] = {&solution, &tests};
-    char solution_name[] = AGT_SOLUTION_NAME;
-    char tests_name[] = AGT_TESTS_NAME;
+    struct agt_files_message files;
 
     resumed.plan = edits->plan;
     if (edits->n_files > 0) {
-        solution.path = solution_name;
-        solution.text = run->files.solution;
-        tests.path = tests_name;
-        tests.text = run->files.tests;
-        resumed.files = files;
-        resumed.n_files = 2;
+        agt_files_fill(&run->files, &files);
+        resumed.files = files.list;
+        resumed.n_files = files.count;
     }
     event.event_case = EVENT(RESUMED);
     event.resumed = &resumed;
@@ -129,20 +136,29 @@ void agt_run_on_resume(struct agt_run *run, const struct agt_mail *mail)
 
 /* ---- any thread ---- */
 
-static void check_file(const char *path, const char *text, struct rpc_status *status)
+/* One of the two, or a further one where the task has such. */
+static bool is_path_good(const Crisol__Agent__V1__TaskTerms *terms, const char *path)
+{
+    return strcmp(path, AGT_SOLUTION_NAME) == 0 || strcmp(path, AGT_TESTS_NAME) == 0 ||
+           (agt_files_has_more(terms) && !agt_files_path_fault(path, strlen(path)));
+}
+
+static void check_file(const Crisol__Agent__V1__TaskTerms *terms, const char *path,
+                       const char *text, struct rpc_status *status)
 {
     size_t size = strnlen(text, EDIT_FILE_MAX + 1);
 
-    if (strcmp(path, AGT_SOLUTION_NAME) != 0 && strcmp(path, AGT_TESTS_NAME) != 0)
-        rpc_status_add_violation(status, "files", "a path must be '%s' or '%s'", AGT_SOLUTION_NAME,
-                                 AGT_TESTS_NAME);
+    if (!is_path_good(terms, path))
+        rpc_status_add_violation(status, "files", "a path must be '%s' or '%s'%s",
+                                 AGT_SOLUTION_NAME, AGT_TESTS_NAME,
+                                 agt_files_has_more(terms) ? ", or that of a further file" : "");
     else if (size == 0 || size > EDIT_FILE_MAX || !cr_utf8_is_valid(text, size))
         rpc_status_add_violation(status, "files", "'%s' must be UTF-8 text of 1 to %u bytes", path,
                                  EDIT_FILE_MAX);
 }
 
-static void check_edits(enum agt_node node, const struct agt_edits *edits,
-                        struct rpc_status *status)
+static void check_edits(const struct agt_run *run, enum agt_node node,
+                        const struct agt_edits *edits, struct rpc_status *status)
 {
     size_t size = edits->plan ? strnlen(edits->plan, AGT_PLAN_MAX + 1) : 0;
 
@@ -154,16 +170,14 @@ static void check_edits(enum agt_node node, const struct agt_edits *edits,
     if (edits->file_count > 0 && node != AGT_NODE_GENERATOR)
         rpc_status_add_violation(status, "files", "can be replaced behind the generator only");
     for (size_t i = 0; i < edits->file_count; i++)
-        check_file(edits->files[i].path, edits->files[i].text, status);
+        check_file(run->terms, edits->files[i].path, edits->files[i].text, status);
 }
 
-static struct agt_mail *make_mail(struct agt_run *run, const struct agt_edits *edits)
+static int pack_edits(const struct agt_edits *edits, uint8_t **ret_packed, size_t *ret_size)
 {
     Crisol__Agent__V1__Resumed resumed = CRISOL__AGENT__V1__RESUMED__INIT;
     Crisol__Agent__V1__File files[AGT_EDIT_FILES_MAX];
     Crisol__Agent__V1__File *list[AGT_EDIT_FILES_MAX];
-    CR_AUTO_FREE uint8_t *packed = NULL;
-    size_t size;
 
     if (edits->plan)
         resumed.plan = cr_unconst(edits->plan);
@@ -175,12 +189,29 @@ static struct agt_mail *make_mail(struct agt_run *run, const struct agt_edits *e
     }
     resumed.files = list;
     resumed.n_files = edits->file_count;
-    size = crisol__agent__v1__resumed__get_packed_size(&resumed);
-    packed = malloc(size + 1);
-    if (!packed)
+    *ret_size = crisol__agent__v1__resumed__get_packed_size(&resumed);
+    *ret_packed = malloc(*ret_size + 1);
+    if (!*ret_packed)
+        return -ENOMEM;
+    (void)crisol__agent__v1__resumed__pack(&resumed, *ret_packed);
+    return 0;
+}
+
+static struct agt_mail *make_mail(struct agt_run *run, const struct agt_edits *edits)
+{
+    CR_AUTO_FREE uint8_t *packed = NULL;
+    size_t size;
+
+    if (pack_edits(edits, &packed, &size) < 0)
         return NULL;
-    (void)crisol__agent__v1__resumed__pack(&resumed, packed);
     return agt_mail_new(AGT_MAIL_RESUME, run, packed, size);
+}
+
+static int refuse_idle(struct rpc_status *status)
+{
+    rpc_status_set(status, RPC_FAILED_PRECONDITION,
+                   "run_id: the run is not interrupted; only one that waits can be taken up");
+    return -EBUSY;
 }
 
 /* With the lock of the run. */
@@ -189,12 +220,9 @@ static int resume_locked(struct agt_run *run, const struct agt_edits *edits, uin
 {
     struct agt_mail *mail;
 
-    if (run->interrupt_seq == 0 || run->interrupt_seq == run->resumed_seq || !run->engine) {
-        rpc_status_set(ret_status, RPC_FAILED_PRECONDITION,
-                       "run_id: the run is not interrupted; only one that waits can be taken up");
-        return -EBUSY;
-    }
-    check_edits(run->interrupt_node, edits, ret_status);
+    if (run->interrupt_seq == 0 || run->interrupt_seq == run->resumed_seq || !run->engine)
+        return refuse_idle(ret_status);
+    check_edits(run, run->interrupt_node, edits, ret_status);
     if (ret_status->code != RPC_OK)
         return -EINVAL;
     mail = make_mail(run, edits);
@@ -218,4 +246,71 @@ int agt_run_resume(struct agt_run *run, const struct agt_edits *edits, uint32_t 
     r = resume_locked(run, edits, ret_seq, ret_status);
     (void)pthread_mutex_unlock(&run->lock);
     return r;
+}
+
+int agt_run_resume_packed(struct agt_run *run, uint32_t seq, const void *packed, size_t size)
+{
+    Crisol__Agent__V1__Resumed *resumed = crisol__agent__v1__resumed__unpack(NULL, size, packed);
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct agt_edits edits = {.plan = NULL};
+    uint32_t resumed_seq;
+    int r = -EBADMSG;
+
+    if (resumed && resumed->n_files <= AGT_EDIT_FILES_MAX) {
+        edits.plan = resumed->plan;
+        edits.file_count = resumed->n_files;
+        for (size_t i = 0; i < resumed->n_files; i++) {
+            edits.files[i].path = resumed->files[i]->path;
+            edits.files[i].text = resumed->files[i]->text;
+        }
+        (void)pthread_mutex_lock(&run->lock);
+        r = run->interrupt_seq == seq ? resume_locked(run, &edits, &resumed_seq, &status) : -EBUSY;
+        (void)pthread_mutex_unlock(&run->lock);
+    }
+    crisol__agent__v1__resumed__free_unpacked(resumed, NULL);
+    return r;
+}
+
+/* The node behind which a run of another process waits, by its newest event; NONE: it does not. */
+static enum agt_node find_pause(struct agt_run *run, uint32_t *ret_seq)
+{
+    struct agt_event *newest = agt_event_log_newest(run->log);
+    Crisol__Agent__V1__RunEvent *event = NULL;
+    enum agt_node node = AGT_NODE_NONE;
+
+    if (newest)
+        event = crisol__agent__v1__run_event__unpack(NULL, newest->size, newest->packed);
+    if (event && event->event_case == EVENT(INTERRUPTED)) {
+        node = (enum agt_node)event->interrupted->after;
+        *ret_seq = event->seq;
+    }
+    crisol__agent__v1__run_event__free_unpacked(event, NULL);
+    (void)agt_event_unref(newest);
+    return node;
+}
+
+int agt_guest_pack_resume(struct agt_run *run, const struct agt_edits *edits, uint8_t **ret_packed,
+                          size_t *ret_size, uint32_t *ret_seq, struct rpc_status *ret_status)
+{
+    uint32_t seq = 0;
+    enum agt_node node = find_pause(run, &seq);
+    bool is_first;
+
+    (void)pthread_mutex_lock(&run->lock);
+    is_first = node != AGT_NODE_NONE && seq != run->resumed_seq;
+    (void)pthread_mutex_unlock(&run->lock);
+    if (!is_first)
+        return refuse_idle(ret_status);
+    check_edits(run, node, edits, ret_status);
+    if (ret_status->code != RPC_OK)
+        return -EINVAL;
+    if (pack_edits(edits, ret_packed, ret_size) < 0) {
+        rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
+        return -ENOMEM;
+    }
+    (void)pthread_mutex_lock(&run->lock);
+    run->resumed_seq = seq;
+    (void)pthread_mutex_unlock(&run->lock);
+    *ret_seq = seq;
+    return 0;
 }

@@ -219,6 +219,15 @@ struct agt_event *agt_run_last_event(const struct agt_run *run)
     return agt_event_log_last(run->log);
 }
 
+uint32_t agt_run_seq(const struct agt_run *run)
+{
+    struct agt_event *newest = agt_event_log_newest(run->log);
+    uint32_t seq = newest ? newest->seq : 0;
+
+    (void)agt_event_unref(newest);
+    return seq;
+}
+
 size_t agt_run_bytes(const struct agt_run *run)
 {
     return agt_event_log_bytes(run->log);

@@ -340,12 +340,12 @@ static int add_more(const Crisol__Agent__V1__TaskTerms *terms, struct cr_buf *bu
 {
     int r = cr_buf_add_str(
         buf,
-        "\nFURTHER FILES\nThere may be more than the two files and blocks of the rules here. "
-        "Each further file is whole and lies in a fenced block of its own, whose info string names it (\"python "
-        "path=shop/cart.py\", \"json path=data/rates.json\"); in a JSON object or a call they are "
-        "the member \"files\", a list of objects with the texts \"path\" and \"text\". They lie "
-        "beside solution.py, which is there in any case; the tests import and check them, too. No "
-        "further tests, and nothing that pytest or Python loads by itself.\n");
+        "\nFURTHER FILES\nThere may be more than the two files and blocks of the rules here. Each "
+        "further file is whole and lies in a fenced block of its own, whose info string names it "
+        "(\"python path=shop/cart.py\", \"json path=data/rates.json\"); in a JSON object or a call "
+        "they are the member \"files\", a list of objects with the texts \"path\" and \"text\". "
+        "They lie beside solution.py, which is there in any case; the tests import and check them, "
+        "too. No further tests, and nothing that pytest or Python loads by itself.\n");
 
     if (r == 0 && terms->n_output_files > 0)
         r = cr_buf_add_str(buf, "The answer has to hold:\n");

@@ -51,8 +51,9 @@ static void answer(struct agt_exchange *exchange, int written, int http_status)
 
 /* ---- taking up ---- */
 
-static int resume(struct agt_run *run, const Crisol__Agent__V1__ResumeRunRequest *request,
-                  uint32_t *ret_seq, struct rpc_status *status)
+static int resume(struct agt_runs *runs, struct agt_run *run,
+                  const Crisol__Agent__V1__ResumeRunRequest *request, uint32_t *ret_seq,
+                  struct rpc_status *status)
 {
     struct agt_edits edits = {.plan = request->plan, .file_count = request->n_files};
 
@@ -64,7 +65,7 @@ static int resume(struct agt_run *run, const Crisol__Agent__V1__ResumeRunRequest
         edits.files[i].path = request->files[i]->path;
         edits.files[i].text = request->files[i]->text;
     }
-    return agt_run_resume(run, &edits, ret_seq, status);
+    return agt_runs_resume(runs, run, &edits, ret_seq, status);
 }
 
 void agt_handle_run_resume(struct agt_exchange *exchange)
@@ -77,7 +78,7 @@ void agt_handle_run_resume(struct agt_exchange *exchange)
     if (!run)
         return;
     request = read_body(exchange, &crisol__agent__v1__resume_run_request__descriptor);
-    if (request && resume(run, request, &seq, &status) < 0)
+    if (request && resume(exchange->http->options.runs, run, request, &seq, &status) < 0)
         agt_run_refuse(exchange, &status);
     else if (request)
         answer(

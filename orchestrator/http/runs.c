@@ -37,12 +37,6 @@ static void answer_written(struct agt_exchange *exchange, int written, int http_
         agt_exchange_answer(exchange, http_status);
 }
 
-/* What is more than reading needs the process that has the run. */
-static bool is_read_only(enum agt_route_id id)
-{
-    return id != AGT_ROUTE_RUN_CANCEL && id != AGT_ROUTE_RUN_RESUME;
-}
-
 /* A reference to the caller's run; NULL when the exchange has been answered instead. */
 static struct agt_run *find(struct agt_exchange *exchange, const char *run_id)
 {
@@ -51,10 +45,7 @@ static struct agt_run *find(struct agt_exchange *exchange, const char *run_id)
     struct agt_run *run;
 
     agt_connection_caller(exchange->connection, caller);
-    if (is_read_only(exchange->route->id))
-        run = agt_runs_find(exchange->http->options.runs, caller, run_id, &status);
-    else
-        run = agt_runs_find_own(exchange->http->options.runs, caller, run_id, &status);
+    run = agt_runs_find(exchange->http->options.runs, caller, run_id, &status);
     if (!run)
         fail(exchange, &status);
     return run;
@@ -143,13 +134,18 @@ void agt_handle_run_get(struct agt_exchange *exchange)
 void agt_handle_run_cancel(struct agt_exchange *exchange)
 {
     struct agt_run *run = agt_run_find_by_path(exchange);
-    int r;
+    struct rpc_status status = RPC_STATUS_INIT;
+    bool is_there;
 
     if (!run)
         return;
-    r = cr_buf_printf(&exchange->out, "{\"found\":%s}", agt_run_has_ended(run) ? "false" : "true");
-    agt_run_cancel(run);
-    answer_written(exchange, r, MHD_HTTP_OK);
+    is_there = !agt_run_has_ended(run);
+    if (agt_runs_cancel(exchange->http->options.runs, run, &status) < 0)
+        fail(exchange, &status);
+    else
+        answer_written(exchange,
+                       cr_buf_printf(&exchange->out, "{\"found\":%s}", is_there ? "true" : "false"),
+                       MHD_HTTP_OK);
     agt_run_unref(run);
 }
 

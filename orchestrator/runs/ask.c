@@ -40,18 +40,6 @@ struct agt_run *agt_runs_find(struct agt_runs *runs, const char *caller, const c
     return run;
 }
 
-struct agt_run *agt_runs_find_own(struct agt_runs *runs, const char *caller, const char *run_id,
-                                  struct rpc_status *ret_status)
-{
-    struct agt_run *run = agt_runs_find(runs, caller, run_id, ret_status);
-
-    if (!run || !agt_run_is_guest(run) || agt_run_has_ended(run))
-        return run;
-    rpc_status_set(ret_status, RPC_UNAVAILABLE, AGT_RUNS_ELSEWHERE);
-    ret_status->retry_after_ms = 1000;
-    return agt_run_unref(run);
-}
-
 int agt_runs_export(struct agt_runs *runs, const char *caller, const char *run_id,
                     void (*on_done)(void *user, uint8_t *take_packed, size_t size, int error),
                     void *user, struct rpc_status *ret_status)

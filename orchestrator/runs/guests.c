@@ -100,6 +100,7 @@ void agt_runs_on_stored(void *user, const struct agt_store_run *row)
 
     if (!row) {
         read_guests(runs);
+        agt_runs_take_requests(runs);
         return;
     }
     if (is_known(runs, row))

@@ -253,6 +253,8 @@ int agt_runs_load(struct agt_runs *runs, struct cr_err *err)
     if (r < 0)
         return r;
     agt_runs_sweep(runs);
+    if (store)
+        agt_runs_take_requests(runs);
     if (store && store->ops->watch)
         store->ops->watch(store, agt_runs_on_stored, runs);
     return 0;

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct agt_edits;
 struct agt_engine;
 struct agt_run;
 struct agt_run_spec;
@@ -70,23 +71,26 @@ int agt_runs_check_disconnect(int on_disconnect, bool is_submit, bool *ret_cance
     "the run goes on in another process of this service, or after the restart of this one; ask "   \
     "again"
 
-/* Why a run can only be read here. */
-#define AGT_RUNS_ELSEWHERE                                                                         \
-    "run_id: the run goes on in another process of this service; only that one can do it"
-
-/*
- * As agt_runs_find(), for what is more than reading: UNAVAILABLE while the run
- * goes on in another process.
- */
-struct agt_run *agt_runs_find_own(struct agt_runs *runs, const char *caller, const char *run_id,
-                                  struct rpc_status *ret_status);
-
 /*
  * A reference to the caller's run. Else NULL, with NOT_FOUND, a violation of
  * "run_id", or UNAVAILABLE while the run is elsewhere.
  */
 struct agt_run *agt_runs_find(struct agt_runs *runs, const char *caller, const char *run_id,
                               struct rpc_status *ret_status);
+
+/*
+ * Cancels a run, wherever it goes on: one of another process within its next
+ * look at the store (a second or so). A durable run stays cancelled over a
+ * restart. Returns 0 or -ENOMEM with ret_status. Any thread.
+ */
+int agt_runs_cancel(struct agt_runs *runs, struct agt_run *run, struct rpc_status *ret_status);
+
+/*
+ * Lets an interrupted run go on, wherever it waits; as agt_run_resume(). When
+ * two processes are asked for the same interrupt at one time, the first counts.
+ */
+int agt_runs_resume(struct agt_runs *runs, struct agt_run *run, const struct agt_edits *edits,
+                    uint32_t *ret_seq, struct rpc_status *ret_status);
 
 /*
  * Reads all that is stored of the caller's run (graph/export.h has on_done).

@@ -18,29 +18,17 @@ static void out_of_memory(struct rpc_call *call)
     rpc_call_finish(call, &status, NULL);
 }
 
-typedef struct agt_run *(*finder)(struct agt_runs *runs, const char *caller, const char *run_id,
-                                  struct rpc_status *ret_status);
-
 /* A reference to the caller's run; NULL when the call has been answered instead. */
-static struct agt_run *find_with(finder find_run, struct rpc_call *call, const char *run_id)
+static struct agt_run *find(struct rpc_call *call, const char *run_id)
 {
     const struct agt_service *service = rpc_call_context(call);
     struct rpc_status status = RPC_STATUS_INIT;
-    struct agt_run *run = find_run(service->runs, rpc_call_peer(call)->caller, run_id, &status);
+    struct agt_run *run =
+        agt_runs_find(service->runs, rpc_call_peer(call)->caller, run_id, &status);
 
     if (!run)
         rpc_call_finish(call, &status, NULL);
     return run; // cppcheck-suppress returnDanglingLifetime ; it is no part of the status
-}
-
-static struct agt_run *find(struct rpc_call *call, const char *run_id)
-{
-    return find_with(agt_runs_find, call, run_id);
-}
-
-static struct agt_run *find_own(struct rpc_call *call, const char *run_id)
-{
-    return find_with(agt_runs_find_own, call, run_id);
 }
 
 void agt_service_submit_run(struct rpc_call *call, const ProtobufCMessage *message)
@@ -135,20 +123,25 @@ void agt_service_cancel_run(struct rpc_call *call, const ProtobufCMessage *messa
 {
     const Crisol__Agent__V1__CancelRunRequest *request = (const void *)message;
     Crisol__Agent__V1__CancelRunResponse response = CRISOL__AGENT__V1__CANCEL_RUN_RESPONSE__INIT;
-    struct agt_run *run = find_own(call, request->run_id);
+    const struct agt_service *service = rpc_call_context(call);
+    struct agt_run *run = find(call, request->run_id);
+    struct rpc_status status = RPC_STATUS_INIT;
 
     if (!run)
         return;
     response.found = !agt_run_has_ended(run);
-    agt_run_cancel(run);
-    rpc_call_finish(call, NULL, &response.base);
+    if (agt_runs_cancel(service->runs, run, &status) < 0)
+        rpc_call_finish(call, &status, NULL);
+    else
+        rpc_call_finish(call, NULL, &response.base);
     (void)agt_run_unref(run);
 }
 
 void agt_service_resume_run(struct rpc_call *call, const ProtobufCMessage *message)
 {
     const Crisol__Agent__V1__ResumeRunRequest *request = (const void *)message;
-    struct agt_run *run = find_own(call, request->run_id);
+    const struct agt_service *service = rpc_call_context(call);
+    struct agt_run *run = find(call, request->run_id);
     struct rpc_status status = RPC_STATUS_INIT;
     struct agt_edits edits = {.plan = request->plan, .file_count = request->n_files};
     uint32_t seq = 0;
@@ -161,7 +154,7 @@ void agt_service_resume_run(struct rpc_call *call, const ProtobufCMessage *messa
         edits.files[i].path = request->files[i]->path;
         edits.files[i].text = request->files[i]->text;
     }
-    if (status.code == RPC_OK && agt_run_resume(run, &edits, &seq, &status) == 0) {
+    if (status.code == RPC_OK && agt_runs_resume(service->runs, run, &edits, &seq, &status) == 0) {
         agt_exchange_watch(call, run, seq + 1); /* takes the reference */
         return;
     }

@@ -247,6 +247,46 @@ static int load_tails(struct agt_store *base, const struct agt_store_tail *tails
     return agt_pg_tails_each(result, on_event, user);
 }
 
+static int settle(struct postgres_store *store, const struct agt_store_request *request,
+                  struct cr_err *err)
+{
+    int r;
+
+    (void)pthread_mutex_lock(&store->lock);
+    r = ensure(store, err);
+    if (r == 0)
+        r = agt_pg_requests_settle(&store->db, request, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    return r;
+}
+
+static int load_requests(struct agt_store *base,
+                         int (*on_request)(void *user, const struct agt_store_request *request),
+                         void *user, struct cr_err *err)
+{
+    struct postgres_store *store = of(base);
+    PGresult *result = NULL;
+    int r;
+
+    (void)pthread_mutex_lock(&store->lock);
+    r = ensure(store, err);
+    if (r == 0)
+        result = agt_pg_requests_ask(&store->db, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    if (!result)
+        return r < 0 ? r : -EHOSTUNREACH;
+    for (int i = 0; r == 0 && i < PQntuples(result); i++) {
+        struct agt_store_request request;
+
+        agt_pg_requests_row(result, i, &request);
+        r = on_request(user, &request);
+        if (r == 1)
+            r = settle(store, &request, err);
+    }
+    PQclear(result);
+    return r;
+}
+
 static const struct agt_writer_ops writer_ops = {
     .write = write_list,
     .look_after = look_after,
@@ -290,6 +330,7 @@ static const struct agt_store_ops ops = {
     .load_events = load_events,
     .watch = watch,
     .load_tails = load_tails,
+    .load_requests = load_requests,
     .hurry = hurry,
     .free = free_store,
 };

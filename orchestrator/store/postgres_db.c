@@ -45,6 +45,9 @@ static const char layout[] =
     "ALTER TABLE crisol_runs ADD COLUMN IF NOT EXISTS start_key text;"
     "ALTER TABLE crisol_runs ADD COLUMN IF NOT EXISTS started_at timestamptz DEFAULT now();"
     "CREATE UNIQUE INDEX IF NOT EXISTS crisol_runs_by_key ON crisol_runs (start_key);"
+    "CREATE TABLE IF NOT EXISTS crisol_requests ("
+    " run bigint NOT NULL REFERENCES crisol_runs ON DELETE CASCADE, kind integer NOT NULL,"
+    " seq integer NOT NULL, payload bytea NOT NULL, PRIMARY KEY (run, kind, seq));"
     "COMMIT";
 
 #define EVENTS_OF_R                                                                                \
@@ -73,6 +76,14 @@ static const char forget_text[] = "DELETE FROM crisol_runs WHERE id = $1 AND has
 static const Oid types[] = {TYPE_TEXT,        TYPE_INT4,  TYPE_INT4,       TYPE_BOOL,
                             TYPE_INT8,        TYPE_TEXT,  TYPE_INT4_ARRAY, TYPE_BYTEA_ARRAY,
                             TYPE_BYTEA_ARRAY, TYPE_BYTEA, TYPE_INT4,       TYPE_TEXT};
+
+/* $1 id, $2 kind, $3 seq, $4 payload */
+static const char request_text[] =
+    "INSERT INTO crisol_requests (run, kind, seq, payload)"
+    " SELECT run, $2, $3, $4 FROM crisol_runs WHERE id = $1 AND NOT has_ended"
+    " ON CONFLICT DO NOTHING";
+
+static const Oid request_types[] = {TYPE_TEXT, TYPE_INT4, TYPE_INT4, TYPE_BYTEA};
 
 #define MORE_PARAMS 9
 #define NEW_PARAMS 12
@@ -113,6 +124,8 @@ int agt_pg_db_open(struct agt_pg_db *db, struct cr_err *err)
         r = agt_pg_prepare(&db->link, "new", new_text, types, NEW_PARAMS, err);
     if (r == 0)
         r = agt_pg_prepare(&db->link, "forget", forget_text, types, 1, err);
+    if (r == 0)
+        r = agt_pg_prepare(&db->link, "request", request_text, request_types, 4, err);
     if (r < 0)
         agt_pg_close(&db->link);
     return r;
@@ -166,6 +179,23 @@ static int add_blob(struct cr_buf *buf, const void *data, size_t size)
 /* A parameter has less than 1 GiB; the journal bounds its batches far below. */
 #define ARRAY_MAX ((size_t)512 << 20)
 
+/* The numbers of a request lie where those of the heads would. */
+static int pack_request(const struct agt_store_request *request, struct packed *packed)
+{
+    (void)snprintf(packed->before, sizeof(packed->before), "%u", request->kind);
+    (void)snprintf(packed->after, sizeof(packed->after), "%u", request->seq);
+    return 0;
+}
+
+static const char *name_of_step(const struct agt_store_batch *batch)
+{
+    if (batch->is_forget)
+        return "forget";
+    if (batch->request)
+        return "request";
+    return batch->spec ? "new" : "more";
+}
+
 static int pack(const struct agt_store_batch *batch, struct packed *packed)
 {
     size_t count = batch->event_count;
@@ -175,6 +205,8 @@ static int pack(const struct agt_store_batch *batch, struct packed *packed)
     cr_buf_init(&packed->seqs, ARRAY_MAX);
     cr_buf_init(&packed->payloads, ARRAY_MAX);
     cr_buf_init(&packed->inputs, ARRAY_MAX);
+    if (batch->request)
+        return pack_request(batch->request, packed);
     (void)snprintf(packed->before, sizeof(packed->before), "%u", first - 1);
     (void)snprintf(packed->after, sizeof(packed->after), "%u",
                    count > 0 ? batch->events[count - 1].seq : 0);
@@ -199,6 +231,14 @@ static int pack(const struct agt_store_batch *batch, struct packed *packed)
     return r;
 }
 
+static void fill_request(const struct agt_store_request *request, const struct packed *packed,
+                         struct agt_pg_params *params)
+{
+    agt_pg_add_text(params, packed->before);
+    agt_pg_add_text(params, packed->after);
+    agt_pg_add_bytes(params, request->size > 0 ? request->payload : "", request->size);
+}
+
 static void fill(void *user, size_t index, struct agt_pg_step *ret_step)
 {
     struct writing *writing = user;
@@ -206,9 +246,11 @@ static void fill(void *user, size_t index, struct agt_pg_step *ret_step)
     const struct packed *packed = &writing->packed[index];
     struct agt_pg_params *params = &ret_step->params;
 
-    ret_step->name = batch->is_forget ? "forget" : batch->spec ? "new" : "more";
+    ret_step->name = name_of_step(batch);
     agt_pg_add_text(params, batch->run_id);
-    if (batch->is_forget)
+    if (batch->request)
+        fill_request(batch->request, packed, params);
+    if (batch->is_forget || batch->request)
         return;
     agt_pg_add_text(params, packed->before);
     agt_pg_add_text(params, packed->after);
@@ -231,7 +273,7 @@ static void on_result(void *user, size_t index, const PGresult *result)
     struct agt_store_batch *batch = writing->batches[index];
 
     batch->error = 0;
-    if (!batch->is_forget && strcmp(PQgetvalue(result, 0, 0), "1") != 0)
+    if (!batch->is_forget && !batch->request && strcmp(PQgetvalue(result, 0, 0), "1") != 0)
         batch->error = batch->spec && batch->key ? -EEXIST : -ESTALE;
 }
 
@@ -287,6 +329,17 @@ static int find_other(struct agt_pg_db *db, struct agt_store_batch *batch, struc
     return 0;
 }
 
+/* Whoever holds the run looks at once. A hint only: it looks in any case. */
+static void hint(struct writing *writing, size_t count)
+{
+    bool has_request = false;
+
+    for (size_t i = 0; i < count; i++)
+        has_request |= writing->batches[i]->request != NULL;
+    if (has_request)
+        (void)agt_pg_do(&writing->db->link, "NOTIFY crisol_runs", NULL);
+}
+
 static int write_batches(struct writing *writing, size_t count, bool is_repeat, struct cr_err *err)
 {
     int r = 0;
@@ -304,6 +357,8 @@ static int write_batches(struct writing *writing, size_t count, bool is_repeat, 
         if (writing->batches[i]->error == -EEXIST)
             r = find_other(writing->db, writing->batches[i], err);
     }
+    if (r == 0)
+        hint(writing, count);
     return r;
 }
 

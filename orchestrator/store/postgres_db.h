@@ -58,6 +58,18 @@ PGresult *agt_pg_db_elsewhere(struct agt_pg_db *db, bool is_first, struct cr_err
 int agt_pg_db_each(PGresult *take_result, bool is_elsewhere,
                    int (*on_run)(void *user, const struct agt_store_run *run), void *user);
 
+/* ---- postgres_request.c ---- */
+
+/* The requests to runs of this process. For agt_pg_requests_row(); NULL when it failed. */
+PGresult *agt_pg_requests_ask(struct agt_pg_db *db, struct cr_err *err);
+
+/* One of them; valid as long as the result. */
+void agt_pg_requests_row(const PGresult *result, int row, struct agt_store_request *ret_request);
+
+/* Forgets one that is settled. */
+int agt_pg_requests_settle(struct agt_pg_db *db, const struct agt_store_request *request,
+                           struct cr_err *err);
+
 /* ---- postgres_tail.c ---- */
 
 #define AGT_PG_TAIL_MAX 200 /* events */

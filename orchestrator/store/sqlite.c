@@ -184,6 +184,19 @@ static int load_events(struct agt_store *base, const char *run_id,
     return r;
 }
 
+static int load_requests(struct agt_store *base,
+                         int (*on_request)(void *user, const struct agt_store_request *request),
+                         void *user, struct cr_err *err)
+{
+    struct sqlite_store *store = of(base);
+    int r;
+
+    (void)pthread_mutex_lock(&store->lock);
+    r = agt_sqlite_db_load_requests(&store->db, on_request, user, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    return r;
+}
+
 static const struct agt_writer_ops writer_ops = {.write = write_list, .look_after = look_after};
 
 static void hurry(struct agt_store *base)
@@ -209,6 +222,7 @@ static const struct agt_store_ops ops = {
     .is_accepting = is_accepting,
     .load_runs = load_runs,
     .load_events = load_events,
+    .load_requests = load_requests,
     .hurry = hurry,
     .free = free_store,
 };

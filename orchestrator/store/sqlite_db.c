@@ -38,6 +38,12 @@ static const char add_keys[] = "BEGIN IMMEDIATE;"
                                "CREATE UNIQUE INDEX runs_by_key ON runs (start_key);"
                                "COMMIT;";
 
+/* This, too. */
+static const char add_requests[] =
+    "CREATE TABLE IF NOT EXISTS requests (request INTEGER PRIMARY KEY, run INTEGER NOT NULL"
+    " REFERENCES runs(run) ON DELETE CASCADE, kind INTEGER NOT NULL, seq INTEGER NOT NULL,"
+    " payload BLOB NOT NULL, UNIQUE (run, kind, seq)) STRICT";
+
 static const char *const texts[AGT_SQL_COUNT] = {
     [AGT_SQL_BEGIN] = "BEGIN IMMEDIATE",
     [AGT_SQL_COMMIT] = "COMMIT",
@@ -58,6 +64,14 @@ static const char *const texts[AGT_SQL_COUNT] = {
     [AGT_SQL_LOAD_RUNS] = "SELECT id, spec, has_ended FROM runs ORDER BY run",
     [AGT_SQL_LOAD_EVENTS] = "SELECT seq, payload, input FROM events"
                             " WHERE run = (SELECT run FROM runs WHERE id = ?1) ORDER BY seq",
+    [AGT_SQL_REQUEST] = "INSERT INTO requests (run, kind, seq, payload)"
+                        " SELECT run, ?2, ?3, ?4 FROM runs WHERE id = ?1 AND has_ended = 0"
+                        " ON CONFLICT DO NOTHING",
+    [AGT_SQL_LOAD_REQUESTS] = "SELECT runs.id, kind, seq, payload, request FROM requests"
+                              " JOIN runs USING (run) WHERE has_ended = 0 AND request > ?1"
+                              " ORDER BY request LIMIT 1",
+    [AGT_SQL_DELETE_REQUEST] = "DELETE FROM requests WHERE request = ?1 OR run IN"
+                               " (SELECT run FROM runs WHERE has_ended = 1)",
 };
 
 /* ---- opening ---- */
@@ -128,6 +142,13 @@ static int lay_out_keys(const struct agt_sqlite_db *db, struct cr_err *err)
     return code == SQLITE_OK ? 0 : fail(db, code, "add the keys to the tables", err);
 }
 
+static int lay_out_requests(const struct agt_sqlite_db *db, struct cr_err *err)
+{
+    int code = sqlite3_exec(db->handle, add_requests, NULL, NULL, NULL);
+
+    return code == SQLITE_OK ? 0 : fail(db, code, "add the requests to the tables", err);
+}
+
 static int lay_out(const struct agt_sqlite_db *db, struct cr_err *err)
 {
     int tables = 0;
@@ -188,6 +209,8 @@ static int open_and_check(struct agt_sqlite_db *db, const char *path, struct cr_
         r = lay_out(db, err);
     if (r == 0)
         r = lay_out_keys(db, err);
+    if (r == 0)
+        r = lay_out_requests(db, err);
     return r == 0 ? prepare(db, err) : r;
 }
 
@@ -258,6 +281,16 @@ static int forget(const struct agt_sqlite_db *db, const char *run_id)
     return code == SQLITE_OK ? run(db, AGT_SQL_DELETE_RUN) : code;
 }
 
+static int write_request(const struct agt_sqlite_db *db, const char *run_id,
+                         const struct agt_store_request *request)
+{
+    bind_id(db, AGT_SQL_REQUEST, run_id);
+    (void)sqlite3_bind_int64(db->statements[AGT_SQL_REQUEST], 2, request->kind);
+    (void)sqlite3_bind_int64(db->statements[AGT_SQL_REQUEST], 3, request->seq);
+    bind_blob(db, AGT_SQL_REQUEST, 4, request->payload, request->size);
+    return run(db, AGT_SQL_REQUEST);
+}
+
 /* SQLITE_CONSTRAINT for a batch that does not follow what is there. */
 static int write_parts(const struct agt_sqlite_db *db, const struct agt_store_batch *batch)
 {
@@ -266,6 +299,8 @@ static int write_parts(const struct agt_sqlite_db *db, const struct agt_store_ba
 
     if (batch->is_forget)
         return forget(db, batch->run_id);
+    if (batch->request)
+        return write_request(db, batch->run_id, batch->request);
     if (batch->spec) {
         bind_id(db, AGT_SQL_NEW_RUN, batch->run_id);
         bind_blob(db, AGT_SQL_NEW_RUN, 2, batch->spec, batch->spec_size);
@@ -418,4 +453,55 @@ int agt_sqlite_db_load_events(struct agt_sqlite_db *db, const char *run_id,
 
     bind_id(db, AGT_SQL_LOAD_EVENTS, run_id);
     return each_row(db, AGT_SQL_LOAD_EVENTS, on_event_row, &reader, err);
+}
+
+struct request_reader {
+    int (*on_request)(void *user, const struct agt_store_request *request);
+    void *user;
+    sqlite3_int64 last;
+    bool is_settled;
+};
+
+/* Returns 1 for a row, so that each_row() ends: what is settled is deleted by another statement. */
+static int on_request_row(void *user, sqlite3_stmt *statement)
+{
+    struct request_reader *reader = user;
+    struct agt_store_request row = {
+        .run_id = (const char *)sqlite3_column_text(statement, 0),
+        .kind = (uint32_t)sqlite3_column_int64(statement, 1),
+        .seq = (uint32_t)sqlite3_column_int64(statement, 2),
+    };
+    int r;
+
+    row.payload = column_blob(statement, 3, &row.size);
+    reader->last = sqlite3_column_int64(statement, 4);
+    r = row.run_id ? reader->on_request(reader->user, &row) : -ENOMEM;
+    reader->is_settled = r == 1;
+    return r < 0 ? r : 1;
+}
+
+static int delete_request(const struct agt_sqlite_db *db, sqlite3_int64 number, struct cr_err *err)
+{
+    int code;
+
+    (void)sqlite3_bind_int64(db->statements[AGT_SQL_DELETE_REQUEST], 1, number);
+    code = run(db, AGT_SQL_DELETE_REQUEST);
+    return code == SQLITE_OK ? 0 : fail(db, code, "delete a request", err);
+}
+
+int agt_sqlite_db_load_requests(struct agt_sqlite_db *db,
+                                int (*on_request)(void *user,
+                                                  const struct agt_store_request *request),
+                                void *user, struct cr_err *err)
+{
+    struct request_reader reader = {.on_request = on_request, .user = user};
+    int r = 1;
+
+    while (r == 1) {
+        (void)sqlite3_bind_int64(db->statements[AGT_SQL_LOAD_REQUESTS], 1, reader.last);
+        r = each_row(db, AGT_SQL_LOAD_REQUESTS, on_request_row, &reader, err);
+        if (r == 1 && reader.is_settled)
+            r = delete_request(db, reader.last, err) < 0 ? -EIO : 1;
+    }
+    return r;
 }

@@ -22,6 +22,9 @@ enum agt_statement {
     AGT_SQL_DELETE_RUN,
     AGT_SQL_LOAD_RUNS,
     AGT_SQL_LOAD_EVENTS,
+    AGT_SQL_REQUEST,
+    AGT_SQL_LOAD_REQUESTS,
+    AGT_SQL_DELETE_REQUEST,
     AGT_SQL_COUNT,
 };
 
@@ -49,3 +52,9 @@ int agt_sqlite_db_load_runs(struct agt_sqlite_db *db,
 int agt_sqlite_db_load_events(struct agt_sqlite_db *db, const char *run_id,
                               int (*on_event)(void *user, const struct agt_store_event *event),
                               void *user, struct cr_err *err);
+
+/* As load_requests() of a store. */
+int agt_sqlite_db_load_requests(struct agt_sqlite_db *db,
+                                int (*on_request)(void *user,
+                                                  const struct agt_store_request *request),
+                                void *user, struct cr_err *err);

@@ -29,6 +29,16 @@ struct agt_store_event {
     size_t input_size;
 };
 
+/* Something that the process which holds a run is to do, left by another one or by its former
+ * life. */
+struct agt_store_request {
+    const char *run_id;
+    uint32_t kind; /* numbers of the caller's */
+    uint32_t seq;  /* the same kind and seq is kept once for each run, the first one */
+    const void *payload;
+    size_t size;
+};
+
 /*
  * What becomes durable together, or not at all. The caller's memory, with all
  * that it points to, until on_done.
@@ -44,6 +54,9 @@ struct agt_store_batch {
     size_t event_count;
     bool is_end;    /* nothing follows the last of the events */
     bool is_forget; /* deletes the run with all its events; the others are empty */
+    /* Left for whoever holds the run, whose run_id is the batch's; dropped when the run has ended.
+     * The others are empty. NULL: none. */
+    const struct agt_store_request *request;
     /*
      * Reads the run in place of writing: called on the store's thread with each
      * of its events, before on_done. Returns 0 to go on, or what on_done gets.
@@ -115,6 +128,15 @@ struct agt_store_ops {
                       int (*on_event)(void *user, size_t index,
                                       const struct agt_store_event *event),
                       void *user, struct cr_err *err);
+    /*
+     * Tells of each request to a run that this process holds and that goes on.
+     * A callback returns 0 (it is told again), 1 (it is settled, and forgotten),
+     * or a negative errno, which ends it. After load_runs, or for on_run of
+     * watch() with NULL; who asks leaves a hint, so that the next look is soon.
+     */
+    int (*load_requests)(struct agt_store *store,
+                         int (*on_request)(void *user, const struct agt_store_request *request),
+                         void *user, struct cr_err *err);
     /* From now on a batch that cannot be written is given up at once: the process ends. */
     void (*hurry)(struct agt_store *store);
     /* Writes what was appended, or gives it up when it cannot be written. NULL is not allowed. */

@@ -8,7 +8,7 @@ import urllib.error
 
 import pytest
 import services as crisol
-from house import RESTARTED, House, check_whole, count_told
+from house import RESTARTED, TASK, House, check_whole, count_told
 
 REFUSED = "the run cannot be written and is left"
 
@@ -98,15 +98,74 @@ def test_a_run_that_goes_on_is_read_at_every_replica(house, two):
     crisol.wait_for(lambda: second.status(run_id) == "RUNNING", 20, "the run is known to the other")
     with second.ask("GET", "/api/v1/runs") as answer:
         assert run_id in [run["run_id"] for run in json.loads(answer.read())["runs"]]
-    # To be cancelled it has to be where it goes on.
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        second.ask("DELETE", f"/api/v1/runs/{run_id}")
-    assert caught.value.code == 503 and "another process" in caught.value.read().decode()
     begin = second.events(run_id, until=2)
     threading.Timer(0.2, gate.set).start()
     events = second.events(run_id)
     check_whole(events)
     assert events[:len(begin)] == begin and events == first.events(run_id)
+
+
+def test_a_run_is_cancelled_by_any_replica(house, two):
+    first, second = two
+    run_id, gate = hold_a_run(house, first)
+    crisol.wait_for(lambda: second.knows(run_id), 20, "the run is known to the other")
+    begin = time.monotonic()
+    with second.ask("DELETE", f"/api/v1/runs/{run_id}") as answer:
+        assert json.loads(answer.read()) == {"found": True}
+    crisol.wait_for(lambda: first.status(run_id) == "CANCELLED", 20, "its holder ends it")
+    taken_s = time.monotonic() - begin
+    gate.set()
+    crisol.wait_for(lambda: second.status(run_id) == "CANCELLED", 20, "the end is known to who asked")
+    assert first.events(run_id) == second.events(run_id)
+    crisol.wait_for(lambda: house.ask_store("SELECT count(*) FROM crisol_requests") == "0", 20, "the row is gone")
+    with second.ask("DELETE", f"/api/v1/runs/{run_id}") as answer:
+        assert json.loads(answer.read()) == {"found": False}
+    print(f"cancelled by another replica after {taken_s:.2f} s")
+
+
+def test_a_cancel_outlives_the_holder(house, two):
+    """Nobody has it in memory any more: the holder dies before it looks, and the next one finds the row."""
+    first, second = two
+    run_id, gate = hold_a_run(house, first)
+    crisol.wait_for(lambda: second.knows(run_id), 20, "the run is known to the other")
+    first.signal(signal.SIGSTOP)
+    with second.ask("DELETE", f"/api/v1/runs/{run_id}"):
+        pass
+    crisol.wait_for(lambda: house.ask_store("SELECT count(*) FROM crisol_requests") == "1", 20, "the row is there")
+    first.kill()
+    gate.set()
+    crisol.wait_for(lambda: second.status(run_id) == "CANCELLED", 40, "who takes it over ends it")
+    assert fence_of(house, run_id) == 2
+
+
+def submit_paused(replica, after):
+    with replica.ask("POST", "/api/v1/runs", {"task": TASK, "interrupt_after": [after]}) as answer:
+        return json.loads(answer.read())["run_id"]
+
+
+def test_a_run_is_taken_up_by_any_replica(house, two):
+    first, second = two
+    run_id = submit_paused(first, "NODE_PLANNER")
+    crisol.wait_for(lambda: second.status(run_id) == "INTERRUPTED", 20, "the other knows that it waits")
+    begin = time.monotonic()
+    # What is wrong with it is said at once, where it is asked.
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        second.ask("POST", f"/api/v1/runs/{run_id}/resume", {"files": [{"path": "solution.py", "text": "x"}]})
+    assert caught.value.code == 422
+    with second.ask("POST", f"/api/v1/runs/{run_id}/resume", {"plan": "Another plan."}) as answer:
+        seq = json.loads(answer.read())["seq"]
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        second.ask("POST", f"/api/v1/runs/{run_id}/resume", {"plan": "A third plan."})
+    assert caught.value.code == 409
+    crisol.wait_for(lambda: first.status(run_id) != "INTERRUPTED", 20, "its holder goes on")
+    taken_s = time.monotonic() - begin
+    events = second.events(run_id)
+    check_whole(events)
+    resumed = [json.loads(data) for _, name, data in events if name == "resumed"]
+    assert [(one["seq"], one["resumed"]["plan"]) for one in resumed] == [(seq + 1, "Another plan.")]
+    assert events == first.events(run_id) and fence_of(house, run_id) == 1
+    crisol.wait_for(lambda: house.ask_store("SELECT count(*) FROM crisol_requests") == "0", 20, "the row is gone")
+    print(f"taken up by another replica after {taken_s:.2f} s")
 
 
 def test_a_key_starts_one_run_at_all_replicas(house, two):

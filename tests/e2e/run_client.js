@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starts a run with grpc-js and the .proto files as they are, leaves its events after the third, comes
-// back for the rest, and prints what it saw as JSON.
-// Usage: run_client.js FOLDER_OF_NODE_MODULES FOLDER_OF_PROTOS TARGET TASK
+// back for the rest, and prints what it saw as JSON. With a RUN it only follows that one, and prints
+// the name of every event as it comes.
+// Usage: run_client.js FOLDER_OF_NODE_MODULES FOLDER_OF_PROTOS TARGET TASK [RUN]
 "use strict";
 
 const path = require("path");
-const [modules, protos, target, task] = process.argv.slice(2);
+const [modules, protos, target, task, run] = process.argv.slice(2);
 const grpc = require(path.join(modules, "node_modules", "@grpc", "grpc-js"));
 const loader = require(path.join(modules, "node_modules", "@grpc", "proto-loader"));
 
@@ -40,7 +41,21 @@ function watch(runId, fromSeq, count) {
     });
 }
 
+function follow(runId) {
+    return new Promise((resolve, reject) => {
+        const call = client.WatchRun({ run_id: runId }, deadline());
+        call.on("data", ({ event }) => console.log(`${event.seq} ${event.event}`));
+        call.on("error", reject);
+        call.on("end", resolve);
+    });
+}
+
 async function main() {
+    if (run) {
+        await follow(run);
+        client.close();
+        return;
+    }
     const { run_id: runId } = await ask("SubmitRun", { request: { task } });
     const first = await watch(runId, 0, 3);
     const { result } = await ask("GetRun", { run_id: runId });

@@ -3,9 +3,11 @@
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 
@@ -162,6 +164,56 @@ def test_node(services):
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert_whole([tuple(event) for event in answer["events"]], answer["meanwhile"])
+
+
+def numbers_of_json(text):
+    """The state events in what grpcurl prints: one object behind the other."""
+    decoder, events = json.JSONDecoder(), []
+    while text.strip():
+        answer, end = decoder.raw_decode(text.lstrip())
+        text = text.lstrip()[end:]
+        event = answer["event"]
+        if not {"modelDelta", "outputDelta", "gap", "heartbeat"} & set(event):
+            events.append(event["seq"])
+    return events
+
+
+def test_each_kind_of_client_hears_that_a_waiting_run_lives(services, stubs, tmp_path):
+    """After fifteen seconds of silence; and it goes on behind that without a gap."""
+    messages, rpcs = stubs
+    run_id = curl(services, "/api/v1/runs", "-H", "Content-Type: application/json", "-d",
+                  json.dumps({"task": TASK, "interrupt_after": ["NODE_PLANNER"]}))["run_id"]
+    watch = json.dumps({"run_id": run_id})
+    programs, outputs = {}, {name: tmp_path / name for name in ("grpcurl", "curl", "node")}
+    argv = {
+        "grpcurl": [tool("grpcurl"), "-plaintext", "-max-time", "90", "-d", watch, services.grpc, f"{AGENT}/WatchRun"],
+        "curl": ["curl", "-sSN", "-m", "90", f"http://{services.http}/api/v1/runs/{run_id}/events"],
+        "node": ["node", os.path.join(os.path.dirname(__file__), "run_client.js"), tool("grpc-js"), PROTOS,
+                 services.grpc, TASK, run_id],
+    }
+    seen = []
+    with grpc.insecure_channel(services.grpc) as channel:
+        call = rpcs.AgentServiceStub(channel).WatchRun(messages.WatchRunRequest(run_id=run_id), timeout=90)
+        reader = threading.Thread(target=lambda: seen.extend(
+            (answer.event.seq, answer.event.WhichOneof("event")) for answer in call))
+        for name, words in argv.items():
+            programs[name] = subprocess.Popen(words, stdout=outputs[name].open("w"))
+        reader.start()
+        marks = {"grpcurl": '"heartbeat"', "curl": "event: heartbeat", "node": " heartbeat"}
+        for name, mark in marks.items():
+            crisol.wait_for(lambda: mark in outputs[name].read_text(), 40, f"{name} hears a heartbeat")
+        curl(services, f"/api/v1/runs/{run_id}/resume", "-H", "Content-Type: application/json", "-d", "{}")
+        reader.join(60)
+        for name, program in programs.items():
+            assert program.wait(60) == 0, name
+    assert "heartbeat" in [name for _, name in seen]
+    whole = [seq for seq, name in seen if name not in DELTAS]
+    assert whole == list(range(1, len(whole) + 1)) and seen[-1][1] == "result"
+    frames = re.findall(r"^id: (\d+)$", outputs["curl"].read_text(), re.M)
+    lines = [line.split() for line in outputs["node"].read_text().splitlines()]
+    assert [int(number) for number in frames] == whole
+    assert [int(seq) for seq, name in lines if name not in DELTAS] == whole
+    assert numbers_of_json(outputs["grpcurl"].read_text()) == whole
 
 
 @pytest.mark.parametrize("what, end", [("CONTINUE", "RUN_STATUS_SUCCESS"), ("CANCEL", "RUN_STATUS_CANCELLED"),

@@ -313,6 +313,29 @@ void agt_guest_leave(struct agt_run *run)
     (void)run;
 }
 
+uint32_t agt_run_seq(const struct agt_run *run)
+{
+    (void)run;
+    return 0;
+}
+
+int agt_guest_pack_resume(struct agt_run *run, const struct agt_edits *edits, uint8_t **ret_packed,
+                          size_t *ret_size, uint32_t *ret_seq, struct rpc_status *ret_status)
+{
+    (void)ret_packed;
+    (void)ret_size;
+    return agt_run_resume(run, edits, ret_seq, ret_status);
+}
+
+int agt_run_resume_packed(struct agt_run *run, uint32_t seq, const void *packed, size_t size)
+{
+    (void)run;
+    (void)seq;
+    (void)packed;
+    (void)size;
+    return -EBUSY;
+}
+
 const char *agt_run_twin(const struct agt_run *run, bool *ret_is_same)
 {
     (void)run;

@@ -49,7 +49,7 @@ static int set_up(void **state)
     (void)state;
     cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
     execute("SET client_min_messages = warning;"
-            "DROP TABLE IF EXISTS crisol_events, crisol_runs, crisol_schema");
+            "DROP TABLE IF EXISTS crisol_requests, crisol_events, crisol_runs, crisol_schema");
     return 0;
 }
 
@@ -71,6 +71,7 @@ FROM_SUITE(forgotten_is_gone)
 FROM_SUITE(a_stale_batch_takes_no_other_with_it)
 FROM_SUITE(a_run_is_read_behind_what_was_appended)
 FROM_SUITE(large_events_come_back_whole)
+FROM_SUITE(a_request_is_told_until_it_is_settled)
 FROM_SUITE(a_key_starts_one_run)
 
 /* ---- what can be wrong ---- */
@@ -374,6 +375,7 @@ int main(void)
         CASE(a_stale_batch_takes_no_other_with_it),
         CASE(a_run_is_read_behind_what_was_appended),
         CASE(large_events_come_back_whole),
+        CASE(a_request_is_told_until_it_is_settled),
         CASE(a_key_starts_one_run),
         CASE(a_run_that_goes_on_elsewhere_is_read_along),
         CASE(a_newer_schema_is_refused),

@@ -100,6 +100,7 @@ FROM_SUITE(forgotten_is_gone)
 FROM_SUITE(a_stale_batch_takes_no_other_with_it)
 FROM_SUITE(a_run_is_read_behind_what_was_appended)
 FROM_SUITE(large_events_come_back_whole)
+FROM_SUITE(a_request_is_told_until_it_is_settled)
 FROM_SUITE(a_key_starts_one_run)
 
 /* ---- what can be wrong with the file ---- */
@@ -345,6 +346,7 @@ int main(void)
         CASE(a_stale_batch_takes_no_other_with_it),
         CASE(a_run_is_read_behind_what_was_appended),
         CASE(large_events_come_back_whole),
+        CASE(a_request_is_told_until_it_is_settled),
         CASE(a_key_starts_one_run),
         CASE(a_second_store_on_the_same_file_is_refused),
         CASE(a_newer_schema_is_refused),

@@ -286,6 +286,65 @@ void suite_a_key_starts_one_run(const struct suite *suite)
     store->ops->free(store);
 }
 
+struct told {
+    char text[256];
+    int answer;
+};
+
+static int on_request(void *user, const struct agt_store_request *request)
+{
+    struct told *told = user;
+    size_t size = strlen(told->text);
+
+    (void)snprintf(told->text + size, sizeof(told->text) - size, " %c%u.%u=%.*s",
+                   request->run_id[31], request->kind, request->seq, (int)request->size,
+                   (const char *)request->payload);
+    return told->answer;
+}
+
+/* What is told now, each time with this answer. Static storage. */
+static const char *tell(struct agt_store *store, int answer)
+{
+    static struct told told;
+
+    told = (struct told){.answer = answer};
+    assert_int_equal(store->ops->load_requests(store, on_request, &told, NULL), 0);
+    return told.text;
+}
+
+static int leave(struct agt_store *store, const char *id, uint32_t kind, uint32_t seq,
+                 const char *text)
+{
+    const struct agt_store_request request = {
+        .run_id = id, .kind = kind, .seq = seq, .payload = text, .size = strlen(text)};
+    struct agt_store_batch batch = {.request = &request};
+
+    name(&batch, id);
+    return suite_append(store, &batch);
+}
+
+void suite_a_request_is_told_until_it_is_settled(const struct suite *suite)
+{
+    struct agt_store *store = suite->open(suite->user);
+
+    assert_int_equal(suite_begin_run(store, ID_A), 0);
+    assert_int_equal(suite_begin_run(store, ID_B), 0);
+    assert_string_equal(tell(store, 1), "");
+    assert_int_equal(leave(store, ID_A, 1, 0, ""), 0);
+    assert_int_equal(leave(store, ID_A, 2, 7, "first"), 0);
+    assert_int_equal(leave(store, ID_A, 2, 7, "second"), 0);
+    assert_int_equal(leave(store, ID_B, 1, 0, ""), 0);
+    assert_int_equal(leave(store, "0000000000000000000000000000000c", 1, 0, ""), 0);
+
+    assert_string_equal(tell(store, 0), " a1.0= a2.7=first b1.0=");
+    assert_string_equal(tell(store, 0), " a1.0= a2.7=first b1.0=");
+    assert_int_equal(suite_end_run(store, ID_B, 1), 0);
+    assert_int_equal(leave(store, ID_B, 2, 1, "too late"), 0);
+    assert_string_equal(tell(store, 1), " a1.0= a2.7=first");
+    assert_string_equal(tell(store, 1), "");
+    store->ops->free(store);
+}
+
 void suite_large_events_come_back_whole(const struct suite *suite)
 {
     char *large = malloc(3 << 20);

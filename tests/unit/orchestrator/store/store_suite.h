@@ -19,6 +19,7 @@ void suite_forgotten_is_gone(const struct suite *suite);
 void suite_a_stale_batch_takes_no_other_with_it(const struct suite *suite);
 void suite_a_run_is_read_behind_what_was_appended(const struct suite *suite);
 void suite_a_key_starts_one_run(const struct suite *suite);
+void suite_a_request_is_told_until_it_is_settled(const struct suite *suite);
 void suite_large_events_come_back_whole(const struct suite *suite);
 
 /* Write, and wait for what becomes of it. */
