@@ -38,12 +38,14 @@ struct cr_edge {
     uint32_t max_address_connections; /* of one IPv4 address or IPv6 /64 */
     struct cr_rate user_accepts;      /* new connections */
     struct cr_rate address_accepts;
-    uint32_t max_streams;       /* open calls of one connection, announced to it */
-    uint32_t max_header_bytes;  /* of one header block, compressed … */
-    uint32_t max_header_frames; /* … and its HEADERS and CONTINUATION frames */
-    uint32_t handshake_ms;      /* from connect to the first SETTINGS */
-    uint32_t frame_ms;          /* from the first byte of a frame or header block to its last */
-    uint32_t data_frame_ms;     /* the same for DATA, plus a second per 300 bytes */
+    uint32_t max_streams;            /* open calls of one connection, announced to it */
+    uint32_t max_header_bytes;       /* of one header block, compressed … */
+    uint32_t max_header_frames;      /* … and its HEADERS and CONTINUATION frames */
+    uint32_t max_handshakes;         /* TLS handshakes going on, of everybody … */
+    uint32_t max_address_handshakes; /* … and of one address */
+    uint32_t handshake_ms;  /* from connect to the first SETTINGS; TLS has as long before */
+    uint32_t frame_ms;      /* from the first byte of a frame or header block to its last */
+    uint32_t data_frame_ms; /* the same for DATA, plus a second per 300 bytes */
 
     struct {
         struct cr_rate connection;
@@ -61,6 +63,8 @@ struct cr_edge_settings {
     uint64_t max_streams;
     uint64_t max_header_bytes;
     uint64_t max_header_frames;
+    uint64_t max_handshakes;
+    uint64_t max_address_handshakes;
     uint64_t handshake_ms;
     uint64_t frame_ms;
     uint64_t data_frame_ms;
@@ -97,7 +101,11 @@ struct cr_edge_settings {
     NUMBER("grpc-header-frames", "GRPC_HEADER_FRAMES", max_header_frames, 1, 1000, "4",            \
            "Frames of one header block.")                                                          \
     NUMBER("grpc-handshake-ms", "GRPC_HANDSHAKE_MS", handshake_ms, 10, 600000, "3000",             \
-           "From connect to the client's first SETTINGS.")                                         \
+           "From connect to the client's first SETTINGS; a TLS handshake has as long before it.")  \
+    NUMBER("grpc-tls-handshakes", "GRPC_TLS_HANDSHAKES", max_handshakes, 1, 10000, "64",           \
+           "TLS handshakes going on at one time.")                                                 \
+    NUMBER("grpc-address-tls-handshakes", "GRPC_ADDRESS_TLS_HANDSHAKES", max_address_handshakes,   \
+           1, 10000, "16", "TLS handshakes of one address going on at one time.")                  \
     NUMBER("grpc-frame-ms", "GRPC_FRAME_MS", frame_ms, 10, 600000, "3000",                         \
            "From the first byte of a frame or header block to its last.")                          \
     NUMBER("grpc-data-frame-ms", "GRPC_DATA_FRAME_MS", data_frame_ms, 10, 3600000, "60000",        \

@@ -58,12 +58,61 @@ static const struct cr_setting settings[] = {
      .is_list = true,
      .help = "Origin, https://host:port, whose pages may use REST (CORS); * for any, none without. "
              "Repeatable."},
+    {.flag = "tls-cert",
+     .environment = "CRISOL_TLS_CERT",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(tls_certificate),
+     .help = "PEM file with the certificate of both ports, which then speak TLS only, and the ones "
+             "behind it. Read again when it changes."},
+    {.flag = "tls-key",
+     .environment = "CRISOL_TLS_KEY",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(tls_key),
+     .help = "PEM file with its key; closed to others."},
+    {.flag = "tls-client-ca",
+     .environment = "CRISOL_TLS_CLIENT_CA",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(tls_client_authority),
+     .help = "PEM file with the authority whose certificates callers must show."},
+    {.flag = "tls-client",
+     .environment = "CRISOL_TLS_CLIENT",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(tls_clients),
+     .is_list = true,
+     .help = "Name (DNS or URI of subjectAltName) that a caller's certificate may have; without "
+             "one, any of --tls-client-ca. Repeatable."},
     {.flag = "sandbox",
      .environment = "CRISOL_SANDBOX",
      .type = CR_SETTING_STRING,
      .offset = MEMBER(sandbox),
      .fallback = "unix:/run/crisol/sandboxd.sock",
      .help = "Where sandboxd is: unix:/path or HOST:PORT."},
+    {.flag = "sandbox-tls-ca",
+     .environment = "CRISOL_SANDBOX_TLS_CA",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(sandbox_authority),
+     .help = "PEM file with the authority of sandboxd's certificate; sandboxd is then spoken to by "
+             "TLS. Read again when it changes."},
+    {.flag = "sandbox-tls-cert",
+     .environment = "CRISOL_SANDBOX_TLS_CERT",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(sandbox_certificate),
+     .help = "PEM file with the certificate that sandboxd is shown."},
+    {.flag = "sandbox-tls-key",
+     .environment = "CRISOL_SANDBOX_TLS_KEY",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(sandbox_key),
+     .help = "PEM file with its key; closed to others."},
+    {.flag = "sandbox-tls-name",
+     .environment = "CRISOL_SANDBOX_TLS_NAME",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(sandbox_name),
+     .help = "Name that sandboxd's certificate must have, where it is not the host of --sandbox."},
+    {.flag = "sandbox-token-file",
+     .environment = "CRISOL_SANDBOX_TOKEN_FILE",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(sandbox_token_file),
+     .help = "File whose first line is the token that sandboxd asks for; read once, at the start."},
     {.flag = "provider",
      .environment = "CRISOL_PROVIDER",
      .type = CR_SETTING_STRING,
@@ -300,6 +349,30 @@ static int check_provider(struct agt_config *config, struct cr_err *err)
     return read_key_file(config, err);
 }
 
+static bool is_empty(const char *text)
+{
+    return !text || !text[0];
+}
+
+/* What one row of the table cannot say. */
+static int check_links(const struct agt_config *config, struct cr_err *err)
+{
+    if (is_empty(config->tls_certificate) != is_empty(config->tls_key))
+        return cr_err_set(err, EINVAL, "tls-cert and tls-key: one is of no use alone");
+    if (!is_empty(config->tls_client_authority) && is_empty(config->tls_certificate))
+        return cr_err_set(err, EINVAL, "tls-client-ca: needs tls-cert and tls-key");
+    if (!is_empty(config->tls_clients) && is_empty(config->tls_client_authority))
+        return cr_err_set(err, EINVAL, "tls-client: needs tls-client-ca");
+    if (is_empty(config->sandbox_certificate) != is_empty(config->sandbox_key))
+        return cr_err_set(err, EINVAL,
+                          "sandbox-tls-cert and sandbox-tls-key: one is of no use alone");
+    if (is_empty(config->sandbox_authority) &&
+        !(is_empty(config->sandbox_certificate) && is_empty(config->sandbox_name)))
+        return cr_err_set(err, EINVAL,
+                          "sandbox-tls-cert and sandbox-tls-name: need sandbox-tls-ca");
+    return 0;
+}
+
 const char *agt_config_model_url(const struct agt_config *config)
 {
     return strcmp(config->provider, "openai") == 0 ? config->openai_base_url : config->base_url;
@@ -321,6 +394,8 @@ int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_
     r = check_store(config->store, err);
     if (r == 0)
         r = check_provider(config, err);
+    if (r == 0)
+        r = check_links(config, err);
     if (r < 0)
         return r;
     /* The name that Google's own libraries read. */

@@ -11,18 +11,27 @@ struct cr_err;
 
 /* The settings of the orchestrator. The strings are owned. */
 struct agt_config {
-    char *listen;         /* gRPC: "host:port" or "unix:/path" */
-    char *http;           /* REST and SSE: "host:port"; "": none */
-    char *http_hosts;     /* further Host names; NULL: none */
-    char *http_origins;   /* origins whose pages may use REST; NULL: none */
-    char *sandbox;        /* target of sandboxd */
-    char *provider;       /* "gemini", "vertex" or "openai" */
-    char *key_file;       /* NULL: none */
-    char *file_key;       /* its first line; secret; wins over the keys below */
-    char *api_key;        /* gemini and vertex: secret; NULL: none */
-    char *model;          /* … default model */
-    char *base_url;       /* … NULL: the public endpoint */
-    char *vertex_project; /* NULL: none, by key alone */
+    char *listen;          /* gRPC: "host:port" or "unix:/path" */
+    char *http;            /* REST and SSE: "host:port"; "": none */
+    char *http_hosts;      /* further Host names; NULL: none */
+    char *http_origins;    /* origins whose pages may use REST; NULL: none */
+    char *tls_certificate; /* PEM files of both ports; NULL: plain text … */
+    char *tls_key;
+    char *tls_client_authority; /* … NULL: clients need no certificate */
+    char *tls_clients;          /* names that one must have; NULL: any */
+    char *sandbox;              /* target of sandboxd */
+    char *sandbox_authority;    /* PEM file: sandboxd is spoken to by TLS; NULL: plain text … */
+    char *sandbox_certificate;  /* … with this one of our own; NULL: none */
+    char *sandbox_key;
+    char *sandbox_name;       /* that its certificate has; NULL: the host of the target */
+    char *sandbox_token_file; /* NULL: none */
+    char *provider;           /* "gemini", "vertex" or "openai" */
+    char *key_file;           /* NULL: none */
+    char *file_key;           /* its first line; secret; wins over the keys below */
+    char *api_key;            /* gemini and vertex: secret; NULL: none */
+    char *model;              /* … default model */
+    char *base_url;           /* … NULL: the public endpoint */
+    char *vertex_project;     /* NULL: none, by key alone */
     char *vertex_location;
     char *openai_key;   /* openai: secret; NULL: none */
     char *openai_model; /* … default model; NULL: none */

@@ -15,7 +15,7 @@
 
 #include <sys/stat.h>
 
-#define PATHS_MAX 24
+#define PATHS_MAX 48
 #define PORTS_MAX 8
 #define PORT_DNS 53
 #define PORT_HTTP 80
@@ -115,9 +115,23 @@ static void add_socket(struct plan *plan, const char *address)
     add_path(plan, folder, CR_CONFINE_SERVE);
 }
 
+/* Certificates are read again when they change. */
+static void add_certificates(struct plan *plan, const struct agt_config *config)
+{
+    const char *const files[] = {config->tls_certificate,      config->tls_key,
+                                 config->tls_client_authority, config->sandbox_authority,
+                                 config->sandbox_certificate,  config->sandbox_key};
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(files); i++) {
+        if (files[i] && files[i][0])
+            add_linked(plan, files[i]);
+    }
+}
+
 static void add_files(struct plan *plan, const struct agt_config *config)
 {
     add_system(plan);
+    add_certificates(plan, config);
     if (config->ca_file)
         add_linked(plan, config->ca_file);
     if (config->key_file && config->key_file[0]) /* read again when it changes */

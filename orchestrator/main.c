@@ -4,12 +4,16 @@
 #include "orchestrator/check_model.h"
 #include "orchestrator/config.h"
 #include "orchestrator/confine.h"
+#include "orchestrator/links.h"
 #include "orchestrator/process.h"
 #include "orchestrator/receipt/sign.h"
 #include "orchestrator/stack.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+
+#define FILES_LOOK_MS 5000 /* between two looks whether certificates have changed */
 
 /* Loses what it does not need, before the first thread and the first byte from outside. */
 static int confine(const struct agt_config *config, bool *ret_has_landlock, struct cr_err *err)
@@ -29,18 +33,39 @@ static int confine(const struct agt_config *config, bool *ret_has_landlock, stru
     return 0;
 }
 
-static int serve(const struct agt_config *config, bool has_landlock,
-                 const struct agt_signer *signer, const sigset_t *signals, struct cr_err *err)
+/* What was read before privileges were dropped, since files may be root's alone. */
+struct secrets {
+    struct agt_links *links;
+    struct agt_signer *signer;
+};
+
+/* Until the process is asked to end; returns the signal. */
+static int wait_for_end(const struct agt_stack *stack, struct agt_links *links,
+                        const sigset_t *signals)
+{
+    int received;
+
+    do {
+        received = agt_process_wait(signals, FILES_LOOK_MS);
+        if (received == 0 || received == SIGHUP)
+            agt_links_refresh(links, agt_stack_channel(stack), received == SIGHUP);
+    } while (received == 0 || received == SIGHUP);
+    agt_process_unblock(signals);
+    return received;
+}
+
+static int serve(const struct agt_config *config, bool has_landlock, const struct secrets *secrets,
+                 const sigset_t *signals, struct cr_err *err)
 {
     struct agt_stack *stack = NULL;
     int received;
     int r;
 
-    r = agt_stack_up(config, has_landlock, signer, &stack, err);
+    r = agt_stack_up(config, secrets->links, has_landlock, secrets->signer, &stack, err);
     if (r < 0)
         return r;
     agt_stack_log_ready(stack, config);
-    received = agt_process_wait(signals);
+    received = wait_for_end(stack, secrets->links, signals);
     cr_log_info("stopping signal=%d grace_ms=%llu", received, (unsigned long long)config->grace_ms);
     agt_stack_drain(stack, (int)config->grace_ms);
     (void)agt_stack_down(stack);
@@ -48,7 +73,7 @@ static int serve(const struct agt_config *config, bool has_landlock,
     return 0;
 }
 
-static int run(struct agt_config *config, const struct agt_signer *signer, struct cr_err *err)
+static int run(struct agt_config *config, const struct secrets *secrets, struct cr_err *err)
 {
     bool has_landlock = false;
     sigset_t signals;
@@ -66,24 +91,36 @@ static int run(struct agt_config *config, const struct agt_signer *signer, struc
     agt_process_raise_files();
     agt_process_share_memory();
     agt_config_log(config);
-    return serve(config, has_landlock, signer, &signals, err);
+    return serve(config, has_landlock, secrets, &signals, err);
+}
+
+static int read_secrets(const struct agt_config *config, struct secrets *secrets,
+                        struct cr_err *err)
+{
+    int r = 0;
+
+    if (config->must_check)
+        return 0;
+    if (config->receipt_key)
+        r = agt_signer_load(config->receipt_key, &secrets->signer, err);
+    return r == 0 ? agt_links_open(config, &secrets->links, err) : r;
 }
 
 int main(int argc, char **argv)
 {
     struct agt_config config = {.listen = NULL};
-    struct agt_signer *signer = NULL;
+    struct secrets secrets = {NULL, NULL};
     struct cr_err err = CR_ERR_INIT;
     int r;
 
     cr_log_setup("orchestrator", CR_LOG_INFO, CR_LOG_TEXT);
     r = agt_config_load(argc, argv, &config, &err);
-    /* The file may be root's alone. */
-    if (r == 0 && config.receipt_key && !config.must_check)
-        r = agt_signer_load(config.receipt_key, &signer, &err);
     if (r == 0)
-        r = run(&config, signer, &err);
-    (void)agt_signer_free(signer);
+        r = read_secrets(&config, &secrets, &err);
+    if (r == 0)
+        r = run(&config, &secrets, &err);
+    (void)agt_links_free(secrets.links);
+    (void)agt_signer_free(secrets.signer);
     agt_config_done(&config);
     if (r < 0)
         cr_log_error("%s%s", config.must_check ? "" : "cannot serve: ", err.text);

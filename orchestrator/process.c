@@ -23,9 +23,10 @@ int agt_process_block_signals(sigset_t *ret_signals, struct cr_err *err)
     (void)sigemptyset(ret_signals);
     (void)sigaddset(ret_signals, SIGTERM);
     (void)sigaddset(ret_signals, SIGINT);
+    (void)sigaddset(ret_signals, SIGHUP);
     error = pthread_sigmask(SIG_BLOCK, ret_signals, NULL);
     if (error)
-        return cr_err_sys(err, error, "block SIGTERM and SIGINT");
+        return cr_err_sys(err, error, "block SIGTERM, SIGINT and SIGHUP");
     if (sigaction(SIGPIPE, &ignore, NULL) < 0)
         return cr_err_sys(err, errno, "ignore SIGPIPE");
     return 0;
@@ -82,12 +83,18 @@ void agt_process_raise_files(void)
         cr_log_warn("cannot raise the limit of open files, ignoring");
 }
 
-int agt_process_wait(const sigset_t *signals)
+int agt_process_wait(const sigset_t *signals, int timeout_ms)
 {
-    int received = 0;
+    const struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+    int received = sigtimedwait(signals, NULL, &timeout);
 
-    while (sigwait(signals, &received) != 0)
-        ;
-    (void)pthread_sigmask(SIG_UNBLOCK, signals, NULL);
-    return received;
+    return received > 0 ? received : 0;
+}
+
+void agt_process_unblock(const sigset_t *signals)
+{
+    sigset_t stop = *signals;
+
+    (void)sigdelset(&stop, SIGHUP); /* a reload that comes late is none, and no end */
+    (void)pthread_sigmask(SIG_UNBLOCK, &stop, NULL);
 }

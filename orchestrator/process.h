@@ -8,7 +8,7 @@ struct cr_err;
 
 /* What the orchestrator does to its own process, before any thread is there. */
 
-/* Blocks SIGTERM and SIGINT for agt_process_wait(), and ignores SIGPIPE. */
+/* Blocks SIGTERM, SIGINT and SIGHUP for agt_process_wait(), and ignores SIGPIPE. */
 int agt_process_block_signals(sigset_t *ret_signals, struct cr_err *err);
 
 /*
@@ -28,5 +28,8 @@ void agt_process_share_memory(void);
 /* Raises the soft limit of open files to the hard one. */
 void agt_process_raise_files(void);
 
-/* Waits for one of the signals. Afterwards a second one ends the process at once. */
-int agt_process_wait(const sigset_t *signals);
+/* Waits for one of the signals, at most `timeout_ms`. Returns it, or 0. */
+int agt_process_wait(const sigset_t *signals, int timeout_ms);
+
+/* From now on each of the signals ends the process at once. */
+void agt_process_unblock(const sigset_t *signals);

@@ -6,6 +6,7 @@
 #include "orchestrator/config.h"
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/http/server.h"
+#include "orchestrator/links.h"
 #include "orchestrator/meter/meter.h"
 #include "orchestrator/model/model.h"
 #include "orchestrator/provider.h"
@@ -50,9 +51,12 @@ static int make_model(struct agt_stack *stack, const struct agt_config *config, 
 }
 
 static int make_sandbox(struct agt_stack *stack, const struct agt_config *config,
-                        struct cr_err *err)
+                        const struct agt_links *links, struct cr_err *err)
 {
-    const struct rpc_channel_options options = {.target = config->sandbox};
+    const struct rpc_channel_options options = {.target = config->sandbox,
+                                                .tls = agt_links_sandbox(links),
+                                                .tls_name = config->sandbox_name,
+                                                .token = agt_links_sandbox_token(links)};
     int r;
 
     rpc_init();
@@ -117,8 +121,8 @@ static int make_engine(struct agt_stack *stack, const struct agt_config *config,
     return r < 0 ? cr_err_wrap(err, "set up the engine") : 0;
 }
 
-static int make_http(struct agt_stack *stack, const struct agt_config *config, bool has_landlock,
-                     struct cr_err *err)
+static int make_http(struct agt_stack *stack, const struct agt_config *config,
+                     const struct agt_links *links, bool has_landlock, struct cr_err *err)
 {
     const struct agt_http_options options = {
         .address = config->http,
@@ -132,6 +136,7 @@ static int make_http(struct agt_stack *stack, const struct agt_config *config, b
         .channel = stack->channel,
         .is_model_configured = stack->model->ops->is_configured(stack->model),
         .has_landlock = has_landlock,
+        .tls = agt_links_http(links),
         .allowed_hosts = config->http_hosts,
         .allowed_origins = config->http_origins,
     };
@@ -143,10 +148,12 @@ static int make_http(struct agt_stack *stack, const struct agt_config *config, b
     return r < 0 ? cr_err_wrap(err, "set up HTTP on '%s'", config->http) : 0;
 }
 
-static int make_server(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
+static int make_server(struct agt_stack *stack, const struct agt_config *config,
+                       const struct agt_links *links, struct cr_err *err)
 {
     const struct rpc_method *const tables[] = {agt_service_methods};
-    const struct rpc_listener_options listener_options = {.edge = &config->limits};
+    const struct rpc_listener_options listener_options = {.edge = &config->limits,
+                                                          .tls = agt_links_grpc(links)};
     const struct rpc_server_options options = {
         .context = &stack->service,
         .max_calls = (uint32_t)config->max_runs + SPARE_CALLS,
@@ -186,7 +193,7 @@ static int start(struct agt_stack *stack, struct cr_err *err)
     return 0;
 }
 
-int agt_stack_up(const struct agt_config *config, bool has_landlock,
+int agt_stack_up(const struct agt_config *config, const struct agt_links *links, bool has_landlock,
                  const struct agt_signer *signer, struct agt_stack **ret_stack, struct cr_err *err)
 {
     struct agt_stack *stack = calloc(1, sizeof(*stack));
@@ -196,15 +203,15 @@ int agt_stack_up(const struct agt_config *config, bool has_landlock,
         return cr_err_set(err, ENOMEM, "out of memory");
     r = make_model(stack, config, err);
     if (r == 0)
-        r = make_sandbox(stack, config, err);
+        r = make_sandbox(stack, config, links, err);
     if (r == 0)
         r = make_store(stack, config, err);
     if (r == 0)
         r = make_engine(stack, config, signer, err);
     if (r == 0)
-        r = make_http(stack, config, has_landlock, err);
+        r = make_http(stack, config, links, has_landlock, err);
     if (r == 0)
-        r = make_server(stack, config, err);
+        r = make_server(stack, config, links, err);
     if (r == 0)
         r = start(stack, err);
     if (r < 0) {
@@ -213,6 +220,11 @@ int agt_stack_up(const struct agt_config *config, bool has_landlock,
     }
     *ret_stack = stack;
     return 0;
+}
+
+struct rpc_channel *agt_stack_channel(const struct agt_stack *stack)
+{
+    return stack->channel;
 }
 
 /* Length of the host in "host:port". */

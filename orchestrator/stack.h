@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 struct agt_config;
+struct agt_links;
 struct agt_signer;
 struct cr_err;
 
@@ -14,9 +15,12 @@ struct cr_err;
 struct agt_stack;
 
 /* Builds and starts all of it; on failure nothing is left. `has_landlock` is for health to tell;
- * `signer` (NULL: none) signs receipts, borrowed until agt_stack_down(). */
-int agt_stack_up(const struct agt_config *config, bool has_landlock,
+ * `signer` (NULL: none) signs receipts, borrowed until agt_stack_down(), as `links`. */
+int agt_stack_up(const struct agt_config *config, const struct agt_links *links, bool has_landlock,
                  const struct agt_signer *signer, struct agt_stack **ret_stack, struct cr_err *err);
+
+/* The channel to sandboxd; borrowed. */
+struct rpc_channel *agt_stack_channel(const struct agt_stack *stack);
 
 /* Logs where it serves. */
 void agt_stack_log_ready(const struct agt_stack *stack, const struct agt_config *config);

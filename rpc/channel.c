@@ -4,8 +4,10 @@
 #include "common/auto.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/tls_files.h"
 #include "common/unconst.h"
 #include "rpc/core.h"
+#include "tls/context.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +17,7 @@
 #include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
 
-#define ARGS_MAX 16
+#define ARGS_MAX 24
 #define TOKEN_MAX_BYTES 8192
 
 struct args {
@@ -42,11 +44,10 @@ static void add_string(struct args *args, const char *key, const char *value)
     arg->value.string = cr_unconst(value);
 }
 
-static void fill_args(struct args *args, const struct rpc_channel_options *options,
-                      size_t max_response_bytes)
+static void fill_args(struct args *args, const struct rpc_channel *channel)
 {
     args->count = 0;
-    add_int(args, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)max_response_bytes);
+    add_int(args, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)channel->max_response_bytes);
     add_int(args, GRPC_ARG_MAX_METADATA_SIZE, 65536); /* details of a status come there */
     add_int(args, GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
     /* A peer that vanished without a FIN; our servers allow pings every 10 s. */
@@ -61,69 +62,10 @@ static void fill_args(struct args *args, const struct rpc_channel_options *optio
     add_int(args, GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
     add_int(args, GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     add_int(args, GRPC_ARG_ENABLE_CHANNELZ, 0);
-    if (options->service_config_json)
-        add_string(args, GRPC_ARG_SERVICE_CONFIG, options->service_config_json);
-}
-
-struct rpc_channel *rpc_channel_free(struct rpc_channel *channel)
-{
-    if (!channel)
-        return NULL;
-    grpc_channel_destroy(channel->core);
-    if (channel->authorization)
-        explicit_bzero(channel->authorization, strlen(channel->authorization));
-    free(channel->authorization);
-    free(channel);
-    return NULL;
-}
-
-/*
- * Core takes a service config that it cannot read, and makes a channel that is
- * dead from the start: each call would end as INVALID_ARGUMENT, as if its
- * request were at fault. A new channel that is alive is idle.
- */
-static int check_alive(const struct rpc_channel *channel, struct cr_err *err)
-{
-    if (grpc_channel_check_connectivity_state(channel->core, 0) != GRPC_CHANNEL_TRANSIENT_FAILURE &&
-        grpc_channel_check_connectivity_state(channel->core, 0) != GRPC_CHANNEL_SHUTDOWN)
-        return 0;
-    return cr_err_set(err, EINVAL,
-                      "gRPC makes no channel of these options; the log has its reason (a service "
-                      "config must be JSON of the fields that gRPC knows)");
-}
-
-/* fd is -1 for a channel that connects by itself. */
-static int create(int fd, const struct rpc_channel_options *options,
-                  struct rpc_channel **ret_channel, struct cr_err *err)
-{
-    struct rpc_channel *channel = calloc(1, sizeof(*channel));
-    grpc_channel_credentials *credentials;
-    grpc_channel_args core_args;
-    struct args args;
-    int r;
-
-    if (!channel)
-        return cr_err_set(err, ENOMEM, "out of memory for a channel");
-    if (options->token && asprintf(&channel->authorization, "Bearer %s", options->token) < 0) {
-        free(channel);
-        return cr_err_set(err, ENOMEM, "out of memory for a channel");
-    }
-    channel->max_response_bytes =
-        options->max_response_bytes > 0 ? options->max_response_bytes : 8U << 20;
-    fill_args(&args, options, channel->max_response_bytes);
-    core_args = (grpc_channel_args){.num_args = args.count, .args = args.list};
-    credentials = grpc_insecure_credentials_create();
-    channel->core = fd < 0
-                        ? grpc_channel_create(options->target, credentials, &core_args)
-                        : grpc_channel_create_from_fd(options->target, fd, credentials, &core_args);
-    grpc_channel_credentials_release(credentials);
-    r = fd < 0 ? check_alive(channel, err) : 0; /* of the others core knows no state */
-    if (r < 0) {
-        (void)rpc_channel_free(channel);
-        return r;
-    }
-    *ret_channel = channel;
-    return 0;
+    if (channel->service_config_json)
+        add_string(args, GRPC_ARG_SERVICE_CONFIG, channel->service_config_json);
+    if (channel->tls_name)
+        add_string(args, GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, channel->tls_name);
 }
 
 static bool is_port(const char *text)
@@ -161,11 +103,28 @@ static int check_target(const char *target, struct cr_err *err)
     return 0;
 }
 
+/* Core says of certificates that it cannot use only that calls fail. */
+static int check_tls(const struct cr_tls_material *tls, struct cr_err *err)
+{
+    if (!tls->part[CR_TLS_AUTHORITY])
+        return cr_err_set(err, EINVAL,
+                          "TLS needs the authority that signs the certificates of servers");
+    if (!tls->part[CR_TLS_CERTIFICATE] != !tls->part[CR_TLS_KEY])
+        return cr_err_set(err, EINVAL, "a certificate needs its key, and a key its certificate");
+    return tls_pair_check(tls, err);
+}
+
 /* A line break in a token would be refused by core only when a call is made. */
 static int check_options(const struct rpc_channel_options *options, struct cr_err *err)
 {
     if (!options->target || !options->target[0])
         return cr_err_set(err, EINVAL, "the target of a channel is empty");
+    if (options->tls) {
+        int r = check_tls(options->tls, err);
+
+        if (r < 0)
+            return r;
+    }
     if (!options->token)
         return 0;
     if (!options->token[0] || strlen(options->token) > TOKEN_MAX_BYTES)
@@ -174,6 +133,164 @@ static int check_options(const struct rpc_channel_options *options, struct cr_er
         if (*c <= ' ' || *c > '~')
             return cr_err_set(err, EINVAL, "a token may hold visible ASCII characters only");
     }
+    return 0;
+}
+
+struct rpc_link *rpc_link_unref(struct rpc_link *link)
+{
+    if (!link || atomic_fetch_sub(&link->refs, 1) != 1)
+        return NULL;
+    grpc_channel_destroy(link->core);
+    free(link);
+    return NULL;
+}
+
+struct rpc_link *rpc_channel_link(struct rpc_channel *channel)
+{
+    struct rpc_link *link;
+
+    (void)pthread_mutex_lock(&channel->lock);
+    link = channel->link;
+    (void)atomic_fetch_add(&link->refs, 1);
+    (void)pthread_mutex_unlock(&channel->lock);
+    return link;
+}
+
+struct rpc_channel *rpc_channel_free(struct rpc_channel *channel)
+{
+    if (!channel)
+        return NULL;
+    (void)rpc_link_unref(channel->link);
+    if (channel->authorization)
+        explicit_bzero(channel->authorization, strlen(channel->authorization));
+    free(channel->authorization);
+    free(channel->target);
+    free(channel->tls_name);
+    free(channel->service_config_json);
+    (void)pthread_mutex_destroy(&channel->lock);
+    free(channel);
+    return NULL;
+}
+
+/*
+ * Core takes a service config that it cannot read, and makes a channel that is
+ * dead from the start: each call would end as INVALID_ARGUMENT, as if its
+ * request were at fault. A new channel that is alive is idle.
+ */
+static int check_alive(grpc_channel *core, struct cr_err *err)
+{
+    if (grpc_channel_check_connectivity_state(core, 0) != GRPC_CHANNEL_TRANSIENT_FAILURE &&
+        grpc_channel_check_connectivity_state(core, 0) != GRPC_CHANNEL_SHUTDOWN)
+        return 0;
+    return cr_err_set(err, EINVAL,
+                      "gRPC makes no channel of these options; the log has its reason (a service "
+                      "config must be JSON of the fields that gRPC knows)");
+}
+
+static grpc_channel_credentials *make_credentials(const struct cr_tls_material *tls)
+{
+    grpc_ssl_pem_key_cert_pair pair;
+
+    if (!tls)
+        return grpc_insecure_credentials_create();
+    pair = (grpc_ssl_pem_key_cert_pair){.private_key = tls->part[CR_TLS_KEY],
+                                        .cert_chain = tls->part[CR_TLS_CERTIFICATE]};
+    return grpc_ssl_credentials_create(tls->part[CR_TLS_AUTHORITY], pair.private_key ? &pair : NULL,
+                                       NULL, NULL);
+}
+
+/* fd is -1 for a channel that connects by itself. */
+static int make_link(const struct rpc_channel *channel, int fd, const struct cr_tls_material *tls,
+                     struct rpc_link **ret_link, struct cr_err *err)
+{
+    struct rpc_link *link = calloc(1, sizeof(*link));
+    grpc_channel_credentials *credentials = make_credentials(tls);
+    grpc_channel_args core_args;
+    struct args args;
+    int r = 0;
+
+    if (!link || !credentials) {
+        free(link);
+        if (credentials)
+            grpc_channel_credentials_release(credentials);
+        return link ? cr_err_set(err, EINVAL, "gRPC takes none of these certificates")
+                    : cr_err_set(err, ENOMEM, "out of memory for a channel");
+    }
+    fill_args(&args, channel);
+    core_args = (grpc_channel_args){.num_args = args.count, .args = args.list};
+    atomic_init(&link->refs, 1);
+    link->core = fd < 0 ? grpc_channel_create(channel->target, credentials, &core_args)
+                        : grpc_channel_create_from_fd(channel->target, fd, credentials, &core_args);
+    grpc_channel_credentials_release(credentials);
+    if (fd < 0) /* of the others core knows no state */
+        r = check_alive(link->core, err);
+    if (r < 0)
+        (void)rpc_link_unref(link);
+    else
+        *ret_link = link;
+    return r;
+}
+
+static int copy_options(struct rpc_channel *channel, const struct rpc_channel_options *options)
+{
+    channel->max_response_bytes =
+        options->max_response_bytes > 0 ? options->max_response_bytes : 8U << 20;
+    channel->has_tls = options->tls != NULL;
+    if (options->token && asprintf(&channel->authorization, "Bearer %s", options->token) < 0) {
+        channel->authorization = NULL;
+        return -ENOMEM;
+    }
+    channel->target = strdup(options->target);
+    if (options->tls_name && options->tls_name[0])
+        channel->tls_name = strdup(options->tls_name);
+    if (options->service_config_json)
+        channel->service_config_json = strdup(options->service_config_json);
+    if (!channel->target || (options->tls_name && options->tls_name[0] && !channel->tls_name) ||
+        (options->service_config_json && !channel->service_config_json))
+        return -ENOMEM;
+    return 0;
+}
+
+static int create(int fd, const struct rpc_channel_options *options,
+                  struct rpc_channel **ret_channel, struct cr_err *err)
+{
+    struct rpc_channel *channel = calloc(1, sizeof(*channel));
+    int r;
+
+    if (!channel)
+        return cr_err_set(err, ENOMEM, "out of memory for a channel");
+    (void)pthread_mutex_init(&channel->lock, NULL); /* cannot fail with default attributes */
+    r = copy_options(channel, options);
+    if (r < 0)
+        (void)cr_err_set(err, ENOMEM, "out of memory for a channel");
+    else
+        r = make_link(channel, fd, options->tls, &channel->link, err);
+    if (r < 0) {
+        (void)rpc_channel_free(channel);
+        return r;
+    }
+    *ret_channel = channel;
+    return 0;
+}
+
+int rpc_channel_renew(struct rpc_channel *channel, const struct cr_tls_material *tls,
+                      struct cr_err *err)
+{
+    struct rpc_link *link = NULL;
+    struct rpc_link *before;
+    int r = check_tls(tls, err);
+
+    if (r == 0 && !channel->has_tls)
+        r = cr_err_set(err, EINVAL, "the channel was made without TLS");
+    if (r == 0)
+        r = make_link(channel, -1, tls, &link, err);
+    if (r < 0)
+        return r;
+    (void)pthread_mutex_lock(&channel->lock);
+    before = channel->link;
+    channel->link = link;
+    (void)pthread_mutex_unlock(&channel->lock);
+    (void)rpc_link_unref(before);
     return 0;
 }
 
@@ -200,18 +317,17 @@ int rpc_channel_new_fd(int fd, const struct rpc_channel_options *options,
     return create(fd, options, ret_channel, err);
 }
 
-static bool wait_state(struct rpc_channel *channel, grpc_completion_queue *queue,
-                       gpr_timespec deadline)
+static bool wait_state(grpc_channel *core, grpc_completion_queue *queue, gpr_timespec deadline)
 {
     for (;;) {
-        grpc_connectivity_state now = grpc_channel_check_connectivity_state(channel->core, 1);
+        grpc_connectivity_state now = grpc_channel_check_connectivity_state(core, 1);
         grpc_event event;
 
         if (now == GRPC_CHANNEL_READY)
             return true;
         if (now == GRPC_CHANNEL_SHUTDOWN)
             return false;
-        grpc_channel_watch_connectivity_state(channel->core, now, deadline, queue, channel);
+        grpc_channel_watch_connectivity_state(core, now, deadline, queue, core);
         event = grpc_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
         if (event.type != GRPC_OP_COMPLETE || !event.success)
             return false;
@@ -222,12 +338,14 @@ int rpc_channel_wait_ready(struct rpc_channel *channel, int timeout_ms)
 {
     grpc_completion_queue *queue = grpc_completion_queue_create_for_next(NULL);
     gpr_timespec deadline = rpc_core_time(cr_clock_mono_ns() + timeout_ms * CR_NS_PER_MS);
-    bool is_ready = wait_state(channel, queue, deadline);
+    struct rpc_link *link = rpc_channel_link(channel);
+    bool is_ready = wait_state(link->core, queue, deadline);
 
     grpc_completion_queue_shutdown(queue);
     while (grpc_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_REALTIME), NULL).type !=
            GRPC_QUEUE_SHUTDOWN)
         ;
     grpc_completion_queue_destroy(queue);
+    (void)rpc_link_unref(link);
     return is_ready ? 0 : -ETIMEDOUT;
 }

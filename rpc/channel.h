@@ -3,16 +3,37 @@
 
 #include "rpc/client.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include <grpc/grpc.h>
 
 /*
- * Internal to rpc/: what a call needs to know about its channel.
+ * Internal to rpc/: core's channel and who uses it, the rpc_channel itself or
+ * calls. A channel that is destroyed would fail the calls that still wait for
+ * a connection.
  */
-struct rpc_channel {
+struct rpc_link {
     grpc_channel *core;
+    atomic_int refs;
+};
+
+struct rpc_link *rpc_link_unref(struct rpc_link *link); /* NULL is allowed; returns NULL */
+
+/* Internal to rpc/: what a call needs to know about its channel. */
+struct rpc_channel {
+    pthread_mutex_t lock;  /* guards the link */
+    struct rpc_link *link; /* what new calls use; a reference */
+    char *target;          /* what a new link is made of … */
+    char *tls_name;        /* … NULL: the target's host */
+    char *service_config_json;
+    bool has_tls;
     char *authorization; /* value of the header; NULL: none */
     size_t max_response_bytes;
 };
+
+/* A reference to what new calls use now. */
+struct rpc_link *rpc_channel_link(struct rpc_channel *channel);
 
 /*
  * A channel over a connected stream (a socketpair to a server of the same

@@ -19,9 +19,15 @@ struct rpc_loop;
 /* A call that was started; owned by the loop until on_end has returned. */
 struct rpc_client_call;
 
+struct cr_tls_material;
+
 struct rpc_channel_options {
     const char *target; /* borrowed for the call */
-    const char *token;  /* bearer token sent with every call; NULL: none */
+    /* The authority of servers, and our own certificate with its key where they ask for one.
+     * Borrowed for the call. NULL: plain text. */
+    const struct cr_tls_material *tls;
+    const char *tls_name; /* that the server's certificate must have; NULL: the target's host */
+    const char *token;    /* bearer token sent with every call; NULL: none */
     /*
      * NULL: none. One that core cannot read is -EINVAL. What it asks for is less than it seems:
      * core retries no call whose answer has begun, a stream in particular; and its timeouts
@@ -35,6 +41,14 @@ int rpc_channel_new(const struct rpc_channel_options *options, struct rpc_channe
                     struct cr_err *err);
 struct rpc_channel *
 rpc_channel_free(struct rpc_channel *channel); /* NULL is allowed; returns NULL */
+
+/*
+ * New calls go over new connections with these certificates; calls that have
+ * begun go on where they are. Only for a channel that was made with some. Any
+ * thread. On failure the channel stays as it was.
+ */
+int rpc_channel_renew(struct rpc_channel *channel, const struct cr_tls_material *tls,
+                      struct cr_err *err);
 
 /* Waits until connected. Returns 0 or -ETIMEDOUT. */
 int rpc_channel_wait_ready(struct rpc_channel *channel, int timeout_ms);

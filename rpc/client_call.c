@@ -35,8 +35,9 @@ int rpc_client_call_new(struct rpc_channel *channel, grpc_completion_queue *queu
     if (!call)
         return cr_err_set(err, ENOMEM, "out of memory for a call");
     path = grpc_slice_from_copied_string(method->path);
-    call->core = grpc_channel_create_call(channel->core, NULL, GRPC_PROPAGATE_DEFAULTS, queue, path,
-                                          NULL, rpc_core_time(due_ns), NULL);
+    call->link = rpc_channel_link(channel);
+    call->core = grpc_channel_create_call(call->link->core, NULL, GRPC_PROPAGATE_DEFAULTS, queue,
+                                          path, NULL, rpc_core_time(due_ns), NULL);
     grpc_slice_unref(path);
     call->response = method->response;
     call->max_response_bytes = channel->max_response_bytes;
@@ -62,6 +63,7 @@ static void free_call(struct rpc_client_call *call)
     grpc_metadata_array_destroy(&call->initial);
     grpc_metadata_array_destroy(&call->trailing);
     grpc_call_unref(call->core);
+    (void)rpc_link_unref(call->link);
     rpc_message_free(call->message);
     (void)pthread_mutex_destroy(&call->lock);
     free(call->failure);

@@ -20,6 +20,7 @@ struct rpc_client_tag {
 
 struct rpc_client_call {
     grpc_call *core;
+    struct rpc_link *link; /* a reference: outlives core's call */
     const ProtobufCMessageDescriptor *response;
     size_t max_response_bytes;
     struct rpc_client_handlers handlers;

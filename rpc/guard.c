@@ -6,6 +6,7 @@
 #include "common/err.h"
 #include "rpc/h2_frames.h"
 #include "rpc/watch.h"
+#include "tls/stream.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,11 +30,17 @@
  */
 #define TURN_NS (250 * CR_NS_PER_S / 1000000)
 #define TURNS_AT_ONCE 4U
+/*
+ * A handshake takes up to a millisecond (a signature of RSA): so many in one
+ * pass of the loop, then those are served that are through.
+ */
+#define STEPS_AT_ONCE 4U
 /* How long a client may go on sending after the server has closed: closing with unread data
  * resets a TCP connection, and the client could miss why. */
 #define LINGER_NS (500 * CR_NS_PER_MS)
 
 enum phase {
+    PHASE_TLS,       /* before anything else, where TLS is on */
     PHASE_HANDSHAKE, /* the server has not seen the connection */
     PHASE_TURN,      /* it has begun as it should, and waits for its turn to be shown */
     PHASE_RELAY,
@@ -56,7 +63,8 @@ struct end {
     struct rpc_watch watch;
     struct rpc_guard *guard;
     int fd;
-    uint32_t interest; /* what epoll watches; 0: not registered, because a hangup would spin */
+    struct tls_stream *tls; /* owned; NULL: none, as always at the server's end */
+    uint32_t interest;      /* what epoll watches; 0: not registered, because a hangup would spin */
 };
 
 struct rpc_guard {
@@ -115,6 +123,12 @@ static uint32_t wanted(const struct flow *from, const struct flow *to)
            (to->size > 0 ? (uint32_t)EPOLLOUT : 0);
 }
 
+/* TLS may have to write to go on reading. */
+static uint32_t wanted_by_tls(const struct end *end)
+{
+    return end->tls && tls_stream_wants_write(end->tls) ? (uint32_t)EPOLLOUT : 0;
+}
+
 /* The client is not waited for while it is us who do not read. */
 static bool is_reading(const struct rpc_guard *guard)
 {
@@ -123,7 +137,8 @@ static bool is_reading(const struct rpc_guard *guard)
 
 static bool is_timed(const struct rpc_guard *guard)
 {
-    if (guard->phase == PHASE_HANDSHAKE || guard->phase == PHASE_LINGER)
+    if (guard->phase == PHASE_TLS || guard->phase == PHASE_HANDSHAKE ||
+        guard->phase == PHASE_LINGER)
         return true;
     return guard->phase == PHASE_RELAY && is_reading(guard) &&
            rpc_h2_deadline_ns(&guard->h2) != INT64_MAX;
@@ -137,11 +152,13 @@ static void rearm(struct rpc_guard *guard)
     if (guard->phase == PHASE_DEAD || guard->phase == PHASE_LEAVING)
         return;
     if (guard->phase == PHASE_RELAY) {
-        r = set_interest(&guard->client, wanted(&guard->to_server, &guard->to_client));
+        r = set_interest(&guard->client, wanted(&guard->to_server, &guard->to_client) |
+                                             wanted_by_tls(&guard->client));
         if (r == 0)
             r = set_interest(&guard->server, wanted(&guard->to_client, &guard->to_server));
     } else {
-        r = set_interest(&guard->client, guard->phase == PHASE_TURN ? 0 : EPOLLIN);
+        r = set_interest(&guard->client,
+                         guard->phase == PHASE_TURN ? 0 : EPOLLIN | wanted_by_tls(&guard->client));
     }
     if (r < 0)
         die(guard, "cannot be watched");
@@ -152,10 +169,12 @@ static void rearm(struct rpc_guard *guard)
 /* ---- relay ---- */
 
 /* Sends what fits. False when the receiver is gone. */
-static bool flush(struct flow *flow, int fd)
+static bool flush(struct flow *flow, const struct end *end)
 {
     while (flow->size > 0) {
-        ssize_t sent = send(fd, flow->data + flow->at, flow->size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        const uint8_t *data = flow->data + flow->at;
+        ssize_t sent = end->tls ? tls_stream_write(end->tls, data, flow->size)
+                                : send(end->fd, data, flow->size, MSG_NOSIGNAL | MSG_DONTWAIT);
 
         if (sent < 0)
             return errno == EAGAIN || errno == EINTR;
@@ -174,10 +193,12 @@ enum received {
 };
 
 /* Reads behind what the flow holds; it has room. What comes is not checked yet. */
-static enum received receive(struct flow *flow, int fd)
+static enum received receive(struct flow *flow, const struct end *end)
 {
     size_t used = flow->at + flow->size + flow->unchecked;
-    ssize_t size = recv(fd, flow->data + used, sizeof(flow->data) - used, MSG_DONTWAIT);
+    size_t room = sizeof(flow->data) - used;
+    ssize_t size = end->tls ? tls_stream_read(end->tls, flow->data + used, room)
+                            : recv(end->fd, flow->data + used, room, MSG_DONTWAIT);
 
     if (size < 0)
         return errno == EAGAIN || errno == EINTR ? RECEIVED_NOTHING : RECEIVED_END;
@@ -295,7 +316,7 @@ static bool may_check(const struct rpc_guard *guard, int64_t now_ns)
 static void pass_on(struct rpc_guard *guard, int64_t now_ns)
 {
     do {
-        if (guard->phase == PHASE_RELAY && !flush(&guard->to_server, guard->server.fd)) {
+        if (guard->phase == PHASE_RELAY && !flush(&guard->to_server, &guard->server)) {
             die(guard, NULL);
             return;
         }
@@ -304,7 +325,7 @@ static void pass_on(struct rpc_guard *guard, int64_t now_ns)
 
 static void read_client(struct rpc_guard *guard, int64_t now_ns)
 {
-    switch (receive(&guard->to_server, guard->client.fd)) {
+    switch (receive(&guard->to_server, &guard->client)) {
     case RECEIVED_NOTHING:
         return;
     case RECEIVED_END:
@@ -320,6 +341,8 @@ static void linger(struct rpc_guard *guard, int64_t now_ns)
 {
     cr_close_fd(&guard->server.fd);
     guard->server.interest = 0;
+    if (guard->client.tls)
+        tls_stream_end(guard->client.tls);
     (void)shutdown(guard->client.fd, SHUT_WR);
     set_phase(guard, PHASE_LINGER, now_ns);
 }
@@ -328,7 +351,7 @@ static void read_server(struct rpc_guard *guard, int64_t now_ns)
 {
     struct flow *flow = &guard->to_client;
 
-    switch (receive(flow, guard->server.fd)) {
+    switch (receive(flow, &guard->server)) {
     case RECEIVED_NOTHING:
         return;
     case RECEIVED_END:
@@ -340,7 +363,7 @@ static void read_server(struct rpc_guard *guard, int64_t now_ns)
     rpc_h2_feed_server(&guard->h2, flow->data, flow->unchecked);
     flow->size = flow->unchecked;
     flow->unchecked = 0;
-    if (!flush(flow, guard->client.fd))
+    if (!flush(flow, &guard->client))
         die(guard, NULL);
 }
 
@@ -349,15 +372,82 @@ static void discard_client(struct rpc_guard *guard)
     struct flow *flow = &guard->to_server;
 
     flow->at = flow->size = flow->unchecked = 0;
-    if (receive(flow, guard->client.fd) == RECEIVED_END)
+    if (receive(flow, &guard->client) == RECEIVED_END)
         die(guard, NULL);
     flow->unchecked = 0;
+}
+
+/* ---- TLS ---- */
+
+/* Without it, what the client sent and nobody read would reset the connection, and the client would
+ * not hear why it was refused. */
+static void refuse(struct rpc_guard *guard)
+{
+    uint8_t rest[4096];
+
+    (void)shutdown(guard->client.fd, SHUT_WR);
+    (void)recv(guard->client.fd, rest, sizeof(rest), MSG_DONTWAIT);
+    die(guard, tls_stream_fault(guard->client.tls));
+}
+
+static void know_peer(struct rpc_guard *guard)
+{
+    const char *name = tls_stream_name(guard->client.tls);
+
+    guard->peer.is_encrypted = true;
+    if (!name[0])
+        return;
+    guard->peer.is_certified = true;
+    tls_stream_caller(name, guard->peer.caller, sizeof(guard->peer.caller));
+}
+
+/* A few in each pass of the loop; epoll tells of the others again. */
+static bool may_step(struct rpc_guard_host *host, int64_t now_ns)
+{
+    if (host->step_ns != now_ns) {
+        host->step_ns = now_ns;
+        host->step_count = 0;
+    }
+    return host->step_count++ < STEPS_AT_ONCE;
+}
+
+static void shake_hands(struct rpc_guard *guard, int64_t now_ns)
+{
+    if (!may_step(guard->host, now_ns))
+        return;
+    switch (tls_stream_handshake(guard->client.tls)) {
+    case TLS_STEP_WAIT:
+        break;
+    case TLS_STEP_LEFT:
+        die(guard, NULL);
+        return;
+    case TLS_STEP_FAILED:
+        refuse(guard);
+        return;
+    case TLS_STEP_DONE:
+        know_peer(guard);
+        set_phase(guard, PHASE_HANDSHAKE, now_ns);
+        if (guard->host->on_secured)
+            guard->host->on_secured(guard->host->user, guard);
+        break;
+    }
+    rearm(guard);
+}
+
+void rpc_guard_secure(struct rpc_guard *guard, struct tls_stream *stream)
+{
+    guard->client.tls = stream;
+    guard->phase = PHASE_TLS;
 }
 
 static void on_client_ready(struct rpc_watch *watch, uint32_t events, int64_t now_ns)
 {
     struct rpc_guard *guard = ((struct end *)watch)->guard;
 
+    if (guard->phase == PHASE_TLS) {
+        shake_hands(guard, now_ns);
+        return;
+    }
     if (guard->phase == PHASE_DEAD || guard->phase == PHASE_TURN || guard->phase == PHASE_LEAVING)
         return;
     /* Nobody is left to answer. */
@@ -365,11 +455,11 @@ static void on_client_ready(struct rpc_watch *watch, uint32_t events, int64_t no
         leave(guard, now_ns);
         return;
     }
-    if ((events & (uint32_t)EPOLLOUT) && !flush(&guard->to_client, guard->client.fd)) {
+    if ((events & (uint32_t)EPOLLOUT) && !flush(&guard->to_client, &guard->client)) {
         die(guard, NULL);
         return;
     }
-    if (events & (uint32_t)EPOLLIN) {
+    if ((events & (uint32_t)EPOLLIN) || (wanted_by_tls(&guard->client) && is_reading(guard))) {
         if (guard->phase == PHASE_LINGER)
             discard_client(guard);
         else
@@ -385,7 +475,7 @@ static void on_server_ready(struct rpc_watch *watch, uint32_t events, int64_t no
     if (guard->phase != PHASE_RELAY)
         return;
     if (events & (uint32_t)EPOLLOUT) {
-        if (!flush(&guard->to_server, guard->server.fd)) {
+        if (!flush(&guard->to_server, &guard->server)) {
             die(guard, NULL);
             return;
         }
@@ -441,14 +531,18 @@ struct rpc_guard *rpc_guard_free(struct rpc_guard *guard)
         return NULL;
     cr_close_fd(&guard->server.fd);
     cr_close_fd(&guard->client.fd);
+    (void)tls_stream_free(guard->client.tls);
     free(guard);
     return NULL;
 }
 
 void rpc_guard_check_time(struct rpc_guard *guard, int64_t now_ns)
 {
-    if (guard->phase == PHASE_HANDSHAKE &&
-        now_ns - guard->phase_since_ns >= guard->host->edge->handshake_ms * CR_NS_PER_MS)
+    bool is_late = now_ns - guard->phase_since_ns >= guard->host->edge->handshake_ms * CR_NS_PER_MS;
+
+    if (guard->phase == PHASE_TLS && is_late)
+        die(guard, "TLS: the handshake takes too long");
+    else if (guard->phase == PHASE_HANDSHAKE && is_late)
         die(guard, "slow to begin");
     else if (guard->phase == PHASE_LINGER && now_ns - guard->phase_since_ns >= LINGER_NS)
         die(guard, NULL);

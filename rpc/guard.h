@@ -10,6 +10,7 @@ struct cr_edge;
 struct cr_err;
 struct rpc_guard;
 struct rpc_h2_budget;
+struct tls_stream;
 
 /*
  * Stands between a client's socket and gRPC core: relays plaintext HTTP/2
@@ -17,8 +18,9 @@ struct rpc_h2_budget;
  * closes the connection on the first fault that rpc/h2_frames sees. Core meets
  * a connection only once it has begun as HTTP/2 does. Frames that hold core up
  * are passed on a few at a time, so that a burst that is allowed does not
- * delay others. Internal to rpc/; all guards of a host belong to its one
- * thread.
+ * delay others. With TLS the frames are looked at once they are decrypted, so
+ * nothing of the above differs. Internal to rpc/; all guards of a host belong
+ * to its one thread.
  */
 
 /* What the guards of one thread share. */
@@ -30,6 +32,8 @@ struct rpc_guard_host {
     int64_t leave_ns;           /* when core may hear of the next end of a connection */
     int64_t pass_ns;            /* of the pass over those that wait which goes on … */
     uint32_t pass_count;        /* … and how many had their turn in it */
+    int64_t step_ns;            /* of the pass in which TLS handshakes go on … */
+    uint32_t step_count;        /* … and how many have in it */
     int64_t resume_ns; /* when rpc_guard_resume() is due for all; set by guards that pause */
     bool has_timed;    /* set when a guard waits for something with a deadline */
     /* Takes the fd on success (rpc_server_add_connection). */
@@ -40,6 +44,8 @@ struct rpc_guard_host {
      * only after the events at hand.
      */
     void (*on_dead)(void *user, struct rpc_guard *guard, const char *reason);
+    /* The TLS handshake is over, and peer and caller are known. NULL: nothing. */
+    void (*on_secured)(void *user, struct rpc_guard *guard);
     void *user;
 };
 
@@ -50,6 +56,9 @@ struct rpc_guard_host {
 int rpc_guard_new(struct rpc_guard_host *host, int fd, const struct rpc_peer *peer,
                   struct rpc_h2_budget *budget, int64_t now_ns, struct rpc_guard **ret_guard,
                   struct cr_err *err);
+
+/* Right after it: TLS comes first. Takes the stream, which is one of the guard's own fd. */
+void rpc_guard_secure(struct rpc_guard *guard, struct tls_stream *stream);
 
 /* Closes what is open; on_dead is not called. NULL is allowed; returns NULL. */
 struct rpc_guard *rpc_guard_free(struct rpc_guard *guard);
@@ -77,5 +86,6 @@ struct rpc_guard_link {
     struct rpc_guard *next;
     struct rpc_guard *previous;
     void *owner_data;
+    bool is_shaking; /* its TLS handshake is going on, and counted */
 };
 struct rpc_guard_link *rpc_guard_link(struct rpc_guard *guard);

@@ -27,6 +27,7 @@ static int copy_options(struct rpc_listener *listener, const struct rpc_listener
     listener->tcp_limits = (struct rpc_quota_limits){
         .max_connections = edge->max_address_connections, .accepts = edge->address_accepts};
     listener->host.edge = edge;
+    listener->tls = options->tls;
     if (!options->allowed_uids)
         return 0;
     if (options->allowed_uid_count > RPC_LISTENER_UIDS_MAX)

@@ -10,12 +10,14 @@
 struct cr_edge;
 struct cr_err;
 struct rpc_server;
+struct tls_context;
 
 /*
  * Accepts connections for a server, because libgrpc's own listener dies of fd
  * exhaustion and has no caps per peer (CVE-2023-4785 class): own accept, then
  * rpc/guard relays plaintext HTTP/2 to gRPC core through a socketpair and
- * counts frames as it goes. One thread of its own for all addresses.
+ * counts frames as it goes. One thread of its own for all addresses. TLS ends
+ * here, in front of the guard, so that the same holds on encrypted ports.
  */
 struct rpc_listener;
 
@@ -25,6 +27,8 @@ struct rpc_listener_options {
     const uid_t *allowed_uids;  /* unix sockets: who may connect, at most 64. Borrowed for the
                                    call. NULL: everybody whom the mode of the socket lets in */
     size_t allowed_uid_count;
+    struct tls_context *tls; /* asked of every TCP connection. Borrowed; outlives the listener.
+                                NULL: plain text */
 };
 
 int rpc_listener_new(struct rpc_server *server, const struct rpc_listener_options *options,

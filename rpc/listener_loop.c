@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "rpc/accept.h"
 #include "rpc/connection.h"
+#include "tls/stream.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -51,6 +52,24 @@ static void unlink_guard(struct rpc_listener *listener, struct rpc_guard *guard)
         rpc_guard_link(link->next)->previous = link->previous;
 }
 
+/* The handshake of a connection is over, well or not. */
+static void end_handshake(struct rpc_listener *listener, struct rpc_guard *guard)
+{
+    struct rpc_guard_link *link = rpc_guard_link(guard);
+    struct rpc_quota *quota = link->owner_data;
+
+    if (!link->is_shaking)
+        return;
+    link->is_shaking = false;
+    quota->handshakes--;
+    listener->handshakes--;
+}
+
+static void on_secured(void *user, struct rpc_guard *guard)
+{
+    end_handshake(user, guard);
+}
+
 static void on_dead(void *user, struct rpc_guard *guard, const char *reason)
 {
     struct rpc_listener *listener = user;
@@ -59,6 +78,7 @@ static void on_dead(void *user, struct rpc_guard *guard, const char *reason)
     if (reason)
         log_refusal(listener, "connection closed", rpc_guard_peer(guard), reason,
                     cr_clock_mono_ns());
+    end_handshake(listener, guard);
     rpc_quotas_release(listener->quotas, link->owner_data);
     unlink_guard(listener, guard);
     link->next = listener->dead;
@@ -92,14 +112,60 @@ static bool is_allowed(const struct rpc_listener *listener, const struct rpc_pee
     return false;
 }
 
+/* NULL: it may go on; else why not. */
+static const char *refuse_handshake(const struct rpc_listener *listener,
+                                    const struct rpc_quota *quota)
+{
+    if (listener->handshakes >= listener->edge.max_handshakes)
+        return "too many TLS handshakes";
+    if (quota->handshakes >= listener->edge.max_address_handshakes)
+        return "too many TLS handshakes of one peer";
+    return NULL;
+}
+
+/* Makes the guard, behind TLS or not. NULL when it is out of something, or may not; then *reason
+ * says what. */
+static struct rpc_guard *make_guard(struct rpc_listener *listener,
+                                    const struct rpc_accepted *accepted, struct rpc_quota *quota,
+                                    int64_t now_ns, const char **reason)
+{
+    bool has_tls = listener->tls && !accepted->peer.is_unix;
+    struct tls_stream *stream = NULL;
+    struct rpc_guard *guard = NULL;
+
+    *reason = has_tls ? refuse_handshake(listener, quota) : NULL;
+    if (*reason)
+        return NULL;
+    *reason = "out of resources";
+    if (has_tls) {
+        stream = tls_stream_new(listener->tls, accepted->fd);
+        if (!stream)
+            return NULL;
+    }
+    if (rpc_guard_new(&listener->host, accepted->fd, &accepted->peer, &quota->frames, now_ns,
+                      &guard, NULL) < 0) {
+        (void)tls_stream_free(stream);
+        return NULL;
+    }
+    *rpc_guard_link(guard) =
+        (struct rpc_guard_link){.next = listener->live, .owner_data = quota, .is_shaking = has_tls};
+    if (has_tls) {
+        rpc_guard_secure(guard, stream);
+        quota->handshakes++;
+        listener->handshakes++;
+    }
+    return guard;
+}
+
 /* Leaves the fd alone when it lets the connection in, else the caller closes it. */
 static bool admit(struct rpc_listener *listener, const struct rpc_accepted *accepted,
                   int64_t now_ns)
 {
     const struct rpc_peer *peer = &accepted->peer;
-    struct rpc_guard *guard = NULL;
+    struct rpc_guard *guard;
     struct rpc_quota *quota;
     enum rpc_quota_verdict verdict;
+    const char *reason;
 
     if (!is_allowed(listener, peer)) {
         log_refusal(listener, "connection refused", peer, "user not allowed", now_ns);
@@ -112,13 +178,12 @@ static bool admit(struct rpc_listener *listener, const struct rpc_accepted *acce
         log_refusal(listener, "connection refused", peer, rpc_quota_verdict_name(verdict), now_ns);
         return false;
     }
-    if (rpc_guard_new(&listener->host, accepted->fd, peer, &quota->frames, now_ns, &guard, NULL) <
-        0) {
-        log_refusal(listener, "connection refused", peer, "out of resources", now_ns);
+    guard = make_guard(listener, accepted, quota, now_ns, &reason);
+    if (!guard) {
+        log_refusal(listener, "connection refused", peer, reason, now_ns);
         rpc_quotas_release(listener->quotas, quota);
         return false;
     }
-    *rpc_guard_link(guard) = (struct rpc_guard_link){.next = listener->live, .owner_data = quota};
     if (listener->live)
         rpc_guard_link(listener->live)->previous = guard;
     listener->live = guard;
@@ -317,6 +382,7 @@ int rpc_listener_loop_open(struct rpc_listener *listener, struct cr_err *err)
     listener->command_watch.on_ready = on_command;
     listener->host.attach = attach;
     listener->host.on_dead = on_dead;
+    listener->host.on_secured = on_secured;
     listener->host.user = listener;
     listener->host.resume_ns = INT64_MAX;
     listener->host.epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -15,6 +15,7 @@
 
 struct cr_err;
 struct rpc_server;
+struct tls_context;
 
 /* The listener's state and its thread. Internal to rpc/; the contract is in rpc/listener.h. */
 #define RPC_LISTENER_ADDRESSES_MAX 16U
@@ -35,6 +36,7 @@ enum rpc_listener_command {
 
 struct rpc_listener {
     struct rpc_server *server; /* borrowed: outlives the listener */
+    struct tls_context *tls;   /* borrowed: outlives the listener. NULL: plain text */
     struct cr_edge edge;
     struct rpc_quota_limits unix_limits;
     struct rpc_quota_limits tcp_limits;
@@ -51,6 +53,7 @@ struct rpc_listener {
     int spare_fd;
     struct rpc_guard_host host;
     struct rpc_quotas *quotas;
+    uint32_t handshakes; /* of TLS, that are going on */
     struct rpc_guard *live;
     struct rpc_guard *dead; /* to be freed after the events at hand */
     bool is_accepting;

@@ -14,6 +14,7 @@ struct rpc_quota {
     struct rpc_quota *next;
     char key[64]; /* "uid:1000", "ip:127.0.0.1", "net:2001:db8::" */
     uint32_t connections;
+    uint32_t handshakes; /* of TLS, that are going on */
     struct rpc_bucket accepts;
     struct rpc_h2_budget frames;
 };

@@ -126,11 +126,14 @@ void *rpc_call_context(const struct rpc_call *call);
 
 /* Who is at the other end of a connection; made by rpc/listener at accept. */
 struct rpc_peer {
-    bool is_unix;     /* a unix socket: uid and pid are known (SO_PEERCRED) */
-    uint32_t uid;     /* of the peer process */
-    int32_t pid;      /* of the peer process, at connect time */
-    char caller[64];  /* key for quotas and ownership: "uid:1000", "token:ci", "ip:127.0.0.1" */
-    char address[64]; /* for logs */
+    bool is_unix;      /* a unix socket: uid and pid are known (SO_PEERCRED) */
+    bool is_encrypted; /* by TLS … */
+    bool is_certified; /* … and has shown a certificate that is allowed */
+    uint32_t uid;      /* of the peer process */
+    int32_t pid;       /* of the peer process, at connect time */
+    char caller[64];   /* key for quotas and ownership: "uid:1000", "ip:127.0.0.1",
+                          "san:agent.example" */
+    char address[64];  /* for logs */
 };
 
 /* Decides about a call before its handler sees it, health and reflection included. Returns true to

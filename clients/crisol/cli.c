@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/buf.h"
 #include "common/err.h"
+#include "common/tls_files.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
@@ -59,18 +60,42 @@ const char *cli_address(const char *option, const char *variable, const char *fa
     return value && *value ? value : fallback;
 }
 
+/* Returns 1 when the files are read, 0 when the link is to be plain, or -errno. */
+static int read_certificates(const char *address, struct cr_tls_material *material,
+                             struct cr_err *err)
+{
+    const struct cr_tls_paths paths = {{secure_getenv(CLI_TLS_CERTIFICATE),
+                                        secure_getenv(CLI_TLS_KEY), secure_getenv(CLI_TLS_CA)}};
+    const char *authority = paths.path[CR_TLS_AUTHORITY];
+    CR_AUTO_CLOSE int fd = -1;
+    int r;
+
+    if (!authority || !*authority || strncmp(address, "unix:", 5) == 0)
+        return 0;
+    fd = cr_tls_files_open(&paths, err);
+    r = fd < 0 ? fd : cr_tls_material_read(fd, material, err);
+    return r < 0 ? r : 1;
+}
+
 struct rpc_channel *cli_connect(const char *address)
 {
+    struct cr_tls_material material = {{NULL}};
     struct rpc_channel *channel = NULL;
     struct cr_err err = CR_ERR_INIT;
     const char *token = secure_getenv("CRISOL_TOKEN");
-    const struct rpc_channel_options options = {
+    struct rpc_channel_options options = {
         .target = address,
         .token = token && *token ? token : NULL,
+        .tls_name = secure_getenv(CLI_TLS_NAME),
         .max_response_bytes = 160U << 20,
     };
+    int r = read_certificates(address, &material, &err);
 
-    if (rpc_channel_new(&options, &channel, &err) < 0) {
+    options.tls = r > 0 ? &material : NULL;
+    if (r >= 0)
+        r = rpc_channel_new(&options, &channel, &err);
+    cr_tls_material_done(&material);
+    if (r < 0) {
         (void)cli_fail("%s", err.text);
         return NULL;
     }

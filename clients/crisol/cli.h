@@ -56,8 +56,15 @@ int cli_cancel_signal(int cancel_fd);
 /* The value of an option, else of the environment, else the default. */
 const char *cli_address(const char *option, const char *variable, const char *fallback);
 
+/* PEM files of a link by TLS, and the name that the server's certificate has if it is not the host
+ * of the address: in the environment, or options before the command (--tls-ca …). */
+#define CLI_TLS_CA "CRISOL_CLIENT_TLS_CA"
+#define CLI_TLS_CERTIFICATE "CRISOL_CLIENT_TLS_CERT"
+#define CLI_TLS_KEY "CRISOL_CLIENT_TLS_KEY"
+#define CLI_TLS_NAME "CRISOL_CLIENT_TLS_NAME"
+
 /* Opens a channel; prints why on failure. NULL then. Token from `CRISOL_TOKEN` in the environment.
- */
+ * By TLS when an authority is named and the address is no unix socket. */
 struct rpc_channel *cli_connect(const char *address);
 
 /* Prints "crisol: …" for a failed call to stderr, with each bad field. Returns CLI_EXIT_SERVICE. */

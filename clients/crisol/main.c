@@ -4,8 +4,11 @@
 #include "common/config.h"
 #include "common/log.h"
 
+#include <errno.h>
+#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -33,14 +36,62 @@ static void print_usage(FILE *file)
     (void)fputs("Usage: crisol COMMAND [OPTIONS]\n\nCommands:\n", file);
     for (size_t i = 0; i < CR_ARRAY_SIZE(commands); i++)
         (void)fprintf(file, "  %-14s %s\n", commands[i].name, commands[i].help);
-    (void)fputs("\n'crisol COMMAND --help' tells more; 'crisol --version' prints the version.\n",
+    (void)fputs("\n'crisol COMMAND --help' tells more; 'crisol --version' prints the version.\n"
+                "\nLinks, before the command, or in the environment as CRISOL_CLIENT_TLS_CA and so "
+                "on:\n"
+                "  --tls-ca=FILE    speak TLS by TCP; who signs the certificates of services\n"
+                "  --tls-cert=FILE  certificate to show, with\n"
+                "  --tls-key=FILE   its key\n"
+                "  --tls-name=NAME  of the service's certificate, if not the host of the address\n",
                 file);
+}
+
+/*
+ * Takes the settings of links in front of the command and keeps them in the
+ * environment, where cli_connect() looks for them. Returns the index of the
+ * command, or -EINVAL.
+ */
+static int take_links(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"tls-ca", required_argument, NULL, 0},
+        {"tls-cert", required_argument, NULL, 1},
+        {"tls-key", required_argument, NULL, 2},
+        {"tls-name", required_argument, NULL, 3},
+        {NULL, 0, NULL, 0},
+    };
+    static const char *const variables[] = {CLI_TLS_CA, CLI_TLS_CERTIFICATE, CLI_TLS_KEY,
+                                            CLI_TLS_NAME};
+    int found;
+
+    if (strncmp(argv[1], "--tls-", 6) != 0)
+        return 1;
+    while ((found = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): before the first thread */
+        if (found > 3 || setenv(variables[found], optarg, 1) < 0)
+            return -EINVAL;
+    }
+    found = optind;
+    optind = 0; /* the command begins anew */
+    return found;
+}
+
+static int run_command(int argc, char **argv)
+{
+    for (size_t i = 0; i < CR_ARRAY_SIZE(commands); i++) {
+        if (strcmp(argv[0], commands[i].name) == 0)
+            return commands[i].function(argc, argv);
+    }
+    (void)cli_fail("there is no command '%s'", argv[0]);
+    print_usage(stderr);
+    return CLI_EXIT_SERVICE;
 }
 
 int main(int argc, char **argv)
 {
     /* A closed pipe is an error of write(2), not the end of this process. */
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    int first;
 
     (void)sigaction(SIGPIPE, &ignore, NULL);
     cr_log_setup("crisol", CR_LOG_ERROR, CR_LOG_TEXT);
@@ -56,11 +107,10 @@ int main(int argc, char **argv)
         (void)printf("crisol %s\n", CR_VERSION);
         return CLI_EXIT_OK;
     }
-    for (size_t i = 0; i < CR_ARRAY_SIZE(commands); i++) {
-        if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].function(argc - 1, argv + 1);
+    first = take_links(argc, argv);
+    if (first < 0 || first >= argc) {
+        print_usage(stderr);
+        return CLI_EXIT_SERVICE;
     }
-    (void)cli_fail("there is no command '%s'", argv[1]);
-    print_usage(stderr);
-    return CLI_EXIT_SERVICE;
+    return run_command(argc - first, argv + first);
 }

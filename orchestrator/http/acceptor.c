@@ -3,7 +3,9 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "orchestrator/http/connection.h"
 #include "orchestrator/http/private.h"
+#include "tls/relay.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -43,6 +45,7 @@ static int accept_one(struct agt_http *http)
 {
     struct sockaddr_storage address = {0};
     socklen_t size = sizeof(address);
+    char source[AGT_CALLER_SIZE];
     int fd =
         accept4(http->listen.fd, (struct sockaddr *)&address, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
@@ -51,6 +54,11 @@ static int accept_one(struct agt_http *http)
     /* Up to here each still gets its 503, from agt_exchange_on_request(). */
     if (atomic_load(&http->connection_count) >= http->options.max_connections + AGT_SURPLUS) {
         (void)close(fd);
+        return 0;
+    }
+    if (http->relay) {
+        agt_connection_name(&address, source);
+        tls_relay_add(http->relay, fd, source);
         return 0;
     }
     /* Closes it on failure. */

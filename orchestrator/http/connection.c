@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "orchestrator/http/exchange.h"
 #include "orchestrator/http/private.h"
+#include "orchestrator/http/secure.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -53,6 +54,34 @@ static void keep_alive(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 }
 
+void agt_connection_name(const struct sockaddr_storage *address, char caller[AGT_CALLER_SIZE])
+{
+    struct sockaddr_in6 v6;
+    struct sockaddr_in v4;
+    char text[INET6_ADDRSTRLEN] = "?";
+
+    memcpy(&v4, address, sizeof(v4));
+    memcpy(&v6, address, sizeof(v6));
+    if (address->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr))
+        memcpy(&v4.sin_addr, &v6.sin6_addr.s6_addr[12], sizeof(v4.sin_addr));
+    else if (address->ss_family == AF_INET6)
+        (void)inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+    if (text[0] == '?')
+        (void)inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    (void)snprintf(caller, AGT_CALLER_SIZE, "ip:%s", text);
+}
+
+static void find_caller(struct agt_connection *connection)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof(address);
+
+    if (agt_secure_claim(connection->http, connection->fd, connection->caller))
+        return;
+    (void)getpeername(connection->fd, (struct sockaddr *)&address, &size);
+    agt_connection_name(&address, connection->caller);
+}
+
 static struct agt_connection *open_connection(struct agt_http *http, struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info =
@@ -67,6 +96,7 @@ static struct agt_connection *open_connection(struct agt_http *http, struct MHD_
     }
     connection->http = http;
     connection->fd = info->connect_fd;
+    find_caller(connection);
     keep_alive(connection->fd);
     connection->is_surplus =
         atomic_fetch_add(&http->connection_count, 1) >= http->options.max_connections;
@@ -126,22 +156,7 @@ void agt_connection_clear_deadline(struct agt_connection *connection)
 
 void agt_connection_caller(const struct agt_connection *connection, char caller[AGT_CALLER_SIZE])
 {
-    struct sockaddr_storage address = {0};
-    socklen_t size = sizeof(address);
-    struct sockaddr_in6 v6;
-    struct sockaddr_in v4;
-    char text[INET6_ADDRSTRLEN] = "?";
-
-    (void)getpeername(connection->fd, (struct sockaddr *)&address, &size);
-    memcpy(&v4, &address, sizeof(v4));
-    memcpy(&v6, &address, sizeof(v6));
-    if (address.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr))
-        memcpy(&v4.sin_addr, &v6.sin6_addr.s6_addr[12], sizeof(v4.sin_addr));
-    else if (address.ss_family == AF_INET6)
-        (void)inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
-    if (text[0] == '?')
-        (void)inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
-    (void)snprintf(caller, AGT_CALLER_SIZE, "ip:%s", text);
+    memcpy(caller, connection->caller, AGT_CALLER_SIZE);
 }
 
 void agt_connection_hang_up(struct agt_connection *connection)

@@ -8,6 +8,9 @@
 
 struct agt_exchange;
 struct agt_http;
+struct sockaddr_storage;
+
+#define AGT_CALLER_SIZE 64
 
 /*
  * One TCP connection: the deadline of the phase that it is in, and whether its
@@ -22,6 +25,7 @@ struct agt_connection {
     bool is_surplus;               /* beyond max_connections: refused with 503 */
     bool has_left;                 /* closed, or closed its sending side */
     int64_t deadline_ns;           /* AGT_NEVER_NS: none */
+    char caller[AGT_CALLER_SIZE];  /* of the connection, whatever a request says of itself */
     struct agt_exchange *exchange; /* the request in progress; a reference, NULL between two */
 };
 
@@ -37,9 +41,12 @@ void agt_connection_set_deadline(struct agt_connection *connection, int64_t time
 void agt_connection_await_request(struct agt_connection *connection, int64_t timeout_ms);
 void agt_connection_clear_deadline(struct agt_connection *connection);
 
-#define AGT_CALLER_SIZE 64
-/* Who owns what this connection starts: "ip:127.0.0.1", as the gRPC server names its callers. */
+/* Who owns what this connection starts: "ip:127.0.0.1" or "san:agent.example", as the gRPC server
+ * names its callers. */
 void agt_connection_caller(const struct agt_connection *connection, char caller[AGT_CALLER_SIZE]);
+
+/* Names an address as a caller. */
+void agt_connection_name(const struct sockaddr_storage *address, char caller[AGT_CALLER_SIZE]);
 
 /* EPOLLRDHUP: nobody will read an answer that costs something, and what is not here of a request
  * never comes. */

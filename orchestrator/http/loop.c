@@ -6,6 +6,7 @@
 #include "orchestrator/http/connection.h"
 #include "orchestrator/http/exchange.h"
 #include "orchestrator/http/private.h"
+#include "orchestrator/http/secure.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -152,6 +153,7 @@ void *agt_http_loop(void *user)
 
         wait_events(http);
         handle_mails(http);
+        agt_secure_take(http);
         now_ns = cr_clock_mono_ns();
         tick(http, now_ns);
         (void)MHD_run(http->daemon);

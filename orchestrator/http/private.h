@@ -15,9 +15,11 @@
 
 #include <microhttpd.h>
 
+struct agt_arrival;
 struct agt_connection;
 struct agt_sight;
 struct cr_mailbox;
+struct tls_relay;
 
 #define AGT_NEVER_NS INT64_MAX
 /* Connections beyond our own cap that are still told so; further ones are closed at once. */
@@ -42,6 +44,11 @@ struct agt_http {
     pthread_t thread;
     bool is_started; /* owner's thread: start and stop */
     bool is_clean;   /* loop thread writes, owner reads after the join */
+
+    struct tls_relay *relay;       /* NULL: plain text */
+    pthread_mutex_t arrivals_lock; /* guards the next */
+    struct agt_arrival *arrivals;  /* through TLS, and not taken yet */
+    struct agt_arrival *handed;    /* given to libmicrohttpd, and not opened yet */
 
     atomic_bool must_quiesce;
     atomic_bool must_stop;

@@ -11,6 +11,7 @@
 #include "orchestrator/http/connection.h"
 #include "orchestrator/http/exchange.h"
 #include "orchestrator/http/private.h"
+#include "orchestrator/http/secure.h"
 #include "orchestrator/http/sight.h"
 
 #include <ctype.h>
@@ -185,6 +186,7 @@ int agt_http_new(const struct agt_http_options *options, struct agt_http **ret_h
 
     if (!http)
         return cr_err_set(err, ENOMEM, "serve http: out of memory");
+    (void)pthread_mutex_init(&http->arrivals_lock, NULL); /* cannot fail with default attributes */
     http->options = *options;
     http->options.allowed_hosts = NULL;
     http->options.token = NULL;
@@ -213,8 +215,10 @@ int agt_http_start(struct agt_http *http, struct cr_err *err)
     pthread_attr_t attributes;
     sigset_t all;
     sigset_t before;
-    int r;
+    int r = agt_secure_start(http, err);
 
+    if (r < 0)
+        return r;
     /* Signals are for the threads that wait for them. */
     sigfillset(&all);
     r = pthread_attr_init(&attributes);
@@ -264,6 +268,7 @@ struct agt_http *agt_http_free(struct agt_http *http)
     if (!http)
         return NULL;
     (void)agt_http_stop(http, 0);
+    agt_secure_stop(http);
     if (http->daemon)
         MHD_stop_daemon(http->daemon);
     if (atomic_load(&http->exchange_count) > 0) {
@@ -284,6 +289,7 @@ struct agt_http *agt_http_free(struct agt_http *http)
     agt_frames_done(&http->frames);
     http->sight = agt_sight_free(http->sight);
     free(http->openapi);
+    (void)pthread_mutex_destroy(&http->arrivals_lock);
     free(http);
     return NULL;
 }

@@ -11,13 +11,14 @@ struct agt_sandbox;
 struct cr_err;
 struct rpc_channel;
 struct rpc_loop;
+struct tls_context;
 
 /*
  * The REST and SSE interface (docs: GET / names the routes). libmicrohttpd in
  * external-epoll mode on one loop thread of ours, so that nothing in a request
  * needs a lock: callbacks of the engine and of gRPC post mail to that thread.
  *
- * Plain HTTP/1.1 meant for loopback. libmicrohttpd lets a few malformed
+ * HTTP/1.1, plain or behind TLS. libmicrohttpd lets a few malformed
  * requests through that cannot be seen from outside it (NUL in a header value,
  * bare LF), so a public deployment needs a proxy in front.
  */
@@ -44,6 +45,7 @@ struct agt_http_options {
                                     comma separated; "*": any; NULL: none. Copied */
     const char *token;           /* bearer token asked of everything but GET /, health and the
                                     probes; NULL: none. Copied, wiped at the end */
+    struct tls_context *tls;     /* NULL: plain text. Borrowed; outlives the server */
     uint32_t max_connections;    /* more get 503; 0: 1,024 */
     uint32_t max_body_memory;    /* bytes of request bodies held at one time; 0: 64 MiB */
     uint32_t header_timeout_ms;  /* from connect, or the end of the last answer, to a complete

@@ -29,6 +29,8 @@ bool sbx_auth_decide(const struct sbx_auth *auth, const struct rpc_peer *peer,
                      const char *authorization, size_t size, struct rpc_status *status)
 {
     if (!peer->is_unix) {
+        if (peer->is_certified)
+            return true;
         if (is_token(auth, authorization, size))
             return true;
         rpc_status_set(status, RPC_UNAUTHENTICATED,
@@ -100,5 +102,5 @@ int sbx_auth_read_token(struct sbx_auth *auth, int fd)
 
 void sbx_auth_caller(const struct rpc_peer *peer, char key[64])
 {
-    (void)snprintf(key, 64, "%s", peer->is_unix ? peer->caller : "token");
+    (void)snprintf(key, 64, "%s", peer->is_unix || peer->is_certified ? peer->caller : "token");
 }

@@ -12,7 +12,8 @@ struct rpc_status;
 #define SBX_TOKEN_MAX 4096U
 #define SBX_TOKEN_MIN 16U
 
-/* Who may call: user ids on a unix socket, whoever has the token on TCP. */
+/* Who may call: user ids on a unix socket; on TCP whoever has shown a certificate, which the
+ * listener has looked at, or has the token. */
 struct sbx_auth {
     uint32_t uids[SBX_UIDS_MAX];
     size_t uid_count;

@@ -245,6 +245,10 @@ static void read_control(struct sbx_backend *backend)
             take_wire(backend, fd);
             continue;
         }
+        if (r == 0 && msg.type == SBX_LIFELINE_TLS && fd >= 0 && backend->options.on_tls) {
+            backend->options.on_tls(backend->options.user, fd);
+            continue;
+        }
         if (fd >= 0)
             (void)close(fd);
         cr_log_warn("the supervisor is gone, shutting down");

@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "common/privilege.h"
 #include "common/slice.h"
+#include "common/tls_files.h"
 #include "proto/descriptor_set.h"
 #include "rpc/listener.h"
 #include "rpc/server.h"
@@ -16,6 +17,7 @@
 #include "sandboxd/front/service.h"
 #include "sandboxd/front/settings.h"
 #include "sandboxd/runtimes/table.h"
+#include "tls/context.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,6 +47,7 @@ struct front {
     struct sbx_service service;
     struct rpc_server *server;
     struct rpc_listener *listener;
+    struct tls_context *tls; /* NULL: TCP callers speak plain text */
     int signal_fd;
     int event_fd;
     atomic_bool is_up;       /* the backend said HELLO */
@@ -164,6 +167,49 @@ static int take_runtimes(const struct front *front, struct cr_err *err)
     return r;
 }
 
+/* Takes the fd. On failure what was there stays. */
+static int load_tls(struct front *front, int fd, struct cr_err *err)
+{
+    struct cr_tls_material material = {{NULL}};
+    char summary[TLS_SUMMARY_MAX];
+    int r = cr_tls_material_read(fd, &material, err);
+
+    (void)close(fd);
+    if (r == 0)
+        r = tls_context_load(front->tls, &material, err);
+    cr_tls_material_done(&material);
+    if (r < 0)
+        return r;
+    tls_context_describe(front->tls, summary);
+    cr_log_info("certificate in use %s", summary);
+    return 0;
+}
+
+static void on_tls(void *user, int fd)
+{
+    struct front *front = user;
+    struct cr_err err = CR_ERR_INIT;
+
+    if (!front->tls)
+        (void)close(fd);
+    else if (load_tls(front, fd, &err) < 0)
+        cr_log_error("new certificates: %s; keeping the old ones", err.text);
+}
+
+static int take_tls(struct front *front, struct cr_err *err)
+{
+    const struct tls_context_options options = {
+        .protocol = "h2", .requires_protocol = true, .allowed_names = front->settings.tls_clients};
+    int r;
+
+    if (!front->settings.with_tls)
+        return 0;
+    r = tls_context_new(&options, &front->tls, err);
+    if (r == 0)
+        r = load_tls(front, SBX_FRONT_FD_TLS, err);
+    return r < 0 ? cr_err_wrap(err, "--tls-cert") : 0;
+}
+
 static int start_backend(struct front *front, struct cr_err *err)
 {
     struct sbx_backend_options options = {
@@ -174,6 +220,7 @@ static int start_backend(struct front *front, struct cr_err *err)
         .user = front,
         .on_state = on_state,
         .on_orphaned = on_orphaned,
+        .on_tls = on_tls,
     };
 
     if (fcntl(SBX_FRONT_FD_WIRE, F_SETFD, FD_CLOEXEC) < 0 ||
@@ -197,6 +244,7 @@ static int start_server(struct front *front, struct cr_err *err)
         .edge = &front->settings.limits,
         .allowed_uids = front->auth.uids,
         .allowed_uid_count = front->auth.uid_count,
+        .tls = front->tls,
     };
     int r = rpc_server_new(tables, CR_ARRAY_SIZE(tables), &options, &front->server, err);
 
@@ -310,6 +358,7 @@ static void release(struct front *front)
     (void)sbx_backend_free(front->backend, STOP_DEADLINE_MS);
     (void)rpc_listener_free(front->listener);
     (void)rpc_server_free(front->server);
+    front->tls = tls_context_free(front->tls);
     rpc_fini();
     sbx_service_done(&front->service);
     cr_close_fd(&front->audit.fd);
@@ -327,6 +376,8 @@ static int start(struct front *front, struct cr_err *err)
         r = take_audit(front, err);
     if (r == 0)
         r = take_runtimes(front, err);
+    if (r == 0)
+        r = take_tls(front, err);
     if (r == 0)
         r = start_backend(front, err);
     if (r < 0)

@@ -14,7 +14,8 @@ struct cr_err;
 #define SBX_FRONT_FD_TOKEN 5    /* only with --with-token */
 #define SBX_FRONT_FD_AUDIT 6    /* only with --with-audit */
 #define SBX_FRONT_FD_RUNTIMES 7 /* only with --with-runtimes */
-#define SBX_FRONT_FD_LISTEN 8
+#define SBX_FRONT_FD_TLS 8      /* only with --with-tls */
+#define SBX_FRONT_FD_LISTEN 9
 
 struct sbx_front_settings {
     uint64_t user;
@@ -23,6 +24,8 @@ struct sbx_front_settings {
     _Bool with_token;
     _Bool with_audit;
     _Bool with_runtimes;
+    _Bool with_tls;
+    char *tls_clients; /* names of certificates, with commas; NULL: any of the authority */
     uint64_t queue;
     uint64_t grace_ms;
     struct cr_edge_settings edge; /* what callers may do, as written … */

@@ -119,7 +119,7 @@ static int start_children(struct sbx_stack *stack, struct sbx_child_args *backen
 {
     struct sbx_child_args front = {0};
     const struct sbx_front_fds fds = {
-        .token = -1, .audit = -1, .runtimes = -1, .listens = {stack->listen.fd}, .listen_count = 1};
+        .token = -1, .audit = -1, .runtimes = -1, .tls = -1, .listens = {stack->listen.fd}, .listen_count = 1};
     CR_AUTO_CLOSE int backend_end = -1;
     CR_AUTO_CLOSE int front_end = -1;
     int pair[2];

@@ -54,9 +54,19 @@ static const struct cr_setting table[] = {
     TEXT("allow-uid", NULL, allow_uids, NULL, true,
          "Further user id that may call (the mode of the socket must let it in). Repeatable."),
     TEXT("listen", NULL, listen, NULL, false,
-         "HOST:PORT to serve on by TCP as well; needs --token-file."),
+         "HOST:PORT to serve on by TCP as well; needs --token-file or --tls-client-ca."),
     TEXT("token-file", NULL, token_file, NULL, false,
          "File with the token that TCP callers send; readable by its owner only."),
+    TEXT("tls-cert", NULL, tls_certificate, NULL, false,
+         "PEM file with the certificate of --listen, which then speaks TLS only, and the ones "
+         "behind it. Read again when it changes."),
+    TEXT("tls-key", NULL, tls_key, NULL, false, "PEM file with its key; closed to others."),
+    TEXT("tls-client-ca", NULL, tls_client_authority, NULL, false,
+         "PEM file with the authority whose certificates TCP callers must show; then they need no "
+         "token."),
+    TEXT("tls-client", NULL, tls_clients, NULL, true,
+         "Name (DNS or URI of subjectAltName) that a caller's certificate may have; without one, "
+         "any of --tls-client-ca. Repeatable."),
     NUMBER("front-user", front_user, 1, UINT32_MAX - 1, "64321",
            "User id of the unprivileged process that talks to callers; no other process should "
            "have it."),
@@ -140,11 +150,18 @@ static int check_together(const struct sbx_settings *settings, struct cr_err *er
     struct cr_edge limits; /* only to see that they can be read */
     int r;
 
-    if (!is_empty(settings->listen) && is_empty(settings->token_file))
+    if (!is_empty(settings->listen) && is_empty(settings->token_file) &&
+        is_empty(settings->tls_client_authority))
         return cr_err_set(err, EINVAL,
                           "--listen: TCP callers need a token, on loopback too; write one line of "
                           "16 or more random characters to a file of mode 0600 and name it with "
-                          "--token-file");
+                          "--token-file, or ask for certificates with --tls-client-ca");
+    if (is_empty(settings->tls_certificate) != is_empty(settings->tls_key))
+        return cr_err_set(err, EINVAL, "--tls-cert and --tls-key: one is of no use alone");
+    if (!is_empty(settings->tls_client_authority) && is_empty(settings->tls_certificate))
+        return cr_err_set(err, EINVAL, "--tls-client-ca: needs --tls-cert and --tls-key");
+    if (!is_empty(settings->tls_clients) && is_empty(settings->tls_client_authority))
+        return cr_err_set(err, EINVAL, "--tls-client: needs --tls-client-ca");
     /* Before anything is logged; sandboxd-docker looks at the rest. */
     if (strchr(settings->docker_socket, '@'))
         return cr_err_set(err, EINVAL, "--docker-socket: takes no user and no password");
@@ -411,5 +428,9 @@ int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_c
         r = add_with(args, "audit", settings->audit_log);
     if (r == 0)
         r = add_with(args, "runtimes", settings->runtimes_dir);
+    if (r == 0)
+        r = add_with(args, "tls", settings->tls_certificate);
+    if (r == 0)
+        r = add_text(args, "tls-clients", settings->tls_clients);
     return r == 0 ? add_edge(settings, args) : r;
 }

@@ -17,6 +17,10 @@ struct sbx_settings {
     char *allow_uids;
     char *listen;
     char *token_file;
+    char *tls_certificate;
+    char *tls_key;
+    char *tls_client_authority;
+    char *tls_clients;
     uint64_t front_user;
     uint64_t slots;
     uint64_t uid_base;

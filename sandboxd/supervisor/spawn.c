@@ -11,7 +11,7 @@
 
 #include <sys/socket.h>
 
-#define FRONT_EXTRAS 3 /* token, audit and runtimes, each a hole when it is missing */
+#define FRONT_EXTRAS 4 /* token, audit, runtimes and certificates: each a hole when missing */
 
 int sbx_spawn_pair(int ret_fds[2], struct cr_err *err)
 {
@@ -53,7 +53,8 @@ int sbx_spawn_backend(struct sbx_child *child, const struct sbx_child_args *args
 int sbx_spawn_front(struct sbx_child *child, const struct sbx_child_args *args, int wire_fd,
                     const struct sbx_front_fds *fds, struct cr_err *err)
 {
-    int more[FRONT_EXTRAS + SBX_SPAWN_LISTEN_MAX] = {fds->token, fds->audit, fds->runtimes};
+    int more[FRONT_EXTRAS + SBX_SPAWN_LISTEN_MAX] = {fds->token, fds->audit, fds->runtimes,
+                                                     fds->tls};
 
     for (size_t i = 0; i < fds->listen_count; i++)
         more[FRONT_EXTRAS + i] = fds->listens[i];

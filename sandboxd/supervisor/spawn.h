@@ -14,6 +14,7 @@ struct sbx_front_fds {
     int token;
     int audit;
     int runtimes; /* a bundle of runtime files */
+    int tls;      /* certificates (common/tls_files.h) */
     int listens[SBX_SPAWN_LISTEN_MAX];
     size_t listen_count;
 };

@@ -6,6 +6,7 @@
 #include "common/err.h"
 #include "common/listen.h"
 #include "common/log.h"
+#include "common/tls_files.h"
 #include "common/unconst.h"
 #include "sandboxd/supervisor/audit_file.h"
 #include "sandboxd/supervisor/child.h"
@@ -30,6 +31,7 @@
 #define BACKEND_STOP_MS 20000
 #define FRONT_STOP_EXTRA_MS 10000 /* beyond the grace */
 #define KILL_WAIT_MS 10000
+#define FILES_LOOK_MS 5000 /* between two looks whether certificates have changed */
 
 enum phase {
     PHASE_RUNNING,
@@ -46,6 +48,9 @@ struct supervisor {
     int token_fd;
     int audit_fd;
     int runtimes_fd;
+    int tls_fd;
+    uint64_t tls_stamp; /* of the files that were read last */
+    int64_t look_at_ns; /* when to look at them again; 0: there are none */
     int signal_fd;
     struct sbx_child backend;
     struct sbx_child front;
@@ -122,6 +127,7 @@ static int start_front(struct supervisor *supervisor, int wire_fd, struct cr_err
     struct sbx_front_fds fds = {.token = supervisor->token_fd,
                                 .audit = supervisor->audit_fd,
                                 .runtimes = supervisor->runtimes_fd,
+                                .tls = supervisor->tls_fd,
                                 .listen_count = supervisor->listen_count};
     int r = sbx_settings_front_args(supervisor->settings, supervisor->listen_count, &args);
 
@@ -286,6 +292,54 @@ static void reap(struct supervisor *supervisor)
     }
 }
 
+/* ---- certificates that change ---- */
+
+static struct cr_tls_paths tls_paths(const struct sbx_settings *settings)
+{
+    return (struct cr_tls_paths){{[CR_TLS_CERTIFICATE] = settings->tls_certificate,
+                                  [CR_TLS_KEY] = settings->tls_key,
+                                  [CR_TLS_AUTHORITY] = settings->tls_client_authority}};
+}
+
+/* The front decides whether they are any good, and keeps the old ones if not. */
+static void reload_tls(struct supervisor *supervisor)
+{
+    const struct cr_tls_paths paths = tls_paths(supervisor->settings);
+    struct cr_err err = CR_ERR_INIT;
+    uint64_t stamp = cr_tls_files_stamp(&paths);
+    int fd = cr_tls_files_open(&paths, &err);
+    int r;
+
+    supervisor->tls_stamp = stamp; /* those that cannot be read are not read again and again */
+    if (fd < 0) {
+        cr_log_error("certificates: %s; keeping the old ones", err.text);
+        return;
+    }
+    cr_close_fd(&supervisor->tls_fd);
+    supervisor->tls_fd = fd; /* for a front that is started anew */
+    if (supervisor->front.pid == 0)
+        return;
+    r = sbx_lifeline_send(supervisor->front.lifeline_fd, SBX_LIFELINE_TLS, 0, fd);
+    if (r < 0)
+        cr_log_error("cannot hand the front its new certificates error=%s", strerrordesc_np(-r));
+}
+
+static void look_at_files(struct supervisor *supervisor, int64_t now_ns)
+{
+    const struct cr_tls_paths paths = tls_paths(supervisor->settings);
+    uint64_t stamp = cr_tls_files_stamp(&paths);
+
+    supervisor->look_at_ns = now_ns + FILES_LOOK_MS * CR_NS_PER_MS;
+    if (stamp != 0 && stamp != supervisor->tls_stamp)
+        reload_tls(supervisor);
+}
+
+static void on_hangup(struct supervisor *supervisor)
+{
+    if (supervisor->tls_fd >= 0)
+        reload_tls(supervisor);
+}
+
 /* ---- events ---- */
 
 static void read_signals(struct supervisor *supervisor)
@@ -295,7 +349,9 @@ static void read_signals(struct supervisor *supervisor)
     while (read(supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGCHLD)
             reap(supervisor);
-        else if (info.ssi_signo != SIGHUP) /* a terminal that closes does not stop a service */
+        else if (info.ssi_signo == SIGHUP)
+            on_hangup(supervisor);
+        else
             on_stop_signal(supervisor, info.ssi_signo);
     }
 }
@@ -374,7 +430,8 @@ static int64_t first_of(int64_t a, int64_t b)
 /* Milliseconds until the next deadline, rounded up; -1: none. */
 static int wait_ms(const struct supervisor *supervisor)
 {
-    int64_t next = first_of(supervisor->deadline_ns, supervisor->start_at_ns);
+    int64_t next = first_of(first_of(supervisor->deadline_ns, supervisor->start_at_ns),
+                            supervisor->look_at_ns);
     int64_t left_ns = next - cr_clock_mono_ns();
 
     if (next == 0)
@@ -390,6 +447,8 @@ static void run_timers(struct supervisor *supervisor)
         start_missing(supervisor);
     if (supervisor->deadline_ns != 0 && now >= supervisor->deadline_ns)
         on_deadline(supervisor);
+    if (supervisor->look_at_ns != 0 && now >= supervisor->look_at_ns)
+        look_at_files(supervisor, now);
 }
 
 static void loop(struct supervisor *supervisor)
@@ -425,6 +484,20 @@ static int open_file(const char *path, int (*open_it)(const char *path, struct c
     return 0;
 }
 
+static int open_tls(struct supervisor *supervisor, struct cr_err *err)
+{
+    const struct cr_tls_paths paths = tls_paths(supervisor->settings);
+
+    if (!paths.path[CR_TLS_CERTIFICATE] || !*paths.path[CR_TLS_CERTIFICATE])
+        return 0;
+    supervisor->tls_stamp = cr_tls_files_stamp(&paths);
+    supervisor->tls_fd = cr_tls_files_open(&paths, err);
+    if (supervisor->tls_fd < 0)
+        return cr_err_wrap(err, "--tls-cert, --tls-key, --tls-client-ca");
+    supervisor->look_at_ns = cr_clock_mono_ns() + FILES_LOOK_MS * CR_NS_PER_MS;
+    return 0;
+}
+
 /* What the children cannot open themselves, or must not read at different times. */
 static int open_files(struct supervisor *supervisor, struct cr_err *err)
 {
@@ -436,7 +509,7 @@ static int open_files(struct supervisor *supervisor, struct cr_err *err)
     if (r == 0)
         r = open_file(settings->runtimes_dir, sbx_runtime_files_open, &supervisor->runtimes_fd,
                       err);
-    return r;
+    return r == 0 ? open_tls(supervisor, err) : r;
 }
 
 static int start(struct supervisor *supervisor, struct cr_err *err)
@@ -462,6 +535,7 @@ int sbx_supervisor_run(const struct sbx_settings *settings, struct cr_err *err)
         .token_fd = -1,
         .audit_fd = -1,
         .runtimes_fd = -1,
+        .tls_fd = -1,
         .signal_fd = -1,
         .backend = {.name = "sandboxd-native", .lifeline_fd = -1},
         .front = {.name = "sandboxd-front", .lifeline_fd = -1},
@@ -479,6 +553,7 @@ int sbx_supervisor_run(const struct sbx_settings *settings, struct cr_err *err)
     cr_close_fd(&supervisor.token_fd);
     cr_close_fd(&supervisor.audit_fd);
     cr_close_fd(&supervisor.runtimes_fd);
+    cr_close_fd(&supervisor.tls_fd);
     cr_close_fd(&supervisor.signal_fd);
     if (r == 0 && supervisor.has_failed)
         return cr_err_set(err, EIO, "stopped after a failure; the lines above say which");

@@ -13,6 +13,7 @@
 enum sbx_lifeline_type {
     SBX_LIFELINE_READY = 1, /* front ▶ supervisor: it serves; value: slots of the backend */
     SBX_LIFELINE_WIRE = 2,  /* supervisor ▶ front, with one fd: the wire of a new backend */
+    SBX_LIFELINE_TLS = 3,   /* supervisor ▶ front, with one fd: new certificates */
 };
 
 struct sbx_lifeline_msg {

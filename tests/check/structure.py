@@ -18,7 +18,8 @@ import sys
 # Folder -> folders whose headers it may include, besides its own.
 LAYERS = {
     "common": [],
-    "rpc": ["common", "proto", "generated"],
+    "tls": ["common"],
+    "rpc": ["common", "tls", "proto", "generated"],
     "sandboxd/wire": ["common"],
     "sandboxd/runtimes": ["common", "sandboxd/wire"],
     "sandboxd/init": ["common", "sandboxd/wire", "sandboxd/backend"],
@@ -27,7 +28,7 @@ LAYERS = {
     "sandboxd/native": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend", "sandboxd/template"],
     "sandboxd/docker": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend",
                         "sandboxd/init"],
-    "sandboxd/front": ["common", "rpc", "sandboxd/wire", "sandboxd/runtimes", "proto", "generated"],
+    "sandboxd/front": ["common", "rpc", "tls", "sandboxd/wire", "sandboxd/runtimes", "proto", "generated"],
     "sandboxd/supervisor": ["common", "sandboxd/wire", "sandboxd/runtimes"],
     "sandboxd/selftest": ["common", "rpc", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend",
                           "sandboxd/supervisor", "generated"],
@@ -44,10 +45,10 @@ LAYERS = {
     "orchestrator/store": ["common"],
     "orchestrator/replay": ["common", "generated", "orchestrator/graph", "orchestrator/model",
                             "orchestrator/receipt", "orchestrator/sandbox", "orchestrator/store"],
-    "orchestrator/http": ["common", "rpc", "generated", "orchestrator/graph", "orchestrator/meter",
+    "orchestrator/http": ["common", "rpc", "tls", "generated", "orchestrator/graph", "orchestrator/meter",
                           "orchestrator/runs", "orchestrator/sandbox"],
     "orchestrator/service": ["common", "rpc", "generated", "orchestrator/graph", "orchestrator/runs"],
-    "orchestrator": ["common", "rpc", "proto", "generated", "orchestrator/model", "orchestrator/sandbox",
+    "orchestrator": ["common", "rpc", "tls", "proto", "generated", "orchestrator/model", "orchestrator/sandbox",
                      "orchestrator/graph", "orchestrator/http", "orchestrator/meter", "orchestrator/receipt",
                      "orchestrator/runs",
                      "orchestrator/service",
@@ -76,7 +77,7 @@ ROOT_BINARIES = {
 
 
 def sources(root, endings):
-    for top in ("common", "rpc", "sandboxd", "orchestrator", "clients", "proto"):
+    for top in ("common", "tls", "rpc", "sandboxd", "orchestrator", "clients", "proto"):
         for folder, _, names in os.walk(os.path.join(root, top)):
             for name in sorted(names):
                 if name.endswith(endings):

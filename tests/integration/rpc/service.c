@@ -55,6 +55,16 @@ static void hang(struct rpc_call *call, struct test_service *service)
     service->hangs++;
 }
 
+static void tell_caller(struct rpc_call *call)
+{
+    Google__Protobuf__Any any = GOOGLE__PROTOBUF__ANY__INIT;
+    char caller[64];
+
+    (void)snprintf(caller, sizeof(caller), "%s", rpc_call_peer(call)->caller);
+    any.type_url = caller;
+    rpc_call_finish(call, NULL, &any.base);
+}
+
 static void on_echo(struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct test_service *service = rpc_call_context(call);
@@ -66,6 +76,8 @@ static void on_echo(struct rpc_call *call, const ProtobufCMessage *message)
         hang(call, service);
     else if (strcmp(any->type_url, "silence") == 0)
         rpc_call_finish(call, NULL, NULL);
+    else if (strcmp(any->type_url, "who") == 0)
+        tell_caller(call);
     else
         rpc_call_finish(call, NULL, message);
 }

@@ -11,7 +11,7 @@
  * as the command and value as the payload.
  *
  *   Echo    unary: gives the request back; "fail" ends with every kind of
- *           detail, "hang" waits for a wake or a cancel
+ *           detail, "hang" waits for a wake or a cancel, "who" tells who calls
  *   Count   server stream: value is "CHUNKS SIZE"; as many chunks of as many bytes
  *   Chat    bidi: gives each message back; ends when the client is done
  */

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/links.h"
+
+#include "common/auto.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "common/tls_files.h"
+#include "orchestrator/config.h"
+#include "rpc/client.h"
+#include "tls/context.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/stat.h>
+
+#define TOKEN_MAX 4096
+
+struct agt_links {
+    struct cr_tls_paths server_paths; /* borrowed: the settings outlive the links */
+    struct cr_tls_paths sandbox_paths;
+    uint64_t server_stamp; /* of the files that were read last */
+    uint64_t sandbox_stamp;
+    struct tls_context *grpc; /* NULL: plain text */
+    struct tls_context *http;
+    bool has_sandbox;
+    struct cr_tls_material sandbox;
+    char *sandbox_token;
+};
+
+static int read_files(const struct cr_tls_paths *paths, struct cr_tls_material *ret_material,
+                      struct cr_err *err)
+{
+    CR_AUTO_CLOSE int fd = cr_tls_files_open(paths, err);
+
+    return fd < 0 ? fd : cr_tls_material_read(fd, ret_material, err);
+}
+
+/* ---- callers ---- */
+
+static int load_server(struct agt_links *links, struct cr_err *err)
+{
+    struct cr_tls_material material = {{NULL}};
+    char summary[TLS_SUMMARY_MAX];
+    int r;
+
+    links->server_stamp = cr_tls_files_stamp(&links->server_paths);
+    r = read_files(&links->server_paths, &material, err);
+    if (r == 0)
+        r = tls_context_load(links->grpc, &material, err);
+    if (r == 0)
+        r = tls_context_load(links->http, &material, err);
+    cr_tls_material_done(&material);
+    if (r < 0)
+        return r;
+    tls_context_describe(links->grpc, summary);
+    cr_log_info("certificate in use %s", summary);
+    return 0;
+}
+
+static int open_server(struct agt_links *links, const struct agt_config *config, struct cr_err *err)
+{
+    const struct tls_context_options grpc = {
+        .protocol = "h2", .requires_protocol = true, .allowed_names = config->tls_clients};
+    const struct tls_context_options http = {.protocol = "http/1.1",
+                                             .allowed_names = config->tls_clients};
+    int r;
+
+    links->server_paths = (struct cr_tls_paths){
+        {config->tls_certificate, config->tls_key, config->tls_client_authority}};
+    if (!config->tls_certificate || !config->tls_certificate[0])
+        return 0;
+    r = tls_context_new(&grpc, &links->grpc, err);
+    if (r == 0)
+        r = tls_context_new(&http, &links->http, err);
+    if (r == 0)
+        r = load_server(links, err);
+    return r < 0 ? cr_err_wrap(err, "--tls-cert, --tls-key, --tls-client-ca") : 0;
+}
+
+/* ---- sandboxd ---- */
+
+static int load_sandbox(struct agt_links *links, struct cr_tls_material *ret_material,
+                        struct cr_err *err)
+{
+    links->sandbox_stamp = cr_tls_files_stamp(&links->sandbox_paths);
+    return read_files(&links->sandbox_paths, ret_material, err);
+}
+
+static int read_token(struct agt_links *links, const char *path, struct cr_err *err)
+{
+    CR_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    char text[TOKEN_MAX + 1];
+    struct stat info;
+    ssize_t size;
+
+    if (fd < 0 || fstat(fd, &info) < 0)
+        return cr_err_sys(err, errno, "open --sandbox-token-file '%s'", path);
+    if (!S_ISREG(info.st_mode) || (info.st_mode & (S_IRWXO | S_IWGRP)))
+        return cr_err_set(err, EPERM, "--sandbox-token-file '%s' is open to others: chmod 600 it",
+                          path);
+    size = read(fd, text, TOKEN_MAX);
+    if (size <= 0)
+        return cr_err_set(err, EINVAL, "--sandbox-token-file '%s' is empty", path);
+    text[size] = '\0';
+    links->sandbox_token = strndup(text, strcspn(text, " \t\r\n"));
+    explicit_bzero(text, sizeof(text));
+    return links->sandbox_token ? 0 : cr_err_set(err, ENOMEM, "out of memory for a token");
+}
+
+static int open_sandbox(struct agt_links *links, const struct agt_config *config,
+                        struct cr_err *err)
+{
+    int r = 0;
+
+    links->sandbox_paths = (struct cr_tls_paths){
+        {config->sandbox_certificate, config->sandbox_key, config->sandbox_authority}};
+    links->has_sandbox = config->sandbox_authority && config->sandbox_authority[0];
+    if (links->has_sandbox)
+        r = load_sandbox(links, &links->sandbox, err);
+    if (r < 0)
+        return cr_err_wrap(err, "--sandbox-tls-ca, --sandbox-tls-cert, --sandbox-tls-key");
+    if (config->sandbox_token_file && config->sandbox_token_file[0])
+        r = read_token(links, config->sandbox_token_file, err);
+    return r;
+}
+
+/* ---- life ---- */
+
+int agt_links_open(const struct agt_config *config, struct agt_links **ret_links,
+                   struct cr_err *err)
+{
+    struct agt_links *links = calloc(1, sizeof(*links));
+    int r;
+
+    if (!links)
+        return cr_err_set(err, ENOMEM, "out of memory for the links");
+    r = open_server(links, config, err);
+    if (r == 0)
+        r = open_sandbox(links, config, err);
+    if (r < 0)
+        (void)agt_links_free(links);
+    else
+        *ret_links = links;
+    return r;
+}
+
+struct agt_links *agt_links_free(struct agt_links *links)
+{
+    if (!links)
+        return NULL;
+    (void)tls_context_free(links->grpc);
+    (void)tls_context_free(links->http);
+    cr_tls_material_done(&links->sandbox);
+    if (links->sandbox_token)
+        explicit_bzero(links->sandbox_token, strlen(links->sandbox_token));
+    free(links->sandbox_token);
+    free(links);
+    return NULL;
+}
+
+struct tls_context *agt_links_grpc(const struct agt_links *links)
+{
+    return links->grpc;
+}
+
+struct tls_context *agt_links_http(const struct agt_links *links)
+{
+    return links->http;
+}
+
+const struct cr_tls_material *agt_links_sandbox(const struct agt_links *links)
+{
+    return links->has_sandbox ? &links->sandbox : NULL;
+}
+
+const char *agt_links_sandbox_token(const struct agt_links *links)
+{
+    return links->sandbox_token;
+}
+
+/* A file that is missing for a moment is not a change. */
+static bool has_changed(const struct cr_tls_paths *paths, uint64_t stamp)
+{
+    uint64_t now = cr_tls_files_stamp(paths);
+
+    return now != 0 && now != stamp;
+}
+
+static void renew_sandbox(struct agt_links *links, struct rpc_channel *channel)
+{
+    struct cr_tls_material material = {{NULL}};
+    struct cr_err err = CR_ERR_INIT;
+    int r = load_sandbox(links, &material, &err);
+
+    if (r == 0)
+        r = rpc_channel_renew(channel, &material, &err);
+    if (r < 0) {
+        cr_tls_material_done(&material);
+        cr_log_error("new certificates for sandboxd: %s; keeping the old ones", err.text);
+        return;
+    }
+    cr_tls_material_done(&links->sandbox);
+    links->sandbox = material;
+    cr_log_info("new certificates for sandboxd in use");
+}
+
+void agt_links_refresh(struct agt_links *links, struct rpc_channel *channel, bool is_forced)
+{
+    struct cr_err err = CR_ERR_INIT;
+
+    if (links->grpc && (is_forced || has_changed(&links->server_paths, links->server_stamp)) &&
+        load_server(links, &err) < 0)
+        cr_log_error("new certificates: %s; keeping the old ones", err.text);
+    if (links->has_sandbox &&
+        (is_forced || has_changed(&links->sandbox_paths, links->sandbox_stamp)))
+        renew_sandbox(links, channel);
+}
