@@ -58,6 +58,13 @@ static const struct cr_setting settings[] = {
      .is_list = true,
      .help = "Origin, https://host:port, whose pages may use REST (CORS); * for any, none without. "
              "Repeatable."},
+    {.flag = "token-file",
+     .environment = "CRISOL_TOKEN_FILE",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(token_file),
+     .help = "File with the tokens of callers by TCP, a line 'NAME TOKEN' for each, or one TOKEN "
+             "alone; closed to others. Read again when it changes. Who shows a certificate needs "
+             "none."},
     {.flag = "tls-cert",
      .environment = "CRISOL_TLS_CERT",
      .type = CR_SETTING_STRING,

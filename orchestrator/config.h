@@ -15,6 +15,7 @@ struct agt_config {
     char *http;            /* REST and SSE: "host:port"; "": none */
     char *http_hosts;      /* further Host names; NULL: none */
     char *http_origins;    /* origins whose pages may use REST; NULL: none */
+    char *token_file;      /* of TCP callers; NULL: none is asked for */
     char *tls_certificate; /* PEM files of both ports; NULL: plain text … */
     char *tls_key;
     char *tls_client_authority; /* … NULL: clients need no certificate */

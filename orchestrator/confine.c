@@ -118,9 +118,10 @@ static void add_socket(struct plan *plan, const char *address)
 /* Certificates are read again when they change. */
 static void add_certificates(struct plan *plan, const struct agt_config *config)
 {
-    const char *const files[] = {config->tls_certificate,      config->tls_key,
-                                 config->tls_client_authority, config->sandbox_authority,
-                                 config->sandbox_certificate,  config->sandbox_key};
+    const char *const files[] = {config->token_file,        config->tls_certificate,
+                                 config->tls_key,           config->tls_client_authority,
+                                 config->sandbox_authority, config->sandbox_certificate,
+                                 config->sandbox_key};
 
     for (size_t i = 0; i < CR_ARRAY_SIZE(files); i++) {
         if (files[i] && files[i][0])

@@ -7,6 +7,7 @@
 #include "common/tls_files.h"
 #include "orchestrator/config.h"
 #include "rpc/client.h"
+#include "rpc/tokens.h"
 #include "tls/context.h"
 
 #include <errno.h>
@@ -19,11 +20,14 @@
 #define TOKEN_MAX 4096
 
 struct agt_links {
-    struct cr_tls_paths server_paths; /* borrowed: the settings outlive the links */
+    struct cr_tls_paths token_path; /* borrowed: the settings outlive the links; one of a kind */
+    struct cr_tls_paths server_paths;
     struct cr_tls_paths sandbox_paths;
-    uint64_t server_stamp; /* of the files that were read last */
+    uint64_t token_stamp; /* of the files that were read last */
+    uint64_t server_stamp;
     uint64_t sandbox_stamp;
-    struct tls_context *grpc; /* NULL: plain text */
+    struct rpc_tokens *tokens; /* NULL: none is asked for */
+    struct tls_context *grpc;  /* NULL: plain text */
     struct tls_context *http;
     bool has_sandbox;
     struct cr_tls_material sandbox;
@@ -38,7 +42,46 @@ static int read_files(const struct cr_tls_paths *paths, struct cr_tls_material *
     return fd < 0 ? fd : cr_tls_material_read(fd, ret_material, err);
 }
 
+/* Opens a file of secrets: a regular one that is closed to others. */
+static int open_secret(const char *flag, const char *path, int *ret_fd, struct cr_err *err)
+{
+    CR_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat info;
+
+    if (fd < 0 || fstat(fd, &info) < 0)
+        return cr_err_sys(err, errno, "open --%s '%s'", flag, path);
+    if (!S_ISREG(info.st_mode) || (info.st_mode & (S_IRWXO | S_IWGRP)))
+        return cr_err_set(err, EPERM, "--%s '%s' is no file, or open to others: chmod 600 it", flag,
+                          path);
+    *ret_fd = cr_take_fd(&fd);
+    return 0;
+}
+
 /* ---- callers ---- */
+
+static int load_tokens(struct agt_links *links, struct cr_err *err)
+{
+    CR_AUTO_CLOSE int fd = -1;
+    int r;
+
+    links->token_stamp = cr_tls_files_stamp(&links->token_path);
+    r = open_secret("token-file", links->token_path.path[0], &fd, err);
+    return r < 0 ? r : rpc_tokens_read(links->tokens, fd, err);
+}
+
+static int open_tokens(struct agt_links *links, const struct agt_config *config, struct cr_err *err)
+{
+    int r;
+
+    if (!config->token_file || !config->token_file[0])
+        return 0;
+    links->token_path = (struct cr_tls_paths){{config->token_file}};
+    links->tokens = rpc_tokens_new();
+    if (!links->tokens)
+        return cr_err_set(err, ENOMEM, "out of memory for tokens");
+    r = load_tokens(links, err);
+    return r < 0 ? cr_err_wrap(err, "--token-file") : 0;
+}
 
 static int load_server(struct agt_links *links, struct cr_err *err)
 {
@@ -91,16 +134,13 @@ static int load_sandbox(struct agt_links *links, struct cr_tls_material *ret_mat
 
 static int read_token(struct agt_links *links, const char *path, struct cr_err *err)
 {
-    CR_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    CR_AUTO_CLOSE int fd = -1;
     char text[TOKEN_MAX + 1];
-    struct stat info;
     ssize_t size;
+    int r = open_secret("sandbox-token-file", path, &fd, err);
 
-    if (fd < 0 || fstat(fd, &info) < 0)
-        return cr_err_sys(err, errno, "open --sandbox-token-file '%s'", path);
-    if (!S_ISREG(info.st_mode) || (info.st_mode & (S_IRWXO | S_IWGRP)))
-        return cr_err_set(err, EPERM, "--sandbox-token-file '%s' is open to others: chmod 600 it",
-                          path);
+    if (r < 0)
+        return r;
     size = read(fd, text, TOKEN_MAX);
     if (size <= 0)
         return cr_err_set(err, EINVAL, "--sandbox-token-file '%s' is empty", path);
@@ -137,7 +177,9 @@ int agt_links_open(const struct agt_config *config, struct agt_links **ret_links
 
     if (!links)
         return cr_err_set(err, ENOMEM, "out of memory for the links");
-    r = open_server(links, config, err);
+    r = open_tokens(links, config, err);
+    if (r == 0)
+        r = open_server(links, config, err);
     if (r == 0)
         r = open_sandbox(links, config, err);
     if (r < 0)
@@ -151,6 +193,7 @@ struct agt_links *agt_links_free(struct agt_links *links)
 {
     if (!links)
         return NULL;
+    (void)rpc_tokens_free(links->tokens);
     (void)tls_context_free(links->grpc);
     (void)tls_context_free(links->http);
     cr_tls_material_done(&links->sandbox);
@@ -159,6 +202,11 @@ struct agt_links *agt_links_free(struct agt_links *links)
     free(links->sandbox_token);
     free(links);
     return NULL;
+}
+
+struct rpc_tokens *agt_links_tokens(const struct agt_links *links)
+{
+    return links->tokens;
 }
 
 struct tls_context *agt_links_grpc(const struct agt_links *links)
@@ -189,6 +237,16 @@ static bool has_changed(const struct cr_tls_paths *paths, uint64_t stamp)
     return now != 0 && now != stamp;
 }
 
+static void renew_tokens(struct agt_links *links)
+{
+    struct cr_err err = CR_ERR_INIT;
+
+    if (load_tokens(links, &err) < 0)
+        cr_log_error("new tokens: %s; keeping the old ones", err.text);
+    else
+        cr_log_info("new tokens in use count=%zu", rpc_tokens_count(links->tokens));
+}
+
 static void renew_sandbox(struct agt_links *links, struct rpc_channel *channel)
 {
     struct cr_tls_material material = {{NULL}};
@@ -211,6 +269,8 @@ void agt_links_refresh(struct agt_links *links, struct rpc_channel *channel, boo
 {
     struct cr_err err = CR_ERR_INIT;
 
+    if (links->tokens && (is_forced || has_changed(&links->token_path, links->token_stamp)))
+        renew_tokens(links);
     if (links->grpc && (is_forced || has_changed(&links->server_paths, links->server_stamp)) &&
         load_server(links, &err) < 0)
         cr_log_error("new certificates: %s; keeping the old ones", err.text);

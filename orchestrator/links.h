@@ -7,6 +7,7 @@ struct agt_config;
 struct cr_err;
 struct cr_tls_material;
 struct rpc_channel;
+struct rpc_tokens;
 struct tls_context;
 
 /*
@@ -24,6 +25,9 @@ struct agt_links *agt_links_free(struct agt_links *links); /* NULL is allowed; r
 struct tls_context *agt_links_grpc(const struct agt_links *links);
 struct tls_context *agt_links_http(const struct agt_links *links);
 const struct cr_tls_material *agt_links_sandbox(const struct agt_links *links);
+
+/* Of callers; NULL: none is asked for. Borrowed. */
+struct rpc_tokens *agt_links_tokens(const struct agt_links *links);
 
 /* The token for sandboxd; NULL: none. Borrowed. */
 const char *agt_links_sandbox_token(const struct agt_links *links);

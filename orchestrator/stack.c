@@ -137,6 +137,7 @@ static int make_http(struct agt_stack *stack, const struct agt_config *config,
         .is_model_configured = stack->model->ops->is_configured(stack->model),
         .has_landlock = has_landlock,
         .tls = agt_links_http(links),
+        .tokens = agt_links_tokens(links),
         .allowed_hosts = config->http_hosts,
         .allowed_origins = config->http_origins,
     };
@@ -156,6 +157,7 @@ static int make_server(struct agt_stack *stack, const struct agt_config *config,
                                                           .tls = agt_links_grpc(links)};
     const struct rpc_server_options options = {
         .context = &stack->service,
+        .authorize = agt_service_authorize,
         .max_calls = (uint32_t)config->max_runs + SPARE_CALLS,
         .max_streams = config->limits.max_streams,
         .descriptor_set = crisol_descriptor_set,
@@ -165,6 +167,7 @@ static int make_server(struct agt_stack *stack, const struct agt_config *config,
     int r;
 
     stack->service.runs = stack->runs;
+    stack->service.tokens = agt_links_tokens(links);
     r = rpc_server_new(tables, 1, &options, &stack->server, err);
     if (r == 0)
         r = rpc_listener_new(stack->server, &listener_options, &stack->listener, err);

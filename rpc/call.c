@@ -160,7 +160,8 @@ static bool let_in(struct rpc_call *call, const struct rpc_route *route)
         rpc_call_finish(call, &status, NULL);
         return false;
     }
-    if (options->authorize && !options->authorize(options->context, call, &status)) {
+    if (options->authorize &&
+        !options->authorize(options->context, call, call->peer.caller, &status)) {
         rpc_call_finish(call, &status, NULL);
         return false;
     }

@@ -131,14 +131,18 @@ struct rpc_peer {
     bool is_certified; /* … and has shown a certificate that is allowed */
     uint32_t uid;      /* of the peer process */
     int32_t pid;       /* of the peer process, at connect time */
-    char caller[64];   /* key for quotas and ownership: "uid:1000", "ip:127.0.0.1",
+    char caller[64];   /* key for quotas and ownership: "uid:1000", "ip:127.0.0.1", "token:ci",
                           "san:agent.example" */
     char address[64];  /* for logs */
 };
 
-/* Decides about a call before its handler sees it, health and reflection included. Returns true to
- * let it in; else fills in `ret_status`. Completion queue thread. */
-typedef bool (*rpc_authorize)(void *context, const struct rpc_call *call,
+/*
+ * Decides about a call before its handler sees it, health and reflection
+ * included. Returns true to let it in; else fills in `ret_status`. `caller` is
+ * that of the connection, and becomes that of the call: whoever reads a token
+ * there writes whose it is. Completion queue thread.
+ */
+typedef bool (*rpc_authorize)(void *context, const struct rpc_call *call, char caller[64],
                               struct rpc_status *ret_status);
 
 struct rpc_server_options {

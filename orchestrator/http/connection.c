@@ -76,7 +76,8 @@ static void find_caller(struct agt_connection *connection)
     struct sockaddr_storage address = {0};
     socklen_t size = sizeof(address);
 
-    if (agt_secure_claim(connection->http, connection->fd, connection->caller))
+    if (agt_secure_claim(connection->http, connection->fd, connection->caller,
+                         &connection->is_certified))
         return;
     (void)getpeername(connection->fd, (struct sockaddr *)&address, &size);
     agt_connection_name(&address, connection->caller);
@@ -152,11 +153,6 @@ void agt_connection_await_request(struct agt_connection *connection, int64_t tim
 void agt_connection_clear_deadline(struct agt_connection *connection)
 {
     connection->deadline_ns = AGT_NEVER_NS;
-}
-
-void agt_connection_caller(const struct agt_connection *connection, char caller[AGT_CALLER_SIZE])
-{
-    memcpy(caller, connection->caller, AGT_CALLER_SIZE);
 }
 
 void agt_connection_hang_up(struct agt_connection *connection)

@@ -25,7 +25,9 @@ struct agt_connection {
     bool is_surplus;               /* beyond max_connections: refused with 503 */
     bool has_left;                 /* closed, or closed its sending side */
     int64_t deadline_ns;           /* AGT_NEVER_NS: none */
-    char caller[AGT_CALLER_SIZE];  /* of the connection, whatever a request says of itself */
+    bool is_certified;             /* it has shown a certificate that is allowed */
+    char caller[AGT_CALLER_SIZE];  /* "ip:127.0.0.1" or "san:agent.example", as the gRPC server
+                                      names its callers */
     struct agt_exchange *exchange; /* the request in progress; a reference, NULL between two */
 };
 
@@ -40,10 +42,6 @@ void agt_connection_set_deadline(struct agt_connection *connection, int64_t time
 /* As set_deadline, for bytes of a request: shorter when the peer has left already. */
 void agt_connection_await_request(struct agt_connection *connection, int64_t timeout_ms);
 void agt_connection_clear_deadline(struct agt_connection *connection);
-
-/* Who owns what this connection starts: "ip:127.0.0.1" or "san:agent.example", as the gRPC server
- * names its callers. */
-void agt_connection_caller(const struct agt_connection *connection, char caller[AGT_CALLER_SIZE]);
 
 /* Names an address as a caller. */
 void agt_connection_name(const struct sockaddr_storage *address, char caller[AGT_CALLER_SIZE]);

@@ -174,6 +174,9 @@ static bool check(struct agt_exchange *exchange, const char *method, struct agt_
     struct agt_request request = {.method = method, .raw_url = exchange->raw_url};
     const char *origin;
 
+    memcpy(exchange->caller, exchange->connection->caller, AGT_CALLER_SIZE);
+    request.caller = exchange->caller;
+    request.is_certified = exchange->connection->is_certified;
     if (exchange->connection->is_surplus || !exchange->raw_url) {
         agt_problem_set(problem, MHD_HTTP_SERVICE_UNAVAILABLE, RPC_UNAVAILABLE,
                         "too many connections; try again");

@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "common/mailbox.h"
+#include "orchestrator/http/connection.h"
 #include "orchestrator/http/routes.h"
 
 #include <stdatomic.h>
@@ -12,7 +13,6 @@
 
 #include <microhttpd.h>
 
-struct agt_connection;
 struct agt_exchange;
 struct agt_http;
 struct agt_problem;
@@ -53,6 +53,7 @@ struct agt_exchange {
     struct MHD_Connection *mhd;        /* borrowed; valid while connection is */
     const struct agt_route *route;     /* NULL until checked */
     char *raw_url;                     /* owned; the request target */
+    char caller[AGT_CALLER_SIZE]; /* who owns what it starts: the token's or the connection's */
     enum agt_exchange_phase phase;
     bool is_options;
     bool wants_events; /* Accept: text/event-stream */

@@ -85,17 +85,15 @@ void agt_handle_run_export(struct agt_exchange *exchange)
     struct agt_run *run = agt_run_find_by_path(exchange);
     struct export *export = run ? calloc(1, sizeof(*export)) : NULL;
     struct rpc_status status = RPC_STATUS_INIT;
-    char caller[AGT_CALLER_SIZE];
 
     if (run && !export)
         agt_exchange_fail_internal(exchange, "read the run", -ENOMEM);
     if (export) {
         exchange->user = export;
         exchange->operation = &operation;
-        agt_connection_caller(exchange->connection, caller);
         (void)agt_exchange_ref(exchange);
-        if (agt_runs_export(exchange->http->options.runs, caller, agt_run_id(run), on_done,
-                            exchange, &status) < 0) {
+        if (agt_runs_export(exchange->http->options.runs, exchange->caller, agt_run_id(run),
+                            on_done, exchange, &status) < 0) {
             agt_run_refuse(exchange, &status);
             (void)agt_exchange_unref(exchange);
         }

@@ -143,17 +143,15 @@ void agt_handle_run_fork(struct agt_exchange *exchange)
     struct agt_run *run = request ? agt_run_find_by_path(exchange) : NULL;
     struct fork *fork = run ? calloc(1, sizeof(*fork)) : NULL;
     struct rpc_status status = RPC_STATUS_INIT;
-    char caller[AGT_CALLER_SIZE];
 
     if (run && !fork)
         agt_exchange_fail_internal(exchange, "fork the run", -ENOMEM);
     if (fork) {
         exchange->user = fork;
         exchange->operation = &fork_operation;
-        agt_connection_caller(exchange->connection, caller);
         (void)agt_exchange_ref(exchange);
-        if (agt_runs_fork(exchange->http->options.runs, caller, agt_run_id(run), request->seq,
-                          on_forked, exchange, &status) < 0) {
+        if (agt_runs_fork(exchange->http->options.runs, exchange->caller, agt_run_id(run),
+                          request->seq, on_forked, exchange, &status) < 0) {
             agt_run_refuse(exchange, &status);
             (void)agt_exchange_unref(exchange);
         }
@@ -170,14 +168,13 @@ void agt_handle_run_forget(struct agt_exchange *exchange)
         read_body(exchange, &crisol__agent__v1__delete_run_request__descriptor);
     struct agt_run *run = request ? agt_run_find_by_path(exchange) : NULL;
     struct rpc_status status = RPC_STATUS_INIT;
-    char caller[AGT_CALLER_SIZE];
 
     if (request)
         protobuf_c_message_free_unpacked(request, NULL);
     if (!run)
         return;
-    agt_connection_caller(exchange->connection, caller);
-    if (agt_runs_delete(exchange->http->options.runs, caller, agt_run_id(run), &status) < 0)
+    if (agt_runs_delete(exchange->http->options.runs, exchange->caller, agt_run_id(run), &status) <
+        0)
         agt_run_refuse(exchange, &status);
     else
         answer(exchange, cr_buf_add_str(&exchange->out, "{}"), MHD_HTTP_OK);

@@ -34,7 +34,6 @@ struct agt_http {
     struct agt_request_rules rules;
     char *allowed_hosts;   /* owned; rules points to it */
     char *allowed_origins; /* owned; NULL: none; rules points to it */
-    char *token;           /* owned; rules points to it; wiped at the end */
     struct cr_listen listen;
     uint16_t port;
     struct MHD_Daemon *daemon;

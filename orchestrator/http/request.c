@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "orchestrator/http/problem.h"
+#include "rpc/tokens.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -141,27 +142,13 @@ static bool check_host(const char *host, const struct agt_request_rules *rules,
     return false;
 }
 
-/* Takes as long for a wrong token as for the right one of the same length. */
-static bool token_matches(const char *value, const char *token)
-{
-    static const char scheme[] = "Bearer ";
-    size_t size = strlen(token);
-    unsigned difference = 0;
-
-    if (!value || strncasecmp(value, scheme, sizeof(scheme) - 1) != 0)
-        return false;
-    value += sizeof(scheme) - 1;
-    if (strlen(value) != size)
-        return false;
-    for (size_t i = 0; i < size; i++)
-        difference |= (unsigned)(value[i] ^ token[i]);
-    return difference == 0;
-}
-
 static bool check_token(const struct agt_request *request, const struct agt_request_rules *rules,
                         struct agt_problem *problem)
 {
-    if (!rules->token || token_matches(request->authorization.value, rules->token))
+    const char *value = request->authorization.value;
+
+    if (!rules->tokens || request->is_certified ||
+        rpc_tokens_find(rules->tokens, value, value ? strlen(value) : 0, request->caller))
         return true;
     agt_problem_set(problem, 401, RPC_UNAUTHENTICATED,
                     "a bearer token is needed: Authorization: Bearer <token>");

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct agt_problem;
+struct rpc_tokens;
 
 /* A header as it came: how often, and the first value (borrowed). */
 struct agt_header {
@@ -29,6 +30,8 @@ struct agt_request {
     struct agt_header idempotency_key;
     struct agt_header last_event_id;
     struct agt_header origin;
+    bool is_certified; /* the connection has shown a certificate that is allowed: no token needed */
+    char *caller;      /* 64 bytes: of the connection; becomes the token's */
 };
 
 /* Notes one header; unknown names are ignored. `value` is NUL-terminated. */
@@ -36,7 +39,7 @@ void agt_request_note(struct agt_request *request, const char *name, const char 
 
 struct agt_request_rules {
     const char *allowed_hosts;   /* comma separated, lower case, without port; "*": any */
-    const char *token;           /* NULL: none asked for */
+    struct rpc_tokens *tokens;   /* NULL: none asked for */
     const char *allowed_origins; /* comma separated; "*": any; NULL: none */
 };
 

@@ -191,7 +191,6 @@ static bool start_run(struct agt_exchange *exchange,
         .is_waited_for = exchange->route->id == AGT_ROUTE_GENERATE,
     };
     struct rpc_status status = RPC_STATUS_INIT;
-    char caller[AGT_CALLER_SIZE];
     struct agt_problem problem;
     uint8_t *limits = NULL;
     uint8_t *terms = NULL;
@@ -208,10 +207,10 @@ static bool start_run(struct agt_exchange *exchange,
     }
     spec.sandbox_limits = limits;
     spec.terms = terms;
-    agt_connection_caller(exchange->connection, caller);
     r = agt_runs_check_disconnect((int)request->on_disconnect, is_submit, ret_cancels, &status);
     if (r == 0)
-        r = agt_runs_start(exchange->http->options.runs, caller, key, &spec, ret_run, &status);
+        r = agt_runs_start(exchange->http->options.runs, exchange->caller, key, &spec, ret_run,
+                           &status);
     free(limits);
     free(terms);
     if (r < 0) {

@@ -41,11 +41,9 @@ static void answer_written(struct agt_exchange *exchange, int written, int http_
 static struct agt_run *find(struct agt_exchange *exchange, const char *run_id)
 {
     struct rpc_status status = RPC_STATUS_INIT;
-    char caller[AGT_CALLER_SIZE];
     struct agt_run *run;
 
-    agt_connection_caller(exchange->connection, caller);
-    run = agt_runs_find(exchange->http->options.runs, caller, run_id, &status);
+    run = agt_runs_find(exchange->http->options.runs, exchange->caller, run_id, &status);
     if (!run)
         fail(exchange, &status);
     return run;
@@ -95,7 +93,6 @@ static int write_page(struct agt_exchange *exchange, const struct agt_runs_page 
 void agt_handle_run_list(struct agt_exchange *exchange)
 {
     struct rpc_status status = RPC_STATUS_INIT;
-    char caller[AGT_CALLER_SIZE];
     struct agt_runs_page page;
     uint64_t page_size = 0;
     char token[32];
@@ -107,8 +104,7 @@ void agt_handle_run_list(struct agt_exchange *exchange)
                                  AGT_RUNS_PAGE_MAX);
     if (!agt_request_query(exchange->raw_url, "page_token", token, sizeof(token)))
         rpc_status_add_violation(&status, "page_token", "must be a next_page_token of an answer");
-    agt_connection_caller(exchange->connection, caller);
-    if (status.code != RPC_OK || agt_runs_list(exchange->http->options.runs, caller,
+    if (status.code != RPC_OK || agt_runs_list(exchange->http->options.runs, exchange->caller,
                                                (uint32_t)page_size, token, &page, &status) < 0) {
         fail(exchange, &status);
         return;

@@ -21,6 +21,7 @@
 struct agt_arrival {
     struct agt_arrival *next;
     int fd;
+    bool is_certified;
     char caller[AGT_CALLER_SIZE];
 };
 
@@ -35,7 +36,8 @@ static void on_open(void *user, int fd, const char *source, const char *name)
         return;
     }
     arrival->fd = fd;
-    if (name[0])
+    arrival->is_certified = name[0] != '\0';
+    if (arrival->is_certified)
         tls_stream_caller(name, arrival->caller, sizeof(arrival->caller));
     else
         (void)snprintf(arrival->caller, sizeof(arrival->caller), "%s", source);
@@ -123,13 +125,15 @@ void agt_secure_take(struct agt_http *http)
     }
 }
 
-bool agt_secure_claim(struct agt_http *http, int fd, char caller[AGT_CALLER_SIZE])
+bool agt_secure_claim(struct agt_http *http, int fd, char caller[AGT_CALLER_SIZE],
+                      bool *ret_is_certified)
 {
     struct agt_arrival *arrival = find(http, fd);
 
     if (!arrival)
         return false;
     memcpy(caller, arrival->caller, AGT_CALLER_SIZE);
+    *ret_is_certified = arrival->is_certified;
     free(arrival);
     return true;
 }

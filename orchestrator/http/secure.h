@@ -26,4 +26,5 @@ void agt_secure_take(struct agt_http *http);
 
 /* Loop thread: who is behind the plain end `fd`; false for any other socket. Once per connection.
  */
-bool agt_secure_claim(struct agt_http *http, int fd, char caller[AGT_CALLER_SIZE]);
+bool agt_secure_claim(struct agt_http *http, int fd, char caller[AGT_CALLER_SIZE],
+                      bool *ret_is_certified);

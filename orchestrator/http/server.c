@@ -80,12 +80,11 @@ static int set_rules(struct agt_http *http, const struct agt_http_options *optio
     if (r < 0)
         return r;
     http->allowed_hosts = cr_buf_take_str(&hosts);
-    r = http->allowed_hosts ? keep_option(options->token, &http->token) : -ENOMEM;
-    if (r == 0)
-        r = keep_option(options->allowed_origins, &http->allowed_origins);
+    r = http->allowed_hosts ? keep_option(options->allowed_origins, &http->allowed_origins)
+                            : -ENOMEM;
     http->rules = (struct agt_request_rules){
         .allowed_hosts = http->allowed_hosts,
-        .token = http->token,
+        .tokens = options->tokens,
         .allowed_origins = http->allowed_origins,
     };
     return r;
@@ -189,7 +188,6 @@ int agt_http_new(const struct agt_http_options *options, struct agt_http **ret_h
     (void)pthread_mutex_init(&http->arrivals_lock, NULL); /* cannot fail with default attributes */
     http->options = *options;
     http->options.allowed_hosts = NULL;
-    http->options.token = NULL;
     http->options.allowed_origins = NULL;
     http->started_ms = cr_clock_real_ms();
     fill_in_defaults(&http->options);
@@ -281,9 +279,6 @@ struct agt_http *agt_http_free(struct agt_http *http)
     http->mailbox = cr_mailbox_free(http->mailbox);
     cr_close_fd(&http->wake_fd);
     cr_close_fd(&http->epoll_fd);
-    if (http->token)
-        explicit_bzero(http->token, strlen(http->token));
-    free(http->token);
     free(http->allowed_hosts);
     free(http->allowed_origins);
     agt_frames_done(&http->frames);

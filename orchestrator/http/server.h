@@ -11,6 +11,7 @@ struct agt_sandbox;
 struct cr_err;
 struct rpc_channel;
 struct rpc_loop;
+struct rpc_tokens;
 struct tls_context;
 
 /*
@@ -43,8 +44,8 @@ struct agt_http_options {
                                     loopback names and the address itself. "*": any. Copied */
     const char *allowed_origins; /* pages of these may read answers (CORS): "https://host:port",
                                     comma separated; "*": any; NULL: none. Copied */
-    const char *token;           /* bearer token asked of everything but GET /, health and the
-                                    probes; NULL: none. Copied, wiped at the end */
+    struct rpc_tokens *tokens;   /* one is asked of everything but GET /, health and the probes;
+                                    NULL: none. Borrowed; outlives the server */
     struct tls_context *tls;     /* NULL: plain text. Borrowed; outlives the server */
     uint32_t max_connections;    /* more get 503; 0: 1,024 */
     uint32_t max_body_memory;    /* bytes of request bodies held at one time; 0: 64 MiB */

@@ -9,8 +9,31 @@
 #include "orchestrator/service/runs.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
+#include "rpc/tokens.h"
+
+#include <string.h>
 
 #define METHOD(name) "/crisol.agent.v1.AgentService/" name
+#define HEALTH_PREFIX "/grpc.health.v1.Health/"
+
+bool agt_service_authorize(void *context, const struct rpc_call *call, char caller[64],
+                           struct rpc_status *ret_status)
+{
+    const struct agt_service *service = context;
+    const struct rpc_peer *peer = rpc_call_peer(call);
+    const char *authorization = NULL;
+    size_t size = 0;
+
+    if (!service->tokens || peer->is_unix || peer->is_certified ||
+        strncmp(rpc_call_path(call), HEALTH_PREFIX, sizeof(HEALTH_PREFIX) - 1) == 0)
+        return true;
+    (void)rpc_call_metadata(call, "authorization", &authorization, &size);
+    if (rpc_tokens_find(service->tokens, authorization, size, caller))
+        return true;
+    rpc_status_set(ret_status, RPC_UNAUTHENTICATED,
+                   "send a token of this service as metadata: authorization: Bearer TOKEN");
+    return false;
+}
 
 static void on_generate(struct rpc_call *call, const ProtobufCMessage *message)
 {

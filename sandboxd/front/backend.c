@@ -232,6 +232,22 @@ static void read_wire(struct sbx_backend *backend)
     }
 }
 
+/* True when it was one, and was taken. */
+static bool take_secret(struct sbx_backend *backend, uint32_t type, int fd)
+{
+    int (*take)(void *user, int fd) = NULL;
+
+    if (type == SBX_LIFELINE_TLS)
+        take = backend->options.on_tls;
+    else if (type == SBX_LIFELINE_TOKENS)
+        take = backend->options.on_tokens;
+    if (!take || fd < 0)
+        return false;
+    if (take(backend->options.user, fd) == 0)
+        (void)sbx_lifeline_send(backend->control.fd, SBX_LIFELINE_TAKEN, type, -1);
+    return true;
+}
+
 static void read_control(struct sbx_backend *backend)
 {
     for (;;) {
@@ -245,10 +261,8 @@ static void read_control(struct sbx_backend *backend)
             take_wire(backend, fd);
             continue;
         }
-        if (r == 0 && msg.type == SBX_LIFELINE_TLS && fd >= 0 && backend->options.on_tls) {
-            backend->options.on_tls(backend->options.user, fd);
+        if (r == 0 && take_secret(backend, msg.type, fd))
             continue;
-        }
         if (fd >= 0)
             (void)close(fd);
         cr_log_warn("the supervisor is gone, shutting down");

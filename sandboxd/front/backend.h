@@ -31,8 +31,11 @@ struct sbx_backend_options {
     void (*on_state)(void *user, bool is_up);
     /* The supervisor is gone. On the stream thread. */
     void (*on_orphaned)(void *user);
-    /* New certificates (common/tls_files.h); takes the fd. On the stream thread. */
-    void (*on_tls)(void *user, int fd);
+    /* New certificates (common/tls_files.h); takes the fd. Returns 0 when they are in use. On the
+     * stream thread. */
+    int (*on_tls)(void *user, int fd);
+    /* New tokens (rpc/tokens.h); the same. */
+    int (*on_tokens)(void *user, int fd);
 };
 
 int sbx_backend_new(const struct sbx_backend_options *options, struct sbx_backend **ret_backend,

@@ -113,10 +113,9 @@ static int make_execution(struct rpc_call *call, const Crisol__Sandbox__V1__Exec
 {
     struct sbx_waker waker = {wake_call, release_call, call};
     struct cr_err err = CR_ERR_INIT;
-    char caller[64];
 
-    sbx_auth_caller(rpc_call_peer(call), caller);
-    if (sbx_execution_new(message, request, caller, &waker, &state->execution, &err) < 0 ||
+    if (sbx_execution_new(message, request, rpc_call_peer(call)->caller, &waker, &state->execution,
+                          &err) < 0 ||
         (*message->request_id != '\0' &&
          sbx_recall_digest(rpc_call_path(call), message, state->digest) < 0)) {
         cr_log_error("make an execution error=%s", err.text);
@@ -130,10 +129,9 @@ static void audit_refused(struct rpc_call *call, const Crisol__Sandbox__V1__Exec
                           const struct rpc_status *status)
 {
     const struct sbx_service *service = rpc_call_context(call);
-    char caller[64];
 
-    sbx_auth_caller(rpc_call_peer(call), caller);
-    sbx_audit_refused(service->audit, caller, message->request_id, status->code, status->reason);
+    sbx_audit_refused(service->audit, rpc_call_peer(call)->caller, message->request_id,
+                      status->code, status->reason);
 }
 
 /* Checks the request by the rules of its kind. Returns 0 or -EINVAL with `status` filled in. */

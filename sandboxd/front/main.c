@@ -9,6 +9,7 @@
 #include "proto/descriptor_set.h"
 #include "rpc/listener.h"
 #include "rpc/server.h"
+#include "rpc/tokens.h"
 #include "sandboxd/front/audit.h"
 #include "sandboxd/front/auth.h"
 #include "sandboxd/front/backend.h"
@@ -109,17 +110,33 @@ static int open_signals(struct front *front, struct cr_err *err)
 
 static int load_auth(struct front *front, struct cr_err *err)
 {
+    int r;
+
     if (sbx_auth_parse_uids(&front->auth, front->settings.allow_uids) < 0)
         return cr_err_set(err, EINVAL, "--allow-uids: '%s' is not a list of user ids",
                           front->settings.allow_uids);
     if (!front->settings.with_token)
         return 0;
-    if (sbx_auth_read_token(&front->auth, SBX_FRONT_FD_TOKEN) < 0)
-        return cr_err_set(err, EINVAL,
-                          "the token must be one line of %u to %u printable characters",
-                          SBX_TOKEN_MIN, SBX_TOKEN_MAX);
+    front->auth.tokens = rpc_tokens_new();
+    if (!front->auth.tokens)
+        return cr_err_set(err, ENOMEM, "out of memory for tokens");
+    r = rpc_tokens_read(front->auth.tokens, SBX_FRONT_FD_TOKEN, err);
     (void)close(SBX_FRONT_FD_TOKEN);
-    return 0;
+    return r < 0 ? cr_err_wrap(err, "--token-file") : 0;
+}
+
+static int on_tokens(void *user, int fd)
+{
+    struct front *front = user;
+    struct cr_err err = CR_ERR_INIT;
+    int r = front->auth.tokens ? rpc_tokens_read(front->auth.tokens, fd, &err) : -ENOTSUP;
+
+    (void)close(fd);
+    if (r < 0)
+        cr_log_error("new tokens: %s; keeping the old ones", err.text);
+    else
+        cr_log_info("new tokens in use count=%zu", rpc_tokens_count(front->auth.tokens));
+    return r;
 }
 
 static void ring(struct front *front)
@@ -185,15 +202,20 @@ static int load_tls(struct front *front, int fd, struct cr_err *err)
     return 0;
 }
 
-static void on_tls(void *user, int fd)
+static int on_tls(void *user, int fd)
 {
     struct front *front = user;
     struct cr_err err = CR_ERR_INIT;
+    int r;
 
-    if (!front->tls)
+    if (!front->tls) {
         (void)close(fd);
-    else if (load_tls(front, fd, &err) < 0)
+        return -ENOTSUP;
+    }
+    r = load_tls(front, fd, &err);
+    if (r < 0)
         cr_log_error("new certificates: %s; keeping the old ones", err.text);
+    return r;
 }
 
 static int take_tls(struct front *front, struct cr_err *err)
@@ -221,6 +243,7 @@ static int start_backend(struct front *front, struct cr_err *err)
         .on_state = on_state,
         .on_orphaned = on_orphaned,
         .on_tls = on_tls,
+        .on_tokens = on_tokens,
     };
 
     if (fcntl(SBX_FRONT_FD_WIRE, F_SETFD, FD_CLOEXEC) < 0 ||
@@ -361,8 +384,8 @@ static void release(struct front *front)
     front->tls = tls_context_free(front->tls);
     rpc_fini();
     sbx_service_done(&front->service);
+    front->auth.tokens = rpc_tokens_free(front->auth.tokens);
     cr_close_fd(&front->audit.fd);
-    explicit_bzero(&front->auth, sizeof(front->auth));
     sbx_front_settings_done(&front->settings);
 }
 

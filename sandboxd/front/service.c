@@ -25,7 +25,6 @@ void sbx_service_done(struct sbx_service *service)
 {
     sbx_recall_done(&service->recall);
     (void)pthread_mutex_destroy(&service->lock);
-    explicit_bzero(&service->auth, sizeof(service->auth));
 }
 
 void sbx_service_set_version(struct sbx_service *service, uint32_t runtime, const char *version)
@@ -91,7 +90,8 @@ bool sbx_service_cancel(struct sbx_service *service, const char *caller, const c
     return found;
 }
 
-bool sbx_service_authorize(void *context, const struct rpc_call *call, struct rpc_status *status)
+bool sbx_service_authorize(void *context, const struct rpc_call *call, char caller[64],
+                           struct rpc_status *status)
 {
     const struct sbx_service *service = context;
     const char *authorization = NULL;
@@ -100,7 +100,8 @@ bool sbx_service_authorize(void *context, const struct rpc_call *call, struct rp
     if (strncmp(rpc_call_path(call), HEALTH_PREFIX, sizeof(HEALTH_PREFIX) - 1) == 0)
         return true;
     (void)rpc_call_metadata(call, "authorization", &authorization, &size);
-    return sbx_auth_decide(&service->auth, rpc_call_peer(call), authorization, size, status);
+    return sbx_auth_decide(&service->auth, rpc_call_peer(call), authorization, size, caller,
+                           status);
 }
 
 /* ---- the other methods ---- */
@@ -111,7 +112,6 @@ static void on_cancel_request(struct rpc_call *call, const ProtobufCMessage *bas
         (const Crisol__Sandbox__V1__CancelRequest *)(const void *)base;
     Crisol__Sandbox__V1__CancelResponse response = CRISOL__SANDBOX__V1__CANCEL_RESPONSE__INIT;
     struct rpc_status status = RPC_STATUS_INIT;
-    char caller[64];
 
     if (!*message->execution_id == !*message->request_id)
         rpc_status_add_violation(&status, "execution_id",
@@ -120,9 +120,8 @@ static void on_cancel_request(struct rpc_call *call, const ProtobufCMessage *bas
         rpc_call_finish(call, &status, NULL);
         return;
     }
-    sbx_auth_caller(rpc_call_peer(call), caller);
-    response.found = sbx_service_cancel(rpc_call_context(call), caller, message->execution_id,
-                                        message->request_id);
+    response.found = sbx_service_cancel(rpc_call_context(call), rpc_call_peer(call)->caller,
+                                        message->execution_id, message->request_id);
     rpc_call_finish(call, NULL, &response.base);
 }
 

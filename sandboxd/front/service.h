@@ -50,7 +50,8 @@ void sbx_service_set_version(struct sbx_service *service, uint32_t runtime, cons
 bool sbx_service_has_version(struct sbx_service *service, uint32_t runtime);
 
 /* rpc_authorize: health may be asked by everybody whom the listener let in. */
-bool sbx_service_authorize(void *context, const struct rpc_call *call, struct rpc_status *status);
+bool sbx_service_authorize(void *context, const struct rpc_call *call, char caller[64],
+                           struct rpc_status *status);
 
 /* The methods of crisol.sandbox.v1.SandboxService. */
 extern const struct rpc_method sbx_service_methods[];

@@ -10,6 +10,7 @@
 #include "sandboxd/supervisor/child.h"
 #include "sandboxd/supervisor/choice.h"
 #include "sandboxd/supervisor/runtime_files.h"
+#include "sandboxd/supervisor/secrets.h"
 #include "sandboxd/supervisor/settings.h"
 #include "sandboxd/supervisor/token.h"
 
@@ -86,6 +87,19 @@ static int check_token(const struct sbx_settings *settings)
     return print_line("token (--token-file)", fd, &err);
 }
 
+static int check_tls(const struct sbx_settings *settings)
+{
+    struct sbx_secrets secrets = SBX_SECRETS_INIT;
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    if (!settings->tls_certificate || !*settings->tls_certificate)
+        return 0;
+    r = sbx_secrets_open(settings, &secrets, &err);
+    sbx_secrets_done(&secrets);
+    return print_line("certificates (--tls-cert, --tls-key, --tls-client-ca)", r, &err);
+}
+
 static int check_audit(const struct sbx_settings *settings)
 {
     struct cr_err err = CR_ERR_INIT;
@@ -134,7 +148,7 @@ static int check_backend(const struct sbx_settings *settings, struct cr_err *err
 
 int sbx_check_run(const struct sbx_settings *settings, struct cr_err *err)
 {
-    int missing = check_programs() + check_token(settings) + check_audit(settings) +
+    int missing = check_programs() + check_token(settings) + check_tls(settings) + check_audit(settings) +
                   check_runtimes(settings) + check_sockets(settings);
     int r = check_backend(settings, err);
 

@@ -56,7 +56,8 @@ static const struct cr_setting table[] = {
     TEXT("listen", NULL, listen, NULL, false,
          "HOST:PORT to serve on by TCP as well; needs --token-file or --tls-client-ca."),
     TEXT("token-file", NULL, token_file, NULL, false,
-         "File with the token that TCP callers send; readable by its owner only."),
+         "File with the tokens of TCP callers, a line 'NAME TOKEN' for each, or one TOKEN alone; "
+         "readable by its owner only. Read again when it changes."),
     TEXT("tls-cert", NULL, tls_certificate, NULL, false,
          "PEM file with the certificate of --listen, which then speaks TLS only, and the ones "
          "behind it. Read again when it changes."),

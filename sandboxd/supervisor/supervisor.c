@@ -6,16 +6,15 @@
 #include "common/err.h"
 #include "common/listen.h"
 #include "common/log.h"
-#include "common/tls_files.h"
 #include "common/unconst.h"
 #include "sandboxd/supervisor/audit_file.h"
 #include "sandboxd/supervisor/child.h"
 #include "sandboxd/supervisor/choice.h"
 #include "sandboxd/supervisor/restart.h"
 #include "sandboxd/supervisor/runtime_files.h"
+#include "sandboxd/supervisor/secrets.h"
 #include "sandboxd/supervisor/settings.h"
 #include "sandboxd/supervisor/spawn.h"
-#include "sandboxd/supervisor/token.h"
 #include "sandboxd/wire/lifeline.h"
 
 #include <errno.h>
@@ -45,12 +44,10 @@ struct supervisor {
     const struct sbx_settings *settings;
     struct cr_listen listens[LISTEN_MAX];
     size_t listen_count;
-    int token_fd;
+    struct sbx_secrets secrets;
     int audit_fd;
     int runtimes_fd;
-    int tls_fd;
-    uint64_t tls_stamp; /* of the files that were read last */
-    int64_t look_at_ns; /* when to look at them again; 0: there are none */
+    int64_t look_at_ns; /* when to look whether their files have changed; 0: there are none */
     int signal_fd;
     struct sbx_child backend;
     struct sbx_child front;
@@ -124,17 +121,15 @@ static int start_backend(struct supervisor *supervisor, int wire_fd, struct cr_e
 static int start_front(struct supervisor *supervisor, int wire_fd, struct cr_err *err)
 {
     struct sbx_child_args args = {0};
-    struct sbx_front_fds fds = {.token = supervisor->token_fd,
+    struct sbx_front_fds fds = {.token = supervisor->secrets.token_fd,
                                 .audit = supervisor->audit_fd,
                                 .runtimes = supervisor->runtimes_fd,
-                                .tls = supervisor->tls_fd,
+                                .tls = supervisor->secrets.tls_fd,
                                 .listen_count = supervisor->listen_count};
     int r = sbx_settings_front_args(supervisor->settings, supervisor->listen_count, &args);
 
     for (size_t i = 0; i < supervisor->listen_count; i++)
         fds.listens[i] = supervisor->listens[i].fd;
-    if (supervisor->token_fd >= 0)
-        (void)lseek(supervisor->token_fd, 0, SEEK_SET); /* an earlier front has read it */
     r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-front")
               : sbx_spawn_front(&supervisor->front, &args, wire_fd, &fds, err);
     sbx_child_args_done(&args);
@@ -292,54 +287,6 @@ static void reap(struct supervisor *supervisor)
     }
 }
 
-/* ---- certificates that change ---- */
-
-static struct cr_tls_paths tls_paths(const struct sbx_settings *settings)
-{
-    return (struct cr_tls_paths){{[CR_TLS_CERTIFICATE] = settings->tls_certificate,
-                                  [CR_TLS_KEY] = settings->tls_key,
-                                  [CR_TLS_AUTHORITY] = settings->tls_client_authority}};
-}
-
-/* The front decides whether they are any good, and keeps the old ones if not. */
-static void reload_tls(struct supervisor *supervisor)
-{
-    const struct cr_tls_paths paths = tls_paths(supervisor->settings);
-    struct cr_err err = CR_ERR_INIT;
-    uint64_t stamp = cr_tls_files_stamp(&paths);
-    int fd = cr_tls_files_open(&paths, &err);
-    int r;
-
-    supervisor->tls_stamp = stamp; /* those that cannot be read are not read again and again */
-    if (fd < 0) {
-        cr_log_error("certificates: %s; keeping the old ones", err.text);
-        return;
-    }
-    cr_close_fd(&supervisor->tls_fd);
-    supervisor->tls_fd = fd; /* for a front that is started anew */
-    if (supervisor->front.pid == 0)
-        return;
-    r = sbx_lifeline_send(supervisor->front.lifeline_fd, SBX_LIFELINE_TLS, 0, fd);
-    if (r < 0)
-        cr_log_error("cannot hand the front its new certificates error=%s", strerrordesc_np(-r));
-}
-
-static void look_at_files(struct supervisor *supervisor, int64_t now_ns)
-{
-    const struct cr_tls_paths paths = tls_paths(supervisor->settings);
-    uint64_t stamp = cr_tls_files_stamp(&paths);
-
-    supervisor->look_at_ns = now_ns + FILES_LOOK_MS * CR_NS_PER_MS;
-    if (stamp != 0 && stamp != supervisor->tls_stamp)
-        reload_tls(supervisor);
-}
-
-static void on_hangup(struct supervisor *supervisor)
-{
-    if (supervisor->tls_fd >= 0)
-        reload_tls(supervisor);
-}
-
 /* ---- events ---- */
 
 static void read_signals(struct supervisor *supervisor)
@@ -350,7 +297,8 @@ static void read_signals(struct supervisor *supervisor)
         if (info.ssi_signo == SIGCHLD)
             reap(supervisor);
         else if (info.ssi_signo == SIGHUP)
-            on_hangup(supervisor);
+            sbx_secrets_reload(supervisor->settings, &supervisor->secrets, &supervisor->front,
+                               true);
         else
             on_stop_signal(supervisor, info.ssi_signo);
     }
@@ -381,6 +329,8 @@ static void read_front(struct supervisor *supervisor)
     if (r == 0 && msg.type == SBX_LIFELINE_READY) {
         supervisor->was_ready = true;
         log_ready(supervisor, msg.value);
+    } else if (r == 0 && msg.type == SBX_LIFELINE_TAKEN) {
+        sbx_secrets_taken(&supervisor->secrets, msg.value);
     } else if (r != -EAGAIN) {
         cr_close_fd(&supervisor->front.lifeline_fd); /* SIGCHLD follows, or the front is broken */
         if (r != -EPIPE)
@@ -447,8 +397,10 @@ static void run_timers(struct supervisor *supervisor)
         start_missing(supervisor);
     if (supervisor->deadline_ns != 0 && now >= supervisor->deadline_ns)
         on_deadline(supervisor);
-    if (supervisor->look_at_ns != 0 && now >= supervisor->look_at_ns)
-        look_at_files(supervisor, now);
+    if (supervisor->look_at_ns != 0 && now >= supervisor->look_at_ns) {
+        supervisor->look_at_ns = now + FILES_LOOK_MS * CR_NS_PER_MS;
+        sbx_secrets_reload(supervisor->settings, &supervisor->secrets, &supervisor->front, false);
+    }
 }
 
 static void loop(struct supervisor *supervisor)
@@ -484,32 +436,20 @@ static int open_file(const char *path, int (*open_it)(const char *path, struct c
     return 0;
 }
 
-static int open_tls(struct supervisor *supervisor, struct cr_err *err)
-{
-    const struct cr_tls_paths paths = tls_paths(supervisor->settings);
-
-    if (!paths.path[CR_TLS_CERTIFICATE] || !*paths.path[CR_TLS_CERTIFICATE])
-        return 0;
-    supervisor->tls_stamp = cr_tls_files_stamp(&paths);
-    supervisor->tls_fd = cr_tls_files_open(&paths, err);
-    if (supervisor->tls_fd < 0)
-        return cr_err_wrap(err, "--tls-cert, --tls-key, --tls-client-ca");
-    supervisor->look_at_ns = cr_clock_mono_ns() + FILES_LOOK_MS * CR_NS_PER_MS;
-    return 0;
-}
-
 /* What the children cannot open themselves, or must not read at different times. */
 static int open_files(struct supervisor *supervisor, struct cr_err *err)
 {
     const struct sbx_settings *settings = supervisor->settings;
-    int r = open_file(settings->token_file, sbx_token_open, &supervisor->token_fd, err);
+    int r = sbx_secrets_open(settings, &supervisor->secrets, err);
 
+    if (supervisor->secrets.tls_fd >= 0 || supervisor->secrets.token_fd >= 0)
+        supervisor->look_at_ns = cr_clock_mono_ns() + FILES_LOOK_MS * CR_NS_PER_MS;
     if (r == 0)
         r = open_file(settings->audit_log, sbx_audit_file_open, &supervisor->audit_fd, err);
     if (r == 0)
         r = open_file(settings->runtimes_dir, sbx_runtime_files_open, &supervisor->runtimes_fd,
                       err);
-    return r == 0 ? open_tls(supervisor, err) : r;
+    return r;
 }
 
 static int start(struct supervisor *supervisor, struct cr_err *err)
@@ -532,10 +472,9 @@ int sbx_supervisor_run(const struct sbx_settings *settings, struct cr_err *err)
     struct supervisor supervisor = {
         .settings = settings,
         .listens = {CR_LISTEN_INIT, CR_LISTEN_INIT},
-        .token_fd = -1,
+        .secrets = SBX_SECRETS_INIT,
         .audit_fd = -1,
         .runtimes_fd = -1,
-        .tls_fd = -1,
         .signal_fd = -1,
         .backend = {.name = "sandboxd-native", .lifeline_fd = -1},
         .front = {.name = "sandboxd-front", .lifeline_fd = -1},
@@ -550,10 +489,9 @@ int sbx_supervisor_run(const struct sbx_settings *settings, struct cr_err *err)
         loop(&supervisor);
     for (size_t i = 0; i < supervisor.listen_count; i++)
         cr_listen_close(&supervisor.listens[i]);
-    cr_close_fd(&supervisor.token_fd);
+    sbx_secrets_done(&supervisor.secrets);
     cr_close_fd(&supervisor.audit_fd);
     cr_close_fd(&supervisor.runtimes_fd);
-    cr_close_fd(&supervisor.tls_fd);
     cr_close_fd(&supervisor.signal_fd);
     if (r == 0 && supervisor.has_failed)
         return cr_err_set(err, EIO, "stopped after a failure; the lines above say which");

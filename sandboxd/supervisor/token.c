@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define TOKEN_FILE_MAX 8192
+#define TOKEN_FILE_MAX 65536 /* RPC_TOKENS_FILE_MAX, of a folder that this one may not see */
 
 static int check_file(int fd, const char *path, struct cr_err *err)
 {
@@ -24,7 +24,7 @@ static int check_file(int fd, const char *path, struct cr_err *err)
     if (info.st_mode & (S_IRWXG | S_IRWXO))
         return cr_err_set(err, EPERM, "--token-file '%s' is open to others: chmod 600 it", path);
     if (info.st_size > TOKEN_FILE_MAX)
-        return cr_err_set(err, EFBIG, "--token-file '%s' is too large to be a token", path);
+        return cr_err_set(err, EFBIG, "--token-file '%s' is too large to hold tokens", path);
     return 0;
 }
 

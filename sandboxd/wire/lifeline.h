@@ -11,9 +11,11 @@
 #define SBX_LIFELINE_VERSION UINT32_C(1)
 
 enum sbx_lifeline_type {
-    SBX_LIFELINE_READY = 1, /* front ▶ supervisor: it serves; value: slots of the backend */
-    SBX_LIFELINE_WIRE = 2,  /* supervisor ▶ front, with one fd: the wire of a new backend */
-    SBX_LIFELINE_TLS = 3,   /* supervisor ▶ front, with one fd: new certificates */
+    SBX_LIFELINE_READY = 1,  /* front ▶ supervisor: it serves; value: slots of the backend */
+    SBX_LIFELINE_WIRE = 2,   /* supervisor ▶ front, with one fd: the wire of a new backend */
+    SBX_LIFELINE_TLS = 3,    /* supervisor ▶ front, with one fd: new certificates */
+    SBX_LIFELINE_TOKENS = 4, /* supervisor ▶ front, with one fd: new tokens */
+    SBX_LIFELINE_TAKEN = 5,  /* front ▶ supervisor: they are in use; value: which of the two */
 };
 
 struct sbx_lifeline_msg {

@@ -3,9 +3,12 @@
 #include "common/buf.h"
 #include "orchestrator/http/problem.h"
 #include "orchestrator/http/request.h"
+#include "rpc/tokens.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>
+
+#define TOKEN "a-token-of-the-fuzzer"
 
 /*
  * What the server judges of a request: the input is a method, a target and
@@ -59,13 +62,20 @@ static void judge(const struct agt_request *request, const struct agt_request_ru
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct agt_request_rules rules = {.allowed_hosts = "localhost,[::1]", .token = "token"};
-    struct agt_request request = {0};
+    static struct rpc_tokens *tokens;
+    struct agt_request_rules rules = {.allowed_hosts = "localhost,[::1]"};
+    char caller[64] = "ip:192.0.2.1";
+    struct agt_request request = {.caller = caller};
     char *text = malloc(size + 1);
     char *at = text;
 
-    if (!text)
+    if (!tokens)
+        tokens = rpc_tokens_new();
+    if (!text || !tokens || rpc_tokens_load(tokens, TOKEN, sizeof(TOKEN) - 1, NULL) < 0) {
+        free(text);
         return 0;
+    }
+    rules.tokens = tokens;
     if (size > 0)
         memcpy(text, data, size);
     text[size] = '\0';

@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "common/buf.h"
 #include "common/clock.h"
+#include "rpc/tokens.h"
 #include "tests/harness/test.h"
 #include "tests/integration/orchestrator/http_client.h"
 #include "tests/integration/orchestrator/http_fixture.h"
@@ -18,8 +19,10 @@
 #define BODY_MEMORY (600U << 10)
 /* What a busy machine may add. */
 #define SLACK_MS 4000
+#define TOKEN "t0ken-t0ken-t0ken"
 
 static struct http_fixture fixture;
+static struct rpc_tokens *tokens;
 
 static int start_with_limit(uint32_t limit_ms)
 {
@@ -29,10 +32,11 @@ static int start_with_limit(uint32_t limit_ms)
         .write_timeout_ms = limit_ms,
         .max_connections = 8,
         .max_body_memory = BODY_MEMORY,
-        .token = "t0ken",
+        .tokens = tokens,
         .allowed_hosts = "crisol.example",
     };
 
+    assert_int_equal(rpc_tokens_load(tokens, TOKEN, strlen(TOKEN), NULL), 0);
     http_fixture_start(&fixture, &options);
     return 0;
 }
@@ -57,7 +61,7 @@ static int stop(void **state)
     return 0;
 }
 
-#define AUTHORIZATION "Authorization: Bearer t0ken\r\n"
+#define AUTHORIZATION "Authorization: Bearer " TOKEN "\r\n"
 #define GET_LIVEZ "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 static bool is_served(void *user)
@@ -468,5 +472,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(random_bytes_harm_nothing, start, stop),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failures;
+
+    tokens = rpc_tokens_new();
+    failures = cmocka_run_group_tests(tests, NULL, NULL);
+    tokens = rpc_tokens_free(tokens);
+    return failures;
 }

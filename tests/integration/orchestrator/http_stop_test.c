@@ -153,8 +153,8 @@ static void a_server_that_never_started_can_be_freed(void **state)
 
 static void a_server_that_cannot_be_made_leaves_nothing_behind(void **state)
 {
-    const struct agt_http_options options = {
-        .address = "127.0.0.1:0", .token = "t", .allowed_hosts = "a.example"};
+    const struct agt_http_options options = {.address = "127.0.0.1:0",
+                                             .allowed_hosts = "a.example"};
     int before = test_count_fds();
     struct agt_http *http = NULL;
     int n = 0;

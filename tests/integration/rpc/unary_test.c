@@ -256,12 +256,14 @@ static void calls_above_the_cap_are_refused(void **state)
     fixture_stop(&fixture);
 }
 
-static bool deny_echo(void *context, const struct rpc_call *call, struct rpc_status *ret_status)
+static bool deny_echo(void *context, const struct rpc_call *call, char caller[64],
+                      struct rpc_status *ret_status)
 {
     const char *value;
     size_t size;
 
     (void)context;
+    (void)caller;
     if (rpc_call_metadata(call, "authorization", &value, &size) && size == 12 &&
         memcmp(value, "Bearer magic", size) == 0)
         return true;

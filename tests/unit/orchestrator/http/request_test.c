@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "orchestrator/http/problem.h"
 #include "orchestrator/http/request.h"
+#include "rpc/tokens.h"
 #include "tests/harness/test.h"
 
 #include <string.h>
@@ -254,41 +255,60 @@ static void unknown_paths_are_told_where_the_routes_are(void **state)
     assert_non_null(strstr(problem.status.message, "GET / names"));
 }
 
-static int status_with_token(const char *url, const char *authorization)
-{
-    const struct agt_request_rules rules = {.allowed_hosts = "localhost", .token = "s3cret"};
-    struct agt_request request = good_post(url);
+#define TOKEN "s3cret-s3cret-s3cret"
 
+static int status_with(const char *url, const char *authorization, bool is_certified)
+{
+    const struct agt_request_rules rules = {.allowed_hosts = "localhost",
+                                            .tokens = rpc_tokens_new()};
+    struct agt_request request = good_post(url);
+    char caller[64] = "ip:192.0.2.1";
+    int status;
+
+    assert_int_equal(rpc_tokens_load(rules.tokens, "ci " TOKEN, sizeof("ci " TOKEN) - 1, NULL), 0);
+    request.caller = caller;
+    request.is_certified = is_certified;
     if (strcmp(url, "/livez") == 0) {
         request.method = "GET";
         request.content_length.value = "0";
     }
     if (authorization)
         agt_request_note(&request, "Authorization", authorization);
-    return status_of(&request, &rules);
+    status = status_of(&request, &rules);
+    assert_string_equal(caller, status == 200 && authorization ? "token:ci" : "ip:192.0.2.1");
+    (void)rpc_tokens_free(rules.tokens);
+    return status;
+}
+
+static int status_with_token(const char *url, const char *authorization)
+{
+    return status_with(url, authorization, false);
 }
 
 static void a_token_is_asked_of_the_interface_but_not_of_probes(void **state)
 {
     (void)state;
-    assert_int_equal(status_with_token("/api/v1/execute", "Bearer s3cret"), 200);
+    assert_int_equal(status_with_token("/api/v1/execute", "Bearer " TOKEN), 200);
     assert_int_equal(status_with_token("/api/v1/execute", NULL), 401);
-    assert_int_equal(status_with_token("/api/v1/execute", "Bearer s3cre"), 401);
-    assert_int_equal(status_with_token("/api/v1/execute", "Bearer s3creT"), 401);
-    assert_int_equal(status_with_token("/api/v1/execute", "Bearer s3cret2"), 401);
-    assert_int_equal(status_with_token("/api/v1/execute", "Basic s3cret"), 401);
+    assert_int_equal(status_with_token("/api/v1/execute", "Bearer s3cret-s3cret-s3cre"), 401);
+    assert_int_equal(status_with_token("/api/v1/execute", "Bearer s3cret-s3cret-s3creT"), 401);
+    assert_int_equal(status_with_token("/api/v1/execute", "Bearer " TOKEN "2"), 401);
+    assert_int_equal(status_with_token("/api/v1/execute", "Basic " TOKEN), 401);
     assert_int_equal(status_with_token("/livez", NULL), 200);
+    assert_int_equal(status_with("/api/v1/execute", NULL, true), 200);
 }
 
 /* A browser asks without one whether it may send one. */
 static void an_options_request_needs_no_token(void **state)
 {
-    const struct agt_request_rules rules = {.allowed_hosts = "localhost", .token = "s3cret"};
+    const struct agt_request_rules rules = {.allowed_hosts = "localhost",
+                                            .tokens = rpc_tokens_new()};
     struct agt_request request = {.method = "OPTIONS", .raw_url = "/api/v1/execute"};
 
     (void)state;
     agt_request_note(&request, "Host", "localhost");
     assert_int_equal(status_of(&request, &rules), 200);
+    (void)rpc_tokens_free(rules.tokens);
 }
 
 static const char *origin_with(const char *allowed, const char *origin)

@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
+#include "rpc/tokens.h"
 #include "sandboxd/front/auth.h"
 #include "tests/harness/test.h"
 
@@ -13,8 +14,9 @@
 
 static struct sbx_auth with_token(void)
 {
-    struct sbx_auth auth = {.token = TOKEN, .token_size = sizeof(TOKEN) - 1};
+    struct sbx_auth auth = {.tokens = rpc_tokens_new()};
 
+    assert_int_equal(rpc_tokens_load(auth.tokens, "ci " TOKEN, sizeof("ci " TOKEN) - 1, NULL), 0);
     return auth;
 }
 
@@ -22,10 +24,13 @@ static enum rpc_code decide(const struct sbx_auth *auth, const struct rpc_peer *
                             const char *authorization)
 {
     struct rpc_status status = RPC_STATUS_INIT;
+    char caller[64] = "nobody";
     bool is_in = sbx_auth_decide(auth, peer, authorization,
-                                 authorization ? strlen(authorization) : 0, &status);
+                                 authorization ? strlen(authorization) : 0, caller, &status);
 
     assert_int_equal(is_in, status.code == RPC_OK);
+    if (is_in && !peer->is_unix)
+        assert_string_equal(caller, peer->is_certified ? "nobody" : "token:ci");
     return status.code;
 }
 
@@ -62,6 +67,18 @@ static void auth_needs_the_whole_token_on_tcp(void **state)
         assert_int_equal(decide(&auth, &peer, bad[i]), RPC_UNAUTHENTICATED);
     assert_int_equal(decide(&auth, &peer, "Bearer " TOKEN), RPC_OK);
     assert_int_equal(decide(&auth, &peer, "bearer " TOKEN), RPC_OK);
+    (void)rpc_tokens_free(auth.tokens);
+}
+
+static void auth_lets_certificates_in(void **state)
+{
+    struct sbx_auth auth = {0};
+    struct rpc_peer peer = {.is_certified = true};
+
+    (void)state;
+    assert_int_equal(decide(&auth, &peer, NULL), RPC_OK);
+    peer = (struct rpc_peer){.is_encrypted = true};
+    assert_int_equal(decide(&auth, &peer, NULL), RPC_UNAUTHENTICATED);
 }
 
 static void auth_without_a_token_lets_nobody_in_by_tcp(void **state)
@@ -88,37 +105,6 @@ static void auth_refuses_a_list_that_is_none(void **state)
     }
 }
 
-static int read_token(struct sbx_auth *auth, const char *content)
-{
-    int ends[2];
-    int r;
-
-    assert_int_equal(pipe(ends), 0);
-    assert_int_equal(write(ends[1], content, strlen(content)), (ssize_t)strlen(content));
-    assert_int_equal(close(ends[1]), 0);
-    r = sbx_auth_read_token(auth, ends[0]);
-    assert_int_equal(close(ends[0]), 0);
-    return r;
-}
-
-static void auth_reads_a_token_and_cuts_its_line_break(void **state)
-{
-    static char huge[SBX_TOKEN_MAX + 2];
-    int fds = test_count_fds();
-    struct sbx_auth auth = {0};
-
-    (void)state;
-    assert_int_equal(read_token(&auth, TOKEN "\n"), 0);
-    assert_int_equal(auth.token_size, strlen(TOKEN));
-    assert_string_equal(auth.token, TOKEN);
-    assert_int_equal(read_token(&auth, "short\n"), -EINVAL);
-    assert_int_equal(read_token(&auth, "0123456789 abcdef0123"), -EINVAL);
-    assert_int_equal(read_token(&auth, ""), -EINVAL);
-    memset(huge, 'x', sizeof(huge) - 1);
-    assert_int_equal(read_token(&auth, huge), -EINVAL);
-    assert_int_equal(test_count_fds(), fds);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,7 +112,7 @@ int main(void)
         cmocka_unit_test(auth_needs_the_whole_token_on_tcp),
         cmocka_unit_test(auth_without_a_token_lets_nobody_in_by_tcp),
         cmocka_unit_test(auth_refuses_a_list_that_is_none),
-        cmocka_unit_test(auth_reads_a_token_and_cuts_its_line_break),
+        cmocka_unit_test(auth_lets_certificates_in),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
