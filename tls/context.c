@@ -70,6 +70,7 @@ const struct tls_context_options *tls_context_options(const struct tls_context *
 /* ---- certificates ---- */
 
 /* Nobody is there to be asked for a pass phrase; the library would ask the terminal. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): as the library's type has it */
 static int no_pass_phrase(char *text, int size, int is_writing, void *user)
 {
     (void)text;

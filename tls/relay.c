@@ -517,26 +517,33 @@ static void wake(struct tls_relay *relay)
     (void)!write(relay->wake_fd, &one, sizeof(one));
 }
 
+/* False when there is no room. */
+static bool queue(struct tls_relay *relay, struct arrival *take_arrival)
+{
+    bool has_place;
+
+    (void)pthread_mutex_lock(&relay->lock);
+    has_place = relay->arrival_count < relay->options.max_connections;
+    if (has_place) {
+        take_arrival->next = relay->arrivals;
+        relay->arrivals = take_arrival;
+        relay->arrival_count++;
+    }
+    (void)pthread_mutex_unlock(&relay->lock);
+    return has_place;
+}
+
 void tls_relay_add(struct tls_relay *relay, int fd, const char *source)
 {
     struct arrival *arrival = calloc(1, sizeof(*arrival));
-    bool is_taken = false;
 
     if (arrival) {
         arrival->fd = fd;
         (void)snprintf(arrival->source, sizeof(arrival->source), "%s", source);
-        (void)pthread_mutex_lock(&relay->lock);
-        is_taken = relay->arrival_count < relay->options.max_connections;
-        if (is_taken) {
-            arrival->next = relay->arrivals;
-            relay->arrivals = arrival;
-            relay->arrival_count++;
-        }
-        (void)pthread_mutex_unlock(&relay->lock);
     }
-    if (is_taken) {
+    if (arrival && queue(relay, arrival)) {
         wake(relay);
-        return;
+        return; // cppcheck-suppress memleak ; the relay has it
     }
     free(arrival);
     (void)close(fd);
