@@ -155,7 +155,7 @@ static int read_header(int fd, struct header *ret_header, struct cr_err *err)
 int cr_tls_material_read(int fd, struct cr_tls_material *ret_material, struct cr_err *err)
 {
     struct cr_tls_material material = {{NULL}};
-    struct header header;
+    struct header header = {{0}};
     off_t at = sizeof(header);
     int r = read_header(fd, &header, err);
 
