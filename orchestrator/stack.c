@@ -53,7 +53,9 @@ static int make_model(struct agt_stack *stack, const struct agt_config *config, 
 static int make_sandbox(struct agt_stack *stack, const struct agt_config *config,
                         const struct agt_links *links, struct cr_err *err)
 {
+    const char *service_config = agt_sandbox_service_config(config->sandbox);
     const struct rpc_channel_options options = {.target = config->sandbox,
+                                                .service_config_json = service_config,
                                                 .tls = agt_links_sandbox(links),
                                                 .tls_name = config->sandbox_name,
                                                 .token = agt_links_sandbox_token(links)};
@@ -65,7 +67,8 @@ static int make_sandbox(struct agt_stack *stack, const struct agt_config *config
     if (r == 0)
         r = rpc_loop_new(&stack->loop, err);
     if (r == 0)
-        r = agt_sandbox_client_new(stack->loop, stack->channel, &stack->sandbox, err);
+        r = agt_sandbox_client_new(stack->loop, stack->channel, service_config != NULL,
+                                   &stack->sandbox, err);
     return r < 0 ? cr_err_wrap(err, "set up the client of sandboxd") : 0;
 }
 
@@ -160,6 +163,8 @@ static int make_server(struct agt_stack *stack, const struct agt_config *config,
         .authorize = agt_service_authorize,
         .max_calls = (uint32_t)config->max_runs + SPARE_CALLS,
         .max_streams = config->limits.max_streams,
+        .connection_age_s = config->limits.age_s,
+        .connection_grace_s = config->limits.age_grace_s,
         .descriptor_set = crisol_descriptor_set,
         /* cppcheck-suppress comparePointers; begin and end of one object of assembly */
         .descriptor_set_size = (size_t)(crisol_descriptor_set_end - crisol_descriptor_set),

@@ -51,12 +51,15 @@ static void fill_args(struct args *args, const struct rpc_channel *channel)
     add_int(args, GRPC_ARG_MAX_METADATA_SIZE, 65536); /* details of a status come there */
     add_int(args, GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
     /* A peer that vanished without a FIN; our servers allow pings every 10 s. */
-    add_int(args, GRPC_ARG_KEEPALIVE_TIME_MS, 30000);
+    add_int(args, GRPC_ARG_KEEPALIVE_TIME_MS, 15000);
     add_int(args, GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
     /* A server that restarts is back in a second; core's own 1…120 s would outlast callers. */
     add_int(args, GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
     add_int(args, GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
     add_int(args, GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
+    /* A name is asked for anew when a connection ends; core's own 30 s would miss servers that come
+     * and go. */
+    add_int(args, GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 2000);
     /* Neither the environment nor DNS may redirect or configure a channel. */
     add_int(args, GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     add_int(args, GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);

@@ -42,8 +42,19 @@ struct agt_sandbox {
     const struct agt_sandbox_ops *ops;
 };
 
-/* Loop and channel are borrowed and outlive it. */
-int agt_sandbox_client_new(struct rpc_loop *loop, struct rpc_channel *channel,
+/*
+ * What a channel to `target` is to be told (rpc/client.h): with several
+ * sandboxd (dns:…, or addresses behind commas) calls go to each in turn that
+ * says it serves. NULL: nothing, there is one. Static storage.
+ */
+const char *agt_sandbox_service_config(const char *target);
+
+/*
+ * Loop and channel are borrowed and outlive it. `is_spread`: there are several
+ * sandboxd; an execution that one refuses (RESOURCE_EXHAUSTED, UNAVAILABLE
+ * before its first event) goes to the next, a few times.
+ */
+int agt_sandbox_client_new(struct rpc_loop *loop, struct rpc_channel *channel, bool is_spread,
                            struct agt_sandbox **ret_sandbox, struct cr_err *err);
 
 /*

@@ -379,7 +379,7 @@ static void the_path_of_sandboxd_stays_ours(void **state)
     (void)state;
     cr_buf_init(&answer, 1 << 20);
     assert_int_equal(rpc_channel_new(&channel_options, &channel, NULL), 0);
-    assert_int_equal(agt_sandbox_client_new(house.loop, channel, &sandbox, NULL), 0);
+    assert_int_equal(agt_sandbox_client_new(house.loop, channel, false, &sandbox, NULL), 0);
     options.sandbox = sandbox;
     options.loop = house.loop;
     options.channel = channel;

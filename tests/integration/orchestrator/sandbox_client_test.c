@@ -27,6 +27,9 @@ enum behaviour {
 
 struct fixture {
     enum behaviour behaviour; /* set before the call */
+    bool is_spread;           /* over several sandboxd, all of them this one */
+    int refusals;             /* before it behaves so; the server's thread */
+    int calls;                /* atomic: that the server saw */
     int cancels;              /* atomic: calls that the server saw cancelled */
     struct rpc_server *server;
     struct rpc_channel *channel;
@@ -51,11 +54,12 @@ static void send_output(struct rpc_call *call)
 
 static void on_execute(struct rpc_call *call, const ProtobufCMessage *message)
 {
-    const struct fixture *fixture = rpc_call_context(call);
+    struct fixture *fixture = rpc_call_context(call);
     struct rpc_status status = RPC_STATUS_INIT;
 
     (void)message;
-    if (fixture->behaviour != REFUSE) {
+    (void)__atomic_fetch_add(&fixture->calls, 1, __ATOMIC_RELEASE);
+    if (fixture->behaviour != REFUSE && fixture->refusals-- <= 0) {
         send_output(call);
         return;
     }
@@ -96,7 +100,7 @@ static const struct rpc_method methods[] = {
     {.path = NULL},
 };
 
-static void set_up(struct fixture *fixture, enum behaviour behaviour)
+static void set_up_spread(struct fixture *fixture, enum behaviour behaviour, bool is_spread)
 {
     const struct rpc_method *const tables[] = {methods};
     const struct rpc_server_options options = {.context = fixture};
@@ -104,15 +108,21 @@ static void set_up(struct fixture *fixture, enum behaviour behaviour)
     const struct rpc_peer peer = {.is_unix = true, .uid = 1, .caller = "uid:1"};
     int fds[2];
 
-    *fixture = (struct fixture){.behaviour = behaviour};
+    *fixture = (struct fixture){.behaviour = behaviour, .is_spread = is_spread};
     assert_int_equal(rpc_server_new(tables, 1, &options, &fixture->server, NULL), 0);
     assert_int_equal(rpc_server_start(fixture->server, NULL), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     assert_int_equal(rpc_server_add_connection(fixture->server, fds[0], &peer, NULL), 0);
     assert_int_equal(rpc_channel_new_fd(fds[1], &channel_options, &fixture->channel, NULL), 0);
     assert_int_equal(rpc_loop_new(&fixture->loop, NULL), 0);
-    assert_int_equal(
-        agt_sandbox_client_new(fixture->loop, fixture->channel, &fixture->sandbox, NULL), 0);
+    assert_int_equal(agt_sandbox_client_new(fixture->loop, fixture->channel, fixture->is_spread,
+                                            &fixture->sandbox, NULL),
+                     0);
+}
+
+static void set_up(struct fixture *fixture, enum behaviour behaviour)
+{
+    set_up_spread(fixture, behaviour, false);
 }
 
 static void tear_down(struct fixture *fixture)
@@ -210,6 +220,54 @@ static void refusal_comes_through_with_its_wait(void **state)
     tear_down(&fixture);
 }
 
+static void an_execution_that_is_refused_goes_to_the_next(void **state)
+{
+    struct fixture fixture;
+
+    (void)state;
+    set_up_spread(&fixture, SEND_RESULT, true);
+    fixture.refusals = 2;
+    fixture.sandbox->ops->unref(execute(&fixture, 10000));
+    wait_for(&fixture.has_ended);
+
+    assert_int_equal(fixture.status.code, RPC_OK);
+    assert_int_equal(fixture.events, 2);
+    assert_int_equal(fixture.calls, 3);
+    tear_down(&fixture);
+}
+
+static void an_execution_that_all_refuse_is_refused(void **state)
+{
+    struct fixture fixture;
+
+    (void)state;
+    set_up_spread(&fixture, REFUSE, true);
+    fixture.sandbox->ops->unref(execute(&fixture, 10000));
+    wait_for(&fixture.has_ended);
+
+    assert_int_equal(fixture.status.code, RPC_RESOURCE_EXHAUSTED);
+    assert_int_equal(fixture.status.retry_after_ms, 1500);
+    assert_int_equal(fixture.calls, 4);
+    tear_down(&fixture);
+}
+
+/* It may have run: who asked for it decides whether it may run again. */
+static void an_execution_that_began_goes_nowhere_else(void **state)
+{
+    struct fixture fixture;
+
+    (void)state;
+    set_up_spread(&fixture, HOLD, true);
+    fixture.sandbox->ops->unref(execute(&fixture, 10000));
+    wait_for(&fixture.events);
+    (void)rpc_server_drain(fixture.server, 0);
+    wait_for(&fixture.has_ended);
+
+    assert_int_equal(fixture.status.code, RPC_UNAVAILABLE);
+    assert_int_equal(fixture.calls, 1);
+    tear_down(&fixture);
+}
+
 static void cancel_reaches_sandboxd(void **state)
 {
     struct fixture fixture;
@@ -251,8 +309,8 @@ static void unreachable_sandboxd_is_unavailable_and_no_path_is_told(void **state
     cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
     assert_int_equal(rpc_channel_new(&options, &fixture.channel, NULL), 0);
     assert_int_equal(rpc_loop_new(&fixture.loop, NULL), 0);
-    assert_int_equal(agt_sandbox_client_new(fixture.loop, fixture.channel, &fixture.sandbox, NULL),
-                     0);
+    assert_int_equal(
+        agt_sandbox_client_new(fixture.loop, fixture.channel, false, &fixture.sandbox, NULL), 0);
     fixture.sandbox->ops->unref(execute(&fixture, 10000));
     wait_for(&fixture.has_ended);
 
@@ -284,6 +342,9 @@ int main(void)
         cmocka_unit_test(events_come_in_order_and_then_the_end),
         cmocka_unit_test(end_without_a_result_is_not_ok),
         cmocka_unit_test(refusal_comes_through_with_its_wait),
+        cmocka_unit_test(an_execution_that_is_refused_goes_to_the_next),
+        cmocka_unit_test(an_execution_that_all_refuse_is_refused),
+        cmocka_unit_test(an_execution_that_began_goes_nowhere_else),
         cmocka_unit_test(cancel_reaches_sandboxd),
         cmocka_unit_test(deadline_ends_the_call),
         cmocka_unit_test(unreachable_sandboxd_is_unavailable_and_no_path_is_told),
