@@ -44,6 +44,8 @@ struct cr_edge {
     uint32_t max_handshakes;         /* TLS handshakes going on, of everybody … */
     uint32_t max_address_handshakes; /* … and of one address */
     uint32_t handshake_ms;  /* from connect to the first SETTINGS; TLS has as long before */
+    uint32_t age_s;         /* until a connection is asked to end, and to begin anew … */
+    uint32_t age_grace_s;   /* … and until it is closed while calls go on */
     uint32_t frame_ms;      /* from the first byte of a frame or header block to its last */
     uint32_t data_frame_ms; /* the same for DATA, plus a second per 300 bytes */
 
@@ -66,6 +68,8 @@ struct cr_edge_settings {
     uint64_t max_handshakes;
     uint64_t max_address_handshakes;
     uint64_t handshake_ms;
+    uint64_t age_s;
+    uint64_t age_grace_s;
     uint64_t frame_ms;
     uint64_t data_frame_ms;
     char *frames[CR_EDGE_KIND_COUNT]; /* "PER_S/BURST,PER_S/BURST": of a connection, of a peer */
@@ -106,6 +110,10 @@ struct cr_edge_settings {
            "TLS handshakes going on at one time.")                                                 \
     NUMBER("grpc-address-tls-handshakes", "GRPC_ADDRESS_TLS_HANDSHAKES", max_address_handshakes,   \
            1, 10000, "16", "TLS handshakes of one address going on at one time.")                  \
+    NUMBER("grpc-connection-age-s", "GRPC_CONNECTION_AGE_S", age_s, 1, 1000000, "300",             \
+           "Age at which a connection is asked to end, so that clients look for servers anew.")    \
+    NUMBER("grpc-connection-grace-s", "GRPC_CONNECTION_GRACE_S", age_grace_s, 1, 1000000, "7200",  \
+           "How long calls may go on after that; longer than any run.")                            \
     NUMBER("grpc-frame-ms", "GRPC_FRAME_MS", frame_ms, 10, 600000, "3000",                         \
            "From the first byte of a frame or header block to its last.")                          \
     NUMBER("grpc-data-frame-ms", "GRPC_DATA_FRAME_MS", data_frame_ms, 10, 3600000, "60000",        \

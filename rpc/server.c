@@ -83,6 +83,11 @@ static void create_core(struct rpc_server *server)
     /* Identity only: core inflates a compressed message before it looks at the size limit. */
     add_arg(&args, GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
     add_arg(&args, GRPC_ARG_MAX_CONNECTION_IDLE_MS, 300000);
+    if (options->connection_age_s > 0) {
+        add_arg(&args, GRPC_ARG_MAX_CONNECTION_AGE_MS, (int)(options->connection_age_s * 1000));
+        add_arg(&args, GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+                (int)(options->connection_grace_s * 1000));
+    }
     add_arg(&args, GRPC_ARG_KEEPALIVE_TIME_MS, 30000);
     add_arg(&args, GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
     add_arg(&args, GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);

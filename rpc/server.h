@@ -152,6 +152,10 @@ struct rpc_server_options {
     size_t max_metadata_bytes; /* 0: 16 KiB */
     uint32_t max_calls;   /* live calls of the whole server; 0: 4,096. More: RESOURCE_EXHAUSTED */
     uint32_t max_streams; /* per connection; 0: 256 */
+    /* When a connection gets GOAWAY, with a tenth more or less, and how long its calls may still go
+     * on; 0: never. */
+    uint32_t connection_age_s;
+    uint32_t connection_grace_s;
     size_t memory_quota_bytes;   /* message buffers of gRPC core; 0: 128 MiB */
     uint32_t request_timeout_ms; /* until the first message is there; 0: 20,000 */
     uint32_t write_timeout_ms; /* a client that reads nothing for so long is cut off; 0: 120,000 */

@@ -259,6 +259,8 @@ static int start_server(struct front *front, struct cr_err *err)
         .context = &front->service,
         .authorize = sbx_service_authorize,
         .max_streams = front->settings.limits.max_streams,
+        .connection_age_s = front->settings.limits.age_s,
+        .connection_grace_s = front->settings.limits.age_grace_s,
         .descriptor_set = crisol_descriptor_set,
         // cppcheck-suppress comparePointers ; two labels of one object
         .descriptor_set_size = (size_t)(crisol_descriptor_set_end - crisol_descriptor_set),
