@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several sandboxd behind one name, each on an address of its own, spoken to by mutual TLS."""
+import os
+import re
+import signal
+import socket
+import tempfile
+
+import services as crisol
+from certificates import Authority, flags
+from names import Names
+
+NAME = "sandboxd.test"
+AGENT = "orchestrator.test"
+FIRST_UID = 0x70000000  # sandboxd/backend/userns.h; each has a range of its own
+
+
+def free_port(addresses):
+    """One that is free on all of them now."""
+    for _ in range(100):
+        with socket.socket() as probe:
+            probe.bind((addresses[0], 0))
+            port = probe.getsockname()[1]
+        try:
+            for address in addresses:
+                with socket.socket() as probe:
+                    probe.bind((address, port))
+            return port
+        except OSError:
+            continue
+    raise RuntimeError("no port is free on every address")
+
+
+class Sandboxd:
+    def __init__(self, fleet, number):
+        self.fleet, self.number = fleet, number
+        self.address = f"127.77.0.{number + 1}"
+        self.folder = os.path.join(fleet.folder, f"sandboxd-{number}")
+        self.audit = os.path.join(self.folder, "audit.log")
+        self.starts = 0
+        self.process = None
+        os.makedirs(self.folder)
+        os.chmod(self.folder, 0o711)
+
+    def start(self, *more):
+        self.starts += 1
+        self.process = crisol.Process(f"sandboxd-{self.number}", [
+            os.path.join(crisol.BIN, "sandboxd"), f"--socket={self.folder}/s/sandboxd.sock",
+            f"--listen={self.address}:{self.fleet.port}", f"--slots={self.fleet.slots}", "--backend=native",
+            "--preload=off", "--pool=0", "--grace-ms=20000", f"--uid-base={FIRST_UID + self.number * 0x400000}",
+            f"--front-user={64400 + self.number}", f"--audit-log={self.audit}",
+            *flags(self.fleet.server_files), f"--tls-client={AGENT}", *self.fleet.sandboxd_flags, *more],
+            os.path.join(self.folder, f"log-{self.starts}"))
+        self.process.match(r" sandboxd ready ", 60)
+        return self
+
+    def pids(self):
+        return [self.process.pid, *crisol.descendants(self.process.pid)]
+
+    def kill(self):
+        """kill -9 of all that is its own; sandboxes end with their backend."""
+        for pid in self.pids()[::-1]:
+            if crisol.user_of(pid) < crisol.FIRST_BOX_UID:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        self.process.popen.wait()
+
+    def signal_front(self, number):
+        """To the process that talks to callers: stopped, it is there and says nothing."""
+        for pid in self.pids():
+            if crisol.name_of(pid).startswith("sandboxd-front"):
+                os.kill(pid, number)
+
+    def executions(self):
+        """(request id, verdict) of all that it has run, ever."""
+        if not os.path.exists(self.audit):
+            return []
+        with open(self.audit, encoding="utf-8") as file:
+            found = [re.search(r"request_id=(\S+) .* verdict=(\S+)", line) for line in file]
+        return [match.groups() for match in found if match]
+
+    def log(self):
+        out = []
+        for number in range(1, self.starts + 1):
+            with open(os.path.join(self.folder, f"log-{number}"), encoding="utf-8", errors="replace") as file:
+                out.append(file.read())
+        return "".join(out)
+
+
+class Fleet:
+    def __init__(self, count, slots=2, sandboxd_flags=()):
+        self.temporary = tempfile.TemporaryDirectory(prefix="crisol-e2e-")
+        self.folder = self.temporary.name
+        os.chmod(self.folder, 0o711)
+        self.slots, self.sandboxd_flags = slots, sandboxd_flags
+        self.authority = Authority(os.path.join(self.folder, "authority"))
+        self.server_files = self.authority.make(NAME, os.path.join(self.folder, "server"))
+        self.agent_files = self.authority.make(AGENT, os.path.join(self.folder, "agent"))
+        self.give_to_agent(self.agent_files)
+        self.port = free_port([f"127.77.0.{number}" for number in range(1, 10)])
+        self.names = Names(NAME)
+        self.members = []
+        try:
+            for _ in range(count):
+                self.add()
+        except BaseException:
+            self.close()
+            raise
+
+    def give_to_agent(self, folder):
+        for name in os.listdir(folder):
+            os.chown(os.path.join(folder, name), crisol.SERVICE_UID, -1)
+
+    def add(self):
+        member = Sandboxd(self, len(self.members)).start()
+        self.members.append(member)
+        self.publish()
+        return member
+
+    def publish(self):
+        self.names.addresses = [member.address for member in self.members if member.process]
+
+    def remove(self, member):
+        """Out of the name first, as a Service does with a pod that ends."""
+        process, member.process = member.process, None
+        self.publish()
+        assert process.stop(60) == 0
+
+    @property
+    def target(self):
+        return f"dns://127.0.0.1:{self.names.port}/{NAME}:{self.port}"
+
+    def agent_flags(self):
+        return [f"--sandbox={self.target}", *flags(self.agent_files, "sandbox-tls", "ca")]
+
+    def executions(self):
+        return [execution for member in self.members for execution in member.executions()]
+
+    def close(self):
+        for member in self.members:
+            if member.process and member.process.popen.poll() is None:
+                member.signal_front(signal.SIGCONT)
+                member.process.stop(60)
+        self.names.close()
+        self.temporary.cleanup()
