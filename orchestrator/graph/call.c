@@ -97,6 +97,7 @@ struct agt_call *agt_call_free(struct agt_call *call)
     free(call->call_id);
     free(call->call_signature);
     free_more_calls(call);
+    free(call->status.message);
     cr_buf_done(&call->out);
     cr_buf_done(&call->err);
     if (call->result)
@@ -338,7 +339,8 @@ static void on_sandbox_event(void *user, const ProtobufCMessage *event)
 void agt_call_set_status(struct agt_call *call, enum rpc_code code, const char *message)
 {
     call->status.code = code;
-    (void)snprintf(call->status.message, sizeof(call->status.message), "%s", message);
+    free(call->status.message);
+    call->status.message = message[0] ? strdup(message) : NULL;
 }
 
 static void on_sandbox_end(void *user, const struct rpc_status *status)

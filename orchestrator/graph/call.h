@@ -65,7 +65,7 @@ enum agt_call_output {
 struct agt_call_status {
     enum rpc_code code;
     int32_t retry_after_ms;
-    char message[RPC_MESSAGE_MAX];
+    char *message; /* NULL or "": none. Owned */
 };
 
 /* A function that the model calls. Owned strings. */

@@ -198,12 +198,33 @@ static void repair(struct agt_run *run, const struct agt_attempt *attempt, int32
         agt_run_set_outcome(run, AGT_OUTCOME_REPAIR);
 }
 
+/* Most runs need one attempt or two. False: out of memory. */
+static bool make_room(struct agt_run *run)
+{
+    size_t room = run->attempt_room > 0 ? 2 * run->attempt_room : 1;
+    struct agt_attempt *attempts;
+
+    if (run->attempt_count < run->attempt_room)
+        return true;
+    attempts = reallocarray(run->attempts, room, sizeof(*attempts));
+    if (!attempts)
+        return false;
+    run->attempts = attempts;
+    run->attempt_room = room;
+    return true;
+}
+
 static void conclude(struct agt_run *run, const struct agt_evidence *evidence,
                      struct agt_verification *take_verification)
 {
     struct agt_attempt *attempt;
     int32_t same;
 
+    if (!make_room(run)) {
+        free(take_verification);
+        agt_run_fail(run, CAUSE(INTERNAL), "There was no memory for the attempt.");
+        return;
+    }
     agt_stall_mark_failure(evidence, run->execution, &run->marks);
     same = agt_stall_find_failure(run, run->marks.failure);
     attempt = add_attempt(run, evidence, take_verification);

@@ -72,7 +72,8 @@ static void fill_sandbox(const struct agt_call *call, call_record *record)
     record->stdout_omitted = call->out_omitted;
     record->stderr_omitted = call->err_omitted;
     record->status_code = (int32_t)call->status.code;
-    record->status_message = cr_unconst(call->status.message);
+    if (call->status.message)
+        record->status_message = call->status.message;
     record->retry_after_ms = call->status.retry_after_ms;
 }
 

@@ -32,8 +32,9 @@ struct cr_buf;
 
 /* Strings that a result carries. Owned. */
 struct agt_list {
-    char *items[AGT_LIST_MAX];
+    char **items; /* NULL: none yet */
     size_t count;
+    size_t room;
 };
 
 /* An answer of the generator that reached the sandbox. */
@@ -145,8 +146,9 @@ struct agt_run {
     char *stdout_text;
     char *stderr_text;
 
-    struct agt_attempt *attempts; /* room for AGT_ITERATIONS_MAX; NULL behind the end. Owned */
+    struct agt_attempt *attempts; /* NULL: none. Owned */
     size_t attempt_count;
+    size_t attempt_room;
     size_t best; /* index; only with attempt_count > 0 */
     struct agt_list errors;
     struct agt_list warnings;

@@ -57,6 +57,7 @@ void agt_run_shed(struct agt_run *run)
         free_attempt(&run->attempts[--run->attempt_count]);
     free(run->attempts);
     run->attempts = NULL;
+    run->attempt_room = 0;
     run->tools = agt_tools_free(run->tools);
     agt_list_done(&run->errors);
     agt_list_done(&run->warnings);
@@ -129,10 +130,9 @@ static bool fill(struct agt_run *run, const struct agt_run_spec *spec)
 {
     run->log = agt_event_log_new(run->id);
     run->crossings = calloc(agt_agent_graph.edge_count, sizeof(*run->crossings));
-    run->attempts = calloc(AGT_ITERATIONS_MAX, sizeof(*run->attempts));
     run->cancel_mail = agt_mail_new(AGT_MAIL_CANCEL, NULL, NULL, 0);
-    return run->log && run->crossings && run->attempts && run->cancel_mail &&
-           copy(&run->task, spec->task) && copy(&run->model, spec->model) &&
+    return run->log && run->crossings && run->cancel_mail && copy(&run->task, spec->task) &&
+           copy(&run->model, spec->model) &&
            copy(&run->model_requested, model_name(run->engine, spec)) &&
            copy(&run->caller, spec->caller) && copy(&run->key, spec->key) && unpack(run, spec);
 }
@@ -244,12 +244,28 @@ const struct agt_attempt *agt_run_last_attempt(const struct agt_run *run)
     return run->attempt_count > 0 ? &run->attempts[run->attempt_count - 1] : NULL;
 }
 
+/* False: out of memory. */
+static bool make_room(struct agt_list *list)
+{
+    size_t room = list->room > 0 ? 2 * list->room : 4;
+    char **items;
+
+    if (list->count < list->room)
+        return true;
+    items = reallocarray(list->items, room, sizeof(*items));
+    if (!items)
+        return false;
+    list->items = items;
+    list->room = room;
+    return true;
+}
+
 void agt_list_add(struct agt_list *list, const char *format, ...)
 {
     char *text = NULL;
     va_list args;
 
-    if (list->count == AGT_LIST_MAX)
+    if (list->count == AGT_LIST_MAX || !make_room(list))
         return; /* the rules of the nodes make far fewer */
     va_start(args, format);
     if (vasprintf(&text, format, args) < 0)
@@ -267,5 +283,6 @@ void agt_list_done(struct agt_list *list)
 {
     for (size_t i = 0; i < list->count; i++)
         free(list->items[i]);
-    list->count = 0;
+    free(list->items);
+    *list = (struct agt_list){.items = NULL};
 }

@@ -37,8 +37,7 @@ enum agt_fault agt_fault_of_call(const struct agt_call *call, const char **ret_m
     enum agt_fault fault = fault_of_code(call->status.code);
     const Crisol__Sandbox__V1__Verdict *verdict;
 
-    *ret_message =
-        call->status.message[0] ? call->status.message : rpc_code_name(call->status.code);
+    *ret_message = call->status.message ? call->status.message : rpc_code_name(call->status.code);
     if (fault != AGT_FAULT_NONE)
         return fault;
     verdict = call->result ? call->result->verdict : NULL;

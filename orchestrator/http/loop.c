@@ -2,6 +2,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/mailbox.h"
+#include "common/slice.h"
 #include "orchestrator/http/acceptor.h"
 #include "orchestrator/http/connection.h"
 #include "orchestrator/http/exchange.h"
@@ -15,6 +16,8 @@
 
 #define EVENTS_MAX 64
 #define TICK_MS 100
+#define MAILS_PER_TURN 32
+#define SLICE_NS 200000ULL
 /* After the grace: for last bytes, and for calls that were cancelled to end. */
 #define LAST_WORDS_MS 1000
 #define CANCELLED_CALLS_MS 10000
@@ -34,12 +37,18 @@ static void read_wake(struct agt_http *http)
     (void)!read(http->wake_fd, &count, sizeof(count));
 }
 
+/*
+ * Wakes a few exchanges, and leaves the others to the next turn: hundreds may follow one run, and
+ * each of its events would keep everybody else waiting until all of them had it.
+ */
 static void handle_mails(struct agt_http *http)
 {
-    struct cr_mail *next;
+    if (!http->mails)
+        http->mails = cr_mailbox_take_all(http->mailbox);
+    for (int i = 0; http->mails && i < MAILS_PER_TURN; i++) {
+        struct cr_mail *mail = http->mails;
 
-    for (struct cr_mail *mail = cr_mailbox_take_all(http->mailbox); mail; mail = next) {
-        next = mail->next;
+        http->mails = mail->next; /* a mail may be posted again at once */
         agt_exchange_on_mail((struct agt_exchange *)(void *)mail);
     }
 }
@@ -94,6 +103,8 @@ static int timeout_ms(struct agt_http *http)
     bool needs_tick = http->head || http->accept_again_ns != 0 || atomic_load(&http->must_stop);
     int wait_ms = needs_tick ? TICK_MS : -1;
 
+    if (http->mails)
+        return 0;
     if (MHD_get_timeout(http->daemon, &mhd_ms) == MHD_YES && (wait_ms < 0 || mhd_ms < TICK_MS))
         wait_ms = mhd_ms < TICK_MS ? (int)mhd_ms : TICK_MS;
     return wait_ms;
@@ -139,7 +150,7 @@ static void wait_for_exchanges(struct agt_http *http)
         struct pollfd mail = {.fd = cr_mailbox_fd(http->mailbox), .events = POLLIN};
 
         /* An exchange may also end without a mail, so never for long. */
-        (void)poll(&mail, 1, 5);
+        (void)poll(&mail, 1, http->mails ? 0 : 5);
         handle_mails(http);
     }
 }
@@ -148,6 +159,8 @@ void *agt_http_loop(void *user)
 {
     struct agt_http *http = user;
 
+    /* Probes are answered soon, however much the runs have to do. */
+    cr_slice_set(SLICE_NS);
     for (;;) {
         int64_t now_ns;
 

@@ -18,6 +18,7 @@
 struct agt_arrival;
 struct agt_connection;
 struct agt_sight;
+struct cr_mail;
 struct cr_mailbox;
 struct tls_relay;
 
@@ -40,6 +41,7 @@ struct agt_http {
     int epoll_fd;
     int wake_fd;                /* eventfd: look at the flags below */
     struct cr_mailbox *mailbox; /* of exchanges; any thread posts */
+    struct cr_mail *mails;      /* taken out of it, and still to be handled; loop thread */
     pthread_t thread;
     bool is_started; /* owner's thread: start and stop */
     bool is_clean;   /* loop thread writes, owner reads after the join */

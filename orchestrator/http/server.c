@@ -230,6 +230,8 @@ int agt_http_start(struct agt_http *http, struct cr_err *err)
     if (r != 0)
         return cr_err_sys(err, r, "start the http thread");
     http->is_started = true;
+    if (http->options.loop && http->options.channel)
+        agt_sight_begin(http->sight, http->options.loop, http->options.channel);
     return 0;
 }
 

@@ -108,21 +108,37 @@ static void look(struct agt_sight *sight, struct rpc_loop *loop, struct rpc_chan
         (void)rpc_client_unref(call);
 }
 
+/* With the lock. */
+static void set_looking(struct agt_sight *sight)
+{
+    sight->is_looking = true;
+    sight->has_answer = false;
+}
+
+void agt_sight_begin(struct agt_sight *sight, struct rpc_loop *loop, struct rpc_channel *channel)
+{
+    (void)pthread_mutex_lock(&sight->lock);
+    set_looking(sight);
+    (void)pthread_mutex_unlock(&sight->lock);
+    look(sight, loop, channel);
+}
+
 bool agt_sight_get(struct agt_sight *sight, struct rpc_loop *loop, struct rpc_channel *channel,
                    struct agt_seen *ret_seen)
 {
     int64_t now_ns = cr_clock_mono_ns();
     bool must_look = false;
     bool is_known;
+    bool is_fresh;
 
     (void)pthread_mutex_lock(&sight->lock);
-    is_known = sight->seen_ns != 0 && now_ns - sight->seen_ns < AGT_SIGHT_OLD_MS * CR_NS_PER_MS;
     *ret_seen = sight->seen;
-    if (is_known && !sight->is_looking &&
-        now_ns - sight->seen_ns >= AGT_SIGHT_FRESH_MS * CR_NS_PER_MS) {
+    is_known = sight->seen_ns != 0 && now_ns - sight->seen_ns < AGT_SIGHT_OLD_MS * CR_NS_PER_MS;
+    is_fresh = is_known && now_ns - sight->seen_ns < AGT_SIGHT_FRESH_MS * CR_NS_PER_MS;
+    is_known = is_known && (sight->seen.is_there || is_fresh);
+    if (is_known && !is_fresh && !sight->is_looking) {
         must_look = true;
-        sight->is_looking = true;
-        sight->has_answer = false;
+        set_looking(sight);
     }
     (void)pthread_mutex_unlock(&sight->lock);
     if (must_look)

@@ -31,8 +31,12 @@ struct agt_sight *agt_sight_new(void); /* NULL: out of memory */
 /* NULL is allowed; returns NULL. What is still asked may end later. */
 struct agt_sight *agt_sight_free(struct agt_sight *sight);
 
+/* Looks for the first time, so that who asks first need not wait either. */
+void agt_sight_begin(struct agt_sight *sight, struct rpc_loop *loop, struct rpc_channel *channel);
+
 /*
- * What was seen within AGT_SIGHT_OLD_MS; false when nothing was. Looks anew
+ * What was seen within AGT_SIGHT_OLD_MS (AGT_SIGHT_FRESH_MS when it was not
+ * there: who waits for it is told at once); false when nothing was. Looks anew
  * in the background, over `channel`, unless it is fresh. `loop` ends every
  * call before it is gone itself.
  */
