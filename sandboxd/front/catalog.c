@@ -22,6 +22,7 @@
 struct runtime_row {
     Crisol__Sandbox__V1__Runtime message;
     Crisol__Sandbox__V1__Limits limits;
+    Crisol__Sandbox__V1__Limits compile_limits;
     char digest[SBX_DIGEST_SIZE];
     char version[SBX_VERSION_TEXT_MAX];
 };
@@ -53,8 +54,17 @@ static void fill_runtime(struct runtime_row *row, const struct sbx_runtime *runt
     sbx_limits_default(maximum, runtime, &defaults);
     sbx_limits_write(&defaults, &row->limits);
     message->default_limits = &row->limits;
+    if (runtime->compile[0]) {
+        crisol__sandbox__v1__limits__init(&row->compile_limits);
+        sbx_limits_default_compile(maximum, runtime, &defaults);
+        sbx_limits_write(&defaults, &row->compile_limits);
+        message->default_compile_limits = &row->compile_limits;
+    }
     sbx_digest_runtime(runtime, row->digest);
     message->digest = row->digest;
+    message->rootfs_digest = cr_unconst(runtime->root);
+    message->n_compile_argv = count_strings(runtime->compile);
+    message->compile_argv = cr_unconst(runtime->compile);
     message->n_backends = 1;
     message->backends = backend;
     message->has_test_report = runtime->report_file != NULL;
@@ -138,6 +148,32 @@ static void fill_pool(struct sbx_backend *backend, const struct sbx_msg_hello *h
     pool->misses = counts.misses;
 }
 
+/* Name and digest of each root file system that is a runtime's own. */
+struct roots {
+    Crisol__Sandbox__V1__GetCapabilitiesResponse__RootfsDigestsEntry entries[SBX_RUNTIMES_MAX];
+    Crisol__Sandbox__V1__GetCapabilitiesResponse__RootfsDigestsEntry *list[SBX_RUNTIMES_MAX];
+    size_t count;
+};
+
+static void fill_roots(struct roots *roots, const struct sbx_msg_hello *hello)
+{
+    size_t count;
+    const struct sbx_runtime *runtimes = sbx_runtimes(&count);
+
+    roots->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        Crisol__Sandbox__V1__GetCapabilitiesResponse__RootfsDigestsEntry *entry =
+            &roots->entries[roots->count];
+
+        if (!runtimes[i].root[0] || !(hello->runtimes & (UINT32_C(1) << i)))
+            continue;
+        crisol__sandbox__v1__get_capabilities_response__rootfs_digests_entry__init(entry);
+        entry->key = cr_unconst(runtimes[i].name);
+        entry->value = cr_unconst(runtimes[i].root);
+        roots->list[roots->count++] = entry;
+    }
+}
+
 void sbx_service_get_capabilities(struct rpc_call *call)
 {
     const struct sbx_service *service = rpc_call_context(call);
@@ -149,6 +185,7 @@ void sbx_service_get_capabilities(struct rpc_call *call)
     struct sbx_controls controls;
     struct sbx_msg_hello hello;
     struct host_facts host = {.cgroup = ""};
+    struct roots roots;
     Crisol__Sandbox__V1__Pool pool;
 
     if (!get_hello(call, &hello))
@@ -156,7 +193,7 @@ void sbx_service_get_capabilities(struct rpc_call *call)
     sbx_limits_default(&hello.maximum, NULL, &default_limits);
     sbx_limits_write(&hello.maximum, &maximum);
     sbx_limits_write(&default_limits, &defaults);
-    sbx_controls_fill(&controls, &hello, &default_limits);
+    sbx_controls_fill(&controls, &hello, &default_limits, NULL);
     fill_host(&host, &hello);
     response.version = cr_unconst(CR_VERSION);
     response.backend = (Crisol__Sandbox__V1__Backend)hello.backend;
@@ -168,6 +205,9 @@ void sbx_service_get_capabilities(struct rpc_call *call)
     response.queue_length = (uint32_t)sbx_backend_queue_length(service->backend);
     fill_pool(service->backend, &hello, &pool);
     response.pool = &pool;
+    fill_roots(&roots, &hello);
+    response.n_rootfs_digests = roots.count;
+    response.rootfs_digests = roots.list;
     response.n_host = HOST_ENTRIES;
     response.host = host.list;
     rpc_call_finish(call, NULL, &response.base);

@@ -76,11 +76,23 @@ void sbx_limits_default(const struct sbx_limits *maximum, const struct sbx_runti
     }
 }
 
-static void check(size_t index, uint64_t value, uint64_t maximum, struct rpc_status *status)
+void sbx_limits_default_compile(const struct sbx_limits *maximum, const struct sbx_runtime *runtime,
+                                struct sbx_limits *ret_limits)
+{
+    for (size_t i = 0; i < SBX_LIMIT_COUNT; i++) {
+        uint64_t value = runtime->compile_limits.value[i] > 0 ? runtime->compile_limits.value[i]
+                                                              : sbx_compile_limits.value[i];
+
+        ret_limits->value[i] = value > maximum->value[i] ? maximum->value[i] : value;
+    }
+}
+
+static void check(const char *message, size_t index, uint64_t value, uint64_t maximum,
+                  struct rpc_status *status)
 {
     char field[64];
 
-    (void)snprintf(field, sizeof(field), "limits.%s", sbx_limit_name((uint32_t)index));
+    (void)snprintf(field, sizeof(field), "%s.%s", message, sbx_limit_name((uint32_t)index));
     if (value > maximum)
         rpc_status_add_violation(status, field, "%" PRIu64 " is more than the maximum of %" PRIu64,
                                  value, maximum);
@@ -98,11 +110,11 @@ static uint64_t default_cpu_ms(const struct sbx_limits *maximum, const struct sb
     return wall_ms < cpu_max_ms ? wall_ms : cpu_max_ms;
 }
 
-void sbx_limits_read(const Crisol__Sandbox__V1__Limits *message, const struct sbx_limits *maximum,
-                     const struct sbx_runtime *runtime, struct sbx_limits *ret_limits,
-                     uint32_t *ret_requested, struct rpc_status *status)
+/* Puts what is set in the message in place of the defaults. */
+static void read_fields(const Crisol__Sandbox__V1__Limits *message, const char *name,
+                        const struct sbx_limits *maximum, struct sbx_limits *limits,
+                        uint32_t *ret_requested, struct rpc_status *status)
 {
-    sbx_limits_default(maximum, runtime, ret_limits);
     *ret_requested = 0;
     for (size_t i = 0; message && i < SBX_LIMIT_COUNT; i++) {
         uint64_t value = get_field(message, i);
@@ -110,12 +122,32 @@ void sbx_limits_read(const Crisol__Sandbox__V1__Limits *message, const struct sb
         if (value == 0)
             continue;
         *ret_requested |= UINT32_C(1) << i;
-        ret_limits->value[i] = value;
-        check(i, value, maximum->value[i], status);
+        limits->value[i] = value;
+        check(name, i, value, maximum->value[i], status);
     }
+}
+
+void sbx_limits_read(const Crisol__Sandbox__V1__Limits *message, const struct sbx_limits *maximum,
+                     const struct sbx_runtime *runtime, struct sbx_limits *ret_limits,
+                     uint32_t *ret_requested, struct rpc_status *status)
+{
+    sbx_limits_default(maximum, runtime, ret_limits);
+    read_fields(message, "limits", maximum, ret_limits, ret_requested, status);
     if (!(*ret_requested & (UINT32_C(1) << SBX_LIMIT_CPU_TIME)) &&
         !(runtime && runtime->defaults.value[SBX_LIMIT_CPU_TIME] > 0))
         ret_limits->value[SBX_LIMIT_CPU_TIME] = default_cpu_ms(maximum, ret_limits);
+}
+
+void sbx_limits_read_compile(const Crisol__Sandbox__V1__Limits *message,
+                             const struct sbx_limits *maximum, const struct sbx_runtime *runtime,
+                             struct sbx_limits *ret_limits, uint32_t *ret_requested,
+                             struct rpc_status *status)
+{
+    sbx_limits_default_compile(maximum, runtime, ret_limits);
+    read_fields(message, "compile_limits", maximum, ret_limits, ret_requested, status);
+    if (*ret_requested & (UINT32_C(1) << SBX_LIMIT_OUTPUT))
+        rpc_status_add_violation(status, "compile_limits.output_bytes",
+                                 "cannot be set: what is kept of a compiler's output is fixed");
 }
 
 void sbx_limits_write(const struct sbx_limits *limits, Crisol__Sandbox__V1__Limits *message)

@@ -24,6 +24,19 @@ void sbx_limits_read(const Crisol__Sandbox__V1__Limits *message, const struct sb
                      const struct sbx_runtime *runtime, struct sbx_limits *ret_limits,
                      uint32_t *ret_requested, struct rpc_status *status);
 
+/*
+ * The same for the compile stage of a runtime that has one: its own defaults,
+ * and fields named "compile_limits.…"; output_bytes is refused.
+ */
+void sbx_limits_read_compile(const Crisol__Sandbox__V1__Limits *message,
+                             const struct sbx_limits *maximum, const struct sbx_runtime *runtime,
+                             struct sbx_limits *ret_limits, uint32_t *ret_requested,
+                             struct rpc_status *status);
+
+/* What the compile stage of a runtime gets when a request asks for nothing. */
+void sbx_limits_default_compile(const struct sbx_limits *maximum, const struct sbx_runtime *runtime,
+                                struct sbx_limits *ret_limits);
+
 /* What a request for `runtime` (NULL: for one that says nothing of limits) gets that asks for
  * nothing. */
 void sbx_limits_default(const struct sbx_limits *maximum, const struct sbx_runtime *runtime,

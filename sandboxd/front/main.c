@@ -292,6 +292,13 @@ static void set_serving(struct front *front, bool is_serving)
     rpc_server_set_serving(front->server, SERVICE_NAME, is_serving);
 }
 
+static bool is_stopping(const struct front *front)
+{
+    struct pollfd signals = {.fd = front->signal_fd, .events = POLLIN};
+
+    return atomic_load(&front->is_orphaned) || poll(&signals, 1, 0) > 0;
+}
+
 /* Asks each runtime for its version, in a sandbox like everything else. */
 static void learn_versions(struct front *front)
 {
@@ -301,8 +308,9 @@ static void learn_versions(struct front *front)
 
     if (!sbx_backend_hello(front->backend, &hello))
         return; /* lost again: the next one is asked */
-    for (uint32_t i = 0; i < count; i++) {
-        const char *const argv[] = {runtimes[i].version_path, "--version", NULL};
+    for (uint32_t i = 0; i < count && !is_stopping(front); i++) {
+        const char *const standard[] = {runtimes[i].version_path, "--version", NULL};
+        const char *const *argv = runtimes[i].version_argv[0] ? runtimes[i].version_argv : standard;
         struct sbx_probe probe;
 
         /* Asked once: a backend that was restarted has the same runtimes. */
@@ -318,7 +326,9 @@ static bool prove_backend(struct front *front)
     static const char *const argv[] = {"/usr/bin/true", NULL};
     unsigned int generation = atomic_load(&front->generation);
     struct sbx_probe probe = {0};
-    int r = sbx_probe_run(front->backend, 0, argv, PROBE_DEADLINE_MS, &probe);
+    /* It has the common root file system, and is always there. */
+    int r = sbx_probe_run(front->backend, (uint32_t)sbx_runtime_find("shell"), argv,
+                          PROBE_DEADLINE_MS, &probe);
 
     if (r < 0 || !probe.is_ok) {
         const char *reason = strerrordesc_np(r < 0 ? -r : probe.stage_errno);

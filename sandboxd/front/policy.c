@@ -38,10 +38,13 @@ static const char *const container_details[SBX_CONTROL_COUNT] = {
 };
 
 static const char *fixed_detail(uint32_t control, const struct sbx_msg_hello *hello,
-                                bool is_container, bool is_partial)
+                                bool is_container, bool has_own_root)
 {
     const char *text = fixed_details[control];
+    const bool is_partial = hello->controls[control] == SBX_PARTIAL;
 
+    if (has_own_root && control == SBX_CONTROL_ROOTFS && !is_partial)
+        return "read-only, the runtime's own; rootfs_digest is its sha256";
     if (hello->is_image_root && control == SBX_CONTROL_ROOTFS)
         return "read-only, an image's folder";
     if (is_container && control == SBX_CONTROL_ROOTFS && is_partial)
@@ -52,7 +55,7 @@ static const char *fixed_detail(uint32_t control, const struct sbx_msg_hello *he
 }
 
 static void describe(uint32_t control, const struct sbx_limits *limits,
-                     const struct sbx_msg_hello *hello, char *text)
+                     const struct sbx_msg_hello *hello, bool has_own_root, char *text)
 {
     bool is_container = hello->backend == CRISOL__SANDBOX__V1__BACKEND__BACKEND_DOCKER;
     const uint64_t *value = limits->value;
@@ -93,15 +96,13 @@ static void describe(uint32_t control, const struct sbx_limits *limits,
             value[SBX_LIMIT_OPEN_FILES], value[SBX_LIMIT_FILE_SIZE], value[SBX_LIMIT_STACK]);
         break;
     default:
-        (void)snprintf(
-            text, size, "%s",
-            fixed_detail(control, hello, is_container, hello->controls[control] == SBX_PARTIAL));
+        (void)snprintf(text, size, "%s", fixed_detail(control, hello, is_container, has_own_root));
         break;
     }
 }
 
 void sbx_controls_fill(struct sbx_controls *controls, const struct sbx_msg_hello *hello,
-                       const struct sbx_limits *limits)
+                       const struct sbx_limits *limits, const struct sbx_runtime *runtime)
 {
     for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++) {
         Crisol__Sandbox__V1__Control *control = &controls->items[i];
@@ -114,7 +115,7 @@ void sbx_controls_fill(struct sbx_controls *controls, const struct sbx_msg_hello
             (void)snprintf(controls->details[i], SBX_CONTROL_DETAIL_MAX,
                            "missing on this host; accepted by the operator");
         else
-            describe(i, limits, hello, controls->details[i]);
+            describe(i, limits, hello, runtime && runtime->root[0], controls->details[i]);
         controls->list[i] = control;
     }
 }
@@ -155,13 +156,14 @@ void sbx_policy_fill(struct sbx_policy *policy, const struct sbx_request *reques
             policy->requested[message->n_requested++] = cr_unconst(sbx_limit_name(i));
     }
     message->requested = policy->requested;
-    sbx_controls_fill(&policy->controls, hello, &request->limits);
+    sbx_controls_fill(&policy->controls, hello, &request->limits, runtime);
     message->n_controls = SBX_CONTROL_COUNT;
     message->controls = policy->controls.list;
     message->backend = (Crisol__Sandbox__V1__Backend)hello->backend;
     message->runtime = cr_unconst(runtime->name);
     sbx_digest_runtime(runtime, policy->runtime_digest);
     message->runtime_digest = policy->runtime_digest;
+    message->rootfs_digest = cr_unconst(runtime->root);
     fill_digest(policy, request, hello);
     message->digest = policy->digest;
 }

@@ -6,6 +6,7 @@
 #include "sandboxd/wire/msg.h"
 
 struct sbx_request;
+struct sbx_runtime;
 
 #define SBX_CONTROL_DETAIL_MAX 128
 
@@ -26,9 +27,10 @@ struct sbx_policy {
     char runtime_digest[SBX_DIGEST_SIZE];
 };
 
-/* Every control, with the values of `limits` in the details. */
+/* Every control, with the values of `limits` in the details. `runtime` is whose root file system it
+ * is; NULL: the common one. */
 void sbx_controls_fill(struct sbx_controls *controls, const struct sbx_msg_hello *hello,
-                       const struct sbx_limits *limits);
+                       const struct sbx_limits *limits, const struct sbx_runtime *runtime);
 
 /* Pure but for the digest. Needs no release. */
 void sbx_policy_fill(struct sbx_policy *policy, const struct sbx_request *request,

@@ -132,7 +132,7 @@ static void fill_request(const struct sbx_limits *maximum, uint32_t runtime,
         .on_overflow = CRISOL__SANDBOX__V1__OVERFLOW_POLICY__OVERFLOW_POLICY_TRUNCATE,
         .as_text = true,
     };
-    sbx_limits_default(maximum, NULL, &request->limits);
+    sbx_limits_default(maximum, sbx_request_runtime(request), &request->limits);
     if (request->limits.value[SBX_LIMIT_WALL_TIME] > PROBE_WALL_MS)
         request->limits.value[SBX_LIMIT_WALL_TIME] = PROBE_WALL_MS;
 }

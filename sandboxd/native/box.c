@@ -130,7 +130,8 @@ int sbx_box_begin(const struct sbx_box_shell *shell, struct sbx_box *ret_box, st
 
 int sbx_box_finish(const struct sbx_box *box, const struct sbx_box_plan *plan, struct cr_err *err)
 {
-    const struct sbx_box_order order = {.limits = *plan->limits, .is_ahead = plan->is_ahead};
+    const struct sbx_box_order order = {
+        .limits = *plan->limits, .is_ahead = plan->is_ahead, .has_root = plan->root_fd >= 0};
     const int fds[SBX_BOX_ORDER_FDS] = {
         [SBX_BOX_ORDER_STDIO] = plan->stdio_fds[0],
         [SBX_BOX_ORDER_STDIO + 1] = plan->stdio_fds[1],
@@ -138,8 +139,10 @@ int sbx_box_finish(const struct sbx_box *box, const struct sbx_box_plan *plan, s
         [SBX_BOX_ORDER_PAYLOAD] = plan->payload_fd,
         [SBX_BOX_ORDER_USERNS] = plan->userns_fd,
         [SBX_BOX_ORDER_WORKSPACE] = plan->workspace_fd,
+        [SBX_BOX_ORDER_ROOT] = plan->root_fd,
     };
-    int r = sbx_fds_send(box->control_fd, &order, sizeof(order), fds, SBX_BOX_ORDER_FDS);
+    int r = sbx_fds_send(box->control_fd, &order, sizeof(order), fds,
+                         SBX_BOX_ORDER_FDS - (order.has_root ? 0 : 1));
 
     /* Dead: what it said before that is still to be read, and its end is seen as any other. */
     return r < 0 && r != -EPIPE ? cr_err_sys(err, -r, "tell a box what it is for") : 0;

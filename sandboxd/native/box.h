@@ -42,6 +42,7 @@ struct sbx_box_shell {
 struct sbx_box_plan {
     const struct sbx_limits *limits;
     int userns_fd;    /* user namespace of the place */
+    int root_fd;      /* mount namespace of another root file system; -1: the backend's own */
     int workspace_fd; /* from sbx_workspace_make() */
     int payload_fd;
     int stdio_fds[3];

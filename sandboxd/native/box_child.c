@@ -109,7 +109,7 @@ static void await_order(struct sbx_box_order *ret_order, int fds[SBX_BOX_ORDER_F
     (void)prctl(PR_SET_NAME, SBX_INIT_NAME, 0, 0, 0);
     if (r == -EPIPE)
         _exit(0); /* nobody needs it */
-    if (r >= 0 && r != SBX_BOX_ORDER_FDS)
+    if (r >= 0 && r != SBX_BOX_ORDER_FDS - (ret_order->has_root ? 0 : 1))
         r = -EPROTO;
     sbx_box_check(SHELL_CONTROL, SBX_STAGE_INIT, r);
 }
@@ -134,6 +134,14 @@ static int place_fds(const int order_fds[SBX_BOX_ORDER_FDS])
     return arrange(fds, 0, FD_COUNT, FD_BINARY);
 }
 
+/* In place of the copy of the backend's own, with the /proc that is in it. */
+static int enter_root(int root_fd, uint32_t weakened)
+{
+    if (setns(root_fd, CLONE_NEWNS) < 0 || unshare(CLONE_NEWNS) < 0)
+        return -errno;
+    return sbx_box_mount_proc(weakened);
+}
+
 _Static_assert((int)SHELL_CONTROL == (int)SBX_INIT_FD_CONTROL, "failures are told on one number");
 
 __attribute__((noreturn)) void sbx_box_child(const struct sbx_box_shell *shell, int control_fd)
@@ -148,6 +156,9 @@ __attribute__((noreturn)) void sbx_box_child(const struct sbx_box_shell *shell, 
     build_shell(shell, control_fd);
     await_order(&order, fds);
     control_fd = SHELL_CONTROL;
+    if (order.has_root)
+        sbx_box_check(control_fd, SBX_STAGE_MOUNT,
+                      enter_root(fds[SBX_BOX_ORDER_ROOT], shell->weakened));
     sbx_box_check(control_fd, SBX_STAGE_MOUNT,
                   sbx_box_mount_workspace(fds[SBX_BOX_ORDER_WORKSPACE]));
     sbx_box_check(control_fd, SBX_STAGE_INIT, place_fds(fds));

@@ -9,6 +9,7 @@
 struct sbx_box_order {
     struct sbx_limits limits;
     bool is_ahead;
+    bool has_root; /* the last fd is there */
 };
 
 /* The fds that go with it. */
@@ -17,6 +18,7 @@ enum {
     SBX_BOX_ORDER_PAYLOAD = 3,
     SBX_BOX_ORDER_USERNS,
     SBX_BOX_ORDER_WORKSPACE,
+    SBX_BOX_ORDER_ROOT,
     SBX_BOX_ORDER_FDS,
 };
 

@@ -68,6 +68,7 @@ int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, const int *
         .limits = limits,
         .userns_fd = native->places[cell->place].userns_fd,
         .workspace_fd = cell->workspace_fd,
+        .root_fd = cell->root_fd,
         .payload_fd = fds ? fds[0] : null_fd,
         .stdio_fds = {fds ? fds[1] : null_fd, fds ? fds[2] : null_fd, fds ? fds[3] : null_fd},
         .is_ahead = !fds,

@@ -26,6 +26,7 @@ struct sbx_cell {
     int net_fd;        /* its network namespace; -1: none, or the box made its own */
     bool is_net_clean; /* no socket was ever made in it */
     int workspace_fd;
+    int root_fd; /* borrowed: mount namespace of its runtime's own root; -1: the common one */
     struct sbx_limits limits; /* what it was made with; cell.c says which of them can change */
     uint64_t millicores;      /* CPU share that its group has; 0: not limited yet */
     struct sbx_box box;
@@ -36,8 +37,8 @@ struct sbx_cell {
 
 #define SBX_CELL_INIT                                                                              \
     {                                                                                              \
-        .place = SBX_NO_PLACE, .net_fd = -1, .workspace_fd = -1, .box = SBX_BOX_INIT,              \
-        .asked_of = -1                                                                             \
+        .place = SBX_NO_PLACE, .net_fd = -1, .workspace_fd = -1, .root_fd = -1,                    \
+        .box = SBX_BOX_INIT, .asked_of = -1                                                        \
     }
 
 /*

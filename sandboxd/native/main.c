@@ -39,6 +39,8 @@ static const struct cr_setting settings_table[] = {
          "The sandbox-init binary; empty: the one beside this binary."),
     TEXT("rootfs", rootfs, NULL, false,
          "Folder of the root file system of the boxes; empty: the host's /usr."),
+    TEXT("roots", roots, NULL, false,
+         "Folder where 'sandboxd runtime build' registers root file systems of runtimes."),
     TEXT("pool", pool, NULL, true,
          "KIND=N: boxes of a kind that wait for runs; 0: none of any kind. Repeatable."),
     TEXT("preload", preload, "off", false,

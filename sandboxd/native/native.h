@@ -6,6 +6,7 @@
 #include "sandboxd/backend/weaken.h"
 #include "sandboxd/native/keeper.h"
 #include "sandboxd/native/pool.h"
+#include "sandboxd/native/roots.h"
 #include "sandboxd/native/run.h"
 #include "sandboxd/native/templates.h"
 #include "sandboxd/wire/msg.h"
@@ -26,6 +27,7 @@ struct sbx_native_settings {
     uint64_t uid_base;
     char *init_path;    /* NULL: beside our own binary */
     char *rootfs;       /* folder of the boxes' root file system; NULL or empty: the host's /usr */
+    char *roots;        /* folder where root file systems of runtimes are registered; NULL: none */
     char *accept_gaps;  /* comma-separated names of controls; NULL: none */
     char *pool;         /* as for sbx_pool_init() */
     bool is_check;      /* sbx_native_check() instead of serving */
@@ -87,6 +89,7 @@ struct sbx_native {
     struct sbx_pool pool;
     struct sbx_ending ending;
     struct sbx_templates templates;
+    struct sbx_roots roots;
     struct sbx_run runs[SBX_SLOTS_MAX];
 };
 

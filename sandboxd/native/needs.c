@@ -202,7 +202,17 @@ static int meet_rootfs(const struct sbx_native_settings *settings, struct sbx_na
                        uint32_t argument, struct cr_err *err)
 {
     (void)argument;
-    return sbx_rootfs_enter(settings->rootfs, native->base.weakened, err);
+    if (sbx_rootfs_enter(settings->rootfs, native->base.weakened, err) == 0)
+        return 0;
+    return settings->rootfs && *settings->rootfs ? cr_err_wrap(err, "--rootfs") : err->code;
+}
+
+/* Before the next, behind which nothing of the host can be opened. */
+static int meet_roots(const struct sbx_native_settings *settings, struct sbx_native *native,
+                      uint32_t argument, struct cr_err *err)
+{
+    (void)argument;
+    return sbx_roots_open(settings->roots, &native->roots, err);
 }
 
 static int meet_box(const struct sbx_native_settings *settings, struct sbx_native *native,
@@ -264,6 +274,7 @@ const struct sbx_need sbx_needs[] = {
     BASIS("seccomp program", meet_filter),
     BASIS("user namespaces", meet_slots),
     BASIS("sandbox-init on a tmpfs", meet_init),
+    BASIS("root file systems of runtimes", meet_roots),
     BASIS("root file system", meet_rootfs),
     BASIS("a whole box, tried", meet_box),
     {.name = NULL},

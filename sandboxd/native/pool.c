@@ -381,11 +381,12 @@ static int start_plain(struct sbx_native *native, struct sbx_cell *cell, struct 
     return sbx_cell_start(native, cell, NULL, err);
 }
 
-/* Everybody, but those who wait less for a template to fork a box than for all of pytest to load.
+/* Everybody with the common root, but those who wait less for a template to fork a box than for all
+ * of pytest to load.
  */
 static bool serves_plain(const struct sbx_native *native, const struct sbx_job *job)
 {
-    return !sbx_templates_are_faster(native, job);
+    return native->roots.fds[job->runtime] < 0 && !sbx_templates_are_faster(native, job);
 }
 
 const struct sbx_starter sbx_starter_plain = {

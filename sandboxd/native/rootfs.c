@@ -235,12 +235,11 @@ static int link_image_entries(DIR *dir, int etc, struct cr_err *err)
         char target[sizeof("/" IMAGE_ETC "/") + NAME_MAX];
 
         if (++count > IMAGE_ETC_MAX)
-            return cr_err_set(err, E2BIG, "--rootfs: its etc has more than %d entries",
-                              IMAGE_ETC_MAX);
+            return cr_err_set(err, E2BIG, "its etc has more than %d entries", IMAGE_ETC_MAX);
         (void)snprintf(target, sizeof(target), "/" IMAGE_ETC "/%s", entry->d_name);
         /* What is there already is ours: users, hosts, the linker's cache, alternatives. */
         if (symlinkat(target, etc, entry->d_name) < 0 && errno != EEXIST)
-            return cr_err_sys(err, errno, "--rootfs: link an entry of its etc");
+            return cr_err_sys(err, errno, "link an entry of its etc");
     }
     return 0;
 }
@@ -256,10 +255,10 @@ static int add_image_etc(const struct source *source, int root, struct cr_err *e
 
     fd = openat(source->fd, "etc", O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
-        return errno == ENOENT ? 0 : cr_err_sys(err, errno, "--rootfs: open its etc");
+        return errno == ENOENT ? 0 : cr_err_sys(err, errno, "open its etc");
     dir = fdopendir(fd);
     if (!dir) {
-        r = cr_err_sys(err, errno, "--rootfs: read its etc");
+        r = cr_err_sys(err, errno, "read its etc");
         (void)close(fd);
         return r;
     }
@@ -268,6 +267,35 @@ static int add_image_etc(const struct source *source, int root, struct cr_err *e
         r = bind(source->fd, "etc", root, IMAGE_ETC, false, err);
     if (r == 0)
         r = link_image_entries(dir, etc, err);
+    (void)closedir(dir);
+    return r;
+}
+
+/*
+ * Settings of the packages in /usr, without which these do not start. Nothing
+ * else of the host's /etc is anybody's business.
+ */
+static int add_host_etc(const struct source *source, int root, struct cr_err *err)
+{
+    static const char prefix[] = "java-"; /* java-17-openjdk: the JDK's conf is a link to there */
+    int fd = open_inside(source, "etc", O_DIRECTORY | O_RDONLY);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    int r = 0;
+
+    if (!dir) {
+        if (fd >= 0)
+            (void)close(fd);
+        return 0;
+    }
+    for (const struct dirent *entry = next_entry(dir); r == 0 && entry; entry = next_entry(dir)) {
+        char to[sizeof("etc/") + NAME_MAX];
+
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 || entry->d_type != DT_DIR)
+            continue;
+        (void)snprintf(to, sizeof(to), "etc/%s", entry->d_name);
+        r = mkdirat(root, to, 0755) < 0 ? cr_err_sys(err, errno, "make /%s", to)
+                                        : bind(fd, entry->d_name, root, to, false, err);
+    }
     (void)closedir(dir);
     return r;
 }
@@ -286,8 +314,8 @@ static int fill(const struct source *source, int root, struct cr_err *err)
         r = copy_linker_cache(source, root, err);
     if (r == 0 && source->is_image)
         r = add_folder(source->fd, root, "opt", err);
-    if (r == 0 && source->is_image)
-        r = add_image_etc(source, root, err);
+    if (r == 0)
+        r = source->is_image ? add_image_etc(source, root, err) : add_host_etc(source, root, err);
     return r;
 }
 
@@ -325,16 +353,16 @@ int sbx_rootfs_open(const char *folder, struct cr_err *err)
     struct stat stat;
 
     if (fd < 0)
-        return cr_err_sys(err, errno, "--rootfs: open the folder");
+        return cr_err_sys(err, errno, "open the folder");
     if (fstat(fd, &stat) < 0)
-        return cr_err_sys(err, errno, "--rootfs: look at the folder");
+        return cr_err_sys(err, errno, "look at the folder");
     if (stat.st_uid != 0 || (stat.st_mode & (S_IWGRP | S_IWOTH)))
         return cr_err_set(err, EPERM,
-                          "--rootfs: the folder must be root's and writable by root "
+                          "the folder must be root's and writable by root "
                           "only, as who can write it decides what is run");
     if (fstatat(fd, "usr", &stat, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(stat.st_mode))
         return cr_err_set(err, ENOENT,
-                          "--rootfs: the folder has no folder usr, so it is no root "
+                          "the folder has no folder usr, so it is no root "
                           "file system; unpack an image or a tree of packages there");
     return cr_take_fd(&fd);
 }

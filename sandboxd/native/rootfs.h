@@ -8,8 +8,8 @@ struct cr_err;
 /*
  * Whether the folder `folder` of an operator can be a root file system: it is
  * there, is root's and writable by root only, and has a folder usr. Returns a
- * descriptor of it (O_PATH), or a negative errno; the error names the setting,
- * never the path.
+ * descriptor of it (O_PATH), or a negative errno; the error never names the
+ * path; who calls says what it is of.
  */
 int sbx_rootfs_open(const char *folder, struct cr_err *err);
 

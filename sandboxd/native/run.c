@@ -81,6 +81,7 @@ static void start_cold(struct sbx_native *native, struct sbx_run *run)
 {
     struct cr_err err = CR_ERR_INIT;
 
+    run->cell.root_fd = native->roots.fds[run->job.runtime];
     if (sbx_cell_start(native, &run->cell, run->job.fds, &err) < 0) {
         fail_start(native, run, SBX_STAGE_CLONE, &err);
         return;

@@ -78,6 +78,7 @@ void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_nati
         .keeper = SBX_KEEPER_INIT,
     };
     sbx_templates_init(&native->templates, settings->preload);
+    sbx_roots_init(&native->roots);
     sbx_backend_init(&native->base, &sbx_native_ops);
     for (uint32_t i = 0; i < SBX_PLACES_MAX; i++)
         native->places[i].userns_fd = -1;
@@ -98,16 +99,17 @@ static int prepare(const struct sbx_native_settings *settings, struct sbx_native
     return r == 0 ? sbx_groups_start(native, err) : r;
 }
 
-/* Those whose interpreter is in the root file system of the boxes, which is this process's own by
- * now. */
-static uint32_t runtimes_here(void)
+/* Those that have what they need in the root file system of their boxes; the common one is this
+ * process's own by now. */
+static uint32_t runtimes_here(const struct sbx_roots *roots)
 {
     size_t count;
     const struct sbx_runtime *runtimes = sbx_runtimes(&count);
-    uint32_t found = 0;
+    uint32_t found = roots->found;
 
     for (size_t i = 0; i < count; i++) {
-        if (access(runtimes[i].version_path, X_OK) == 0)
+        if (runtimes[i].rootfs == SBX_ROOTFS_HOST && !runtimes[i].root[0] &&
+            sbx_roots_is_here(&runtimes[i]))
             found |= UINT32_C(1) << i;
     }
     return found;
@@ -144,7 +146,7 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
         r = open_loop(native, err);
     if (r < 0)
         return r;
-    native->base.runtimes = runtimes_here();
+    native->base.runtimes = runtimes_here(&native->roots);
     native->base.is_image_root = settings->rootfs && *settings->rootfs;
     sbx_templates_start(native);
     sbx_backend_say_hello(&native->base, BACKEND_NATIVE);
@@ -167,6 +169,7 @@ void sbx_native_stop(struct sbx_native *native)
     /* For a start that failed before the keeper, or a keeper that was killed. */
     if (sbx_sweep_own(&native->base.cgroups, &err) < 0)
         cr_log_error("%s", err.text);
+    sbx_roots_close(&native->roots);
     cr_close_fd(&native->null_fd);
     cr_close_fd(&native->seccomp_fd);
     cr_close_fd(&native->init_fd);

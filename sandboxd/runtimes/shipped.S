@@ -10,7 +10,15 @@
     .incbin "\file"
 \name\()_end:
     .endm
+    shipped sbx_shipped_browser, "browser.runtime"
+    shipped sbx_shipped_c, "c.runtime"
+    shipped sbx_shipped_cpp, "c++.runtime"
+    shipped sbx_shipped_go, "go.runtime"
+    shipped sbx_shipped_java, "java.runtime"
+    shipped sbx_shipped_node, "node.runtime"
     shipped sbx_shipped_pytest, "pytest.runtime"
     shipped sbx_shipped_python, "python.runtime"
+    shipped sbx_shipped_python_data, "python-data.runtime"
+    shipped sbx_shipped_rust, "rust.runtime"
     shipped sbx_shipped_shell, "shell.runtime"
     .section .note.GNU-stack, "", %progbits

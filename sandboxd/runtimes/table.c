@@ -35,21 +35,46 @@ const char *const sbx_environment[] = {
 };
 
 /* The files that are built in (shipped.S). */
-extern const char sbx_shipped_pytest[];
-extern const char sbx_shipped_pytest_end[];
-extern const char sbx_shipped_python[];
-extern const char sbx_shipped_python_end[];
-extern const char sbx_shipped_shell[];
-extern const char sbx_shipped_shell_end[];
+#define SHIPPED(symbol)                                                                            \
+    extern const char sbx_shipped_##symbol[];                                                      \
+    extern const char sbx_shipped_##symbol##_end[]
+
+SHIPPED(browser);
+SHIPPED(c);
+SHIPPED(cpp);
+SHIPPED(go);
+SHIPPED(java);
+SHIPPED(node);
+SHIPPED(pytest);
+SHIPPED(python);
+SHIPPED(python_data);
+SHIPPED(rust);
+SHIPPED(shell);
 
 static const struct {
+    const char *name;
     const char *file;
     const char *begin;
     const char *end;
+    bool is_in_image; /* Dockerfile.sandbox sees to it */
 } shipped[] = {
-    {"pytest.runtime", sbx_shipped_pytest, sbx_shipped_pytest_end},
-    {"python.runtime", sbx_shipped_python, sbx_shipped_python_end},
-    {"shell.runtime", sbx_shipped_shell, sbx_shipped_shell_end},
+
+#define ROW(symbol, shown, in_image)                                                               \
+    {                                                                                              \
+        shown, shown ".runtime", sbx_shipped_##symbol, sbx_shipped_##symbol##_end, in_image        \
+    }
+    ROW(browser, "browser", false),
+    ROW(c, "c", false),
+    ROW(cpp, "c++", false),
+    ROW(go, "go", false),
+    ROW(java, "java", false),
+    ROW(node, "node", false),
+    ROW(pytest, "pytest", true),
+    ROW(python, "python", true),
+    ROW(python_data, "python-data", false),
+    ROW(rust, "rust", false),
+    ROW(shell, "shell", true),
+#undef ROW
 };
 
 const struct sbx_limits sbx_default_limits = {{
@@ -64,6 +89,21 @@ const struct sbx_limits sbx_default_limits = {{
     [SBX_LIMIT_WORKSPACE_INODES] = 4096,
     [SBX_LIMIT_STACK] = 8 * MIB,
     [SBX_LIMIT_OUTPUT] = 1 * MIB,
+}};
+
+/* Compilers need more than what they make, and are asked for less often. */
+const struct sbx_limits sbx_compile_limits = {{
+    [SBX_LIMIT_WALL_TIME] = 30000,
+    [SBX_LIMIT_CPU_TIME] = 60000,
+    [SBX_LIMIT_MEMORY] = 768 * MIB,
+    [SBX_LIMIT_PROCESSES] = 256,
+    [SBX_LIMIT_CPU_MILLICORES] = 2000,
+    [SBX_LIMIT_OPEN_FILES] = 1024,
+    [SBX_LIMIT_FILE_SIZE] = 128 * MIB,
+    [SBX_LIMIT_WORKSPACE_BYTES] = 256 * MIB,
+    [SBX_LIMIT_WORKSPACE_INODES] = 16384,
+    [SBX_LIMIT_STACK] = 64 * MIB,
+    [SBX_LIMIT_OUTPUT] = 32 * KIB, /* of each stream; the rest is dropped, not a limit */
 }};
 
 /* Below these a box cannot even start, and a caller would see a failure of the sandbox. */
@@ -155,13 +195,29 @@ static int check_preload(const struct sbx_runtime_table *table, const struct sbx
     return 0;
 }
 
+/* The interpreters that wait are those of the host, under the names of these. */
+static bool can_be_replaced(const struct sbx_runtime *shipped_one)
+{
+    return shipped_one->is_shipped && !shipped_one->is_in_image;
+}
+
 static int check_new(const struct sbx_runtime_table *table, const struct sbx_runtime *runtime,
                      const char *file, struct cr_err *err)
 {
-    if (find(table, runtime->name) >= 0)
+    const int other = find(table, runtime->name);
+
+    if (!runtime->root[0] && runtime->rootfs == SBX_ROOTFS_BUILD && !runtime->image)
+        return cr_err_set(err, EINVAL,
+                          "%s:%u: name: '%s' has a root file system of its own that was not built: "
+                          "take the file out of this folder and run 'sandboxd runtime build FILE', "
+                          "which registers both",
+                          file, runtime->name_line, runtime->name);
+    if (other >= 0 && runtime->root[0] && can_be_replaced(&table->list[other]))
+        return 0;
+    if (other >= 0)
         return cr_err_set(err, EINVAL,
                           "%s:%u: name: there is a runtime '%s' already, built in or of another "
-                          "file; choose another name",
+                          "file; choose another name, or give this one a version",
                           file, runtime->name_line, runtime->name);
     if (table->count == SBX_RUNTIMES_MAX)
         return cr_err_set(err, EINVAL,
@@ -171,24 +227,44 @@ static int check_new(const struct sbx_runtime_table *table, const struct sbx_run
     return 0;
 }
 
-/* Takes the runtime. */
+/* Takes the runtime; one of the same name goes. */
 static void insert(struct sbx_runtime_table *table, const struct sbx_runtime *runtime)
 {
-    size_t at = table->count++;
+    const int other = find(table, runtime->name);
+    size_t at;
 
+    if (other >= 0) {
+        sbx_runtime_done(&table->list[other]);
+        table->list[other] = *runtime;
+        return;
+    }
+    at = table->count++;
     for (; at > 0 && strcmp(table->list[at - 1].name, runtime->name) > 0; at--)
         table->list[at] = table->list[at - 1];
     table->list[at] = *runtime;
 }
 
+bool sbx_root_digest_is_valid(const char *digest)
+{
+    return strlen(digest) == SBX_ROOT_DIGEST_SIZE - 1 &&
+           strspn(digest, "0123456789abcdef") == SBX_ROOT_DIGEST_SIZE - 1;
+}
+
 int sbx_runtime_table_add(struct sbx_runtime_table *table, const char *file, const char *text,
-                          size_t size, struct cr_err *err)
+                          size_t size, const char *root, struct cr_err *err)
 {
     struct sbx_runtime runtime;
-    int r = sbx_runtime_file_parse(file, text, size, &runtime, err);
+    int r;
 
+    if (root && *root && !sbx_root_digest_is_valid(root))
+        return cr_err_set(err, EINVAL, "%s: its root file system has no digest", file);
+    r = sbx_runtime_file_parse(file, text, size, &runtime, err);
     if (r < 0)
         return r;
+    if (root && *root) {
+        memcpy(runtime.root, root, sizeof(runtime.root));
+        runtime.preload = NULL; /* what waits was started from the host's files */
+    }
     r = check_new(table, &runtime, file, err);
     if (r == 0)
         r = check_preload(table, &runtime, file, err);
@@ -209,8 +285,22 @@ void sbx_runtime_table_init(struct sbx_runtime_table *table)
 
         if (sbx_runtime_file_parse(shipped[i].file, shipped[i].begin, size, &runtime, NULL) < 0)
             abort();
+        runtime.is_shipped = true;
+        runtime.is_in_image = shipped[i].is_in_image;
         insert(table, &runtime);
     }
+}
+
+int sbx_runtime_shipped(const char *name, const char **ret_text, size_t *ret_size)
+{
+    for (size_t i = 0; i < CR_ARRAY_SIZE(shipped); i++) {
+        if (strcmp(shipped[i].name, name) != 0)
+            continue;
+        *ret_text = shipped[i].begin;
+        *ret_size = (size_t)((uintptr_t)shipped[i].end - (uintptr_t)shipped[i].begin);
+        return 0;
+    }
+    return -ENOENT;
 }
 
 void sbx_runtime_table_done(struct sbx_runtime_table *table)
@@ -293,6 +383,10 @@ uint64_t sbx_runtimes_digest(void)
         hash = hash_text(hash, list[i].name);
         hash = hash_text(hash, list[i].entry_file ? list[i].entry_file : "");
         hash = hash_text(hash, list[i].preload ? list[i].preload : "");
+        hash = hash_text(hash, list[i].root);
+        hash = hash_text(hash, list[i].image ? list[i].image : "");
+        hash = hash_list(hash, list[i].compile);
+        hash = hash_list(hash, list[i].compile_output);
         hash = hash_list(hash, list[i].argv);
         hash = hash_list(hash, list[i].environment);
     }

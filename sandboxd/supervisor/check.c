@@ -118,12 +118,12 @@ static int check_runtimes(const struct sbx_settings *settings)
     struct cr_err err = CR_ERR_INIT;
     int fd;
 
-    if (!settings->runtimes_dir || !*settings->runtimes_dir)
+    if (!sbx_settings_has_runtimes(settings))
         return 0;
-    fd = sbx_runtime_files_open(settings->runtimes_dir, &err);
+    fd = sbx_runtime_files_open(settings->runtimes_dir, settings->state_dir, &err);
     if (fd >= 0)
         (void)close(fd);
-    return print_line("runtimes (--runtimes-dir)", fd, &err);
+    return print_line("runtimes (--runtimes-dir, --state-dir)", fd, &err);
 }
 
 /* The backend checks the rest itself, with our own output. Returns 1 when something is missing. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
 #include "common/beside.h"
 #include "common/err.h"
 #include "common/log.h"
@@ -43,18 +44,41 @@ static int run(const struct sbx_settings *settings, struct cr_err *err)
     return sbx_supervisor_run(settings, err);
 }
 
-/* The self-test speaks gRPC, which this process must not even be linked against. */
-static int become_selftest(char **argv, struct cr_err *err)
+/* These speak gRPC, which this process must not even be linked against. */
+static int become(const char *program, char **argv, struct cr_err *err)
 {
     char path[PATH_MAX];
-    int r = cr_beside_find("sandboxd-selftest", path, err);
+    int r = cr_beside_find(program, path, err);
 
     if (r < 0)
         return r;
-    wipe_environment();
     argv[0] = path;
     (void)execve(path, argv, environ);
     return cr_err_sys(err, errno, "execute '%s'", path);
+}
+
+/* A build fetches packages: through the proxy, and from the index, of whoever starts it. */
+static int become_builder(char **argv, struct cr_err *err)
+{
+    static const char *const kept[] = {"http_proxy",    "https_proxy",        "no_proxy",
+                                       "HTTP_PROXY",    "HTTPS_PROXY",        "NO_PROXY",
+                                       "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"};
+    static char path[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
+    static char locale[] = "LC_ALL=C.UTF-8";
+    static char home[] = "HOME=/root";
+    static char epoch[] = "SOURCE_DATE_EPOCH=0"; /* what is made does not depend on when */
+    static char *environment[CR_ARRAY_SIZE(kept) + 5] = {path, locale, home, epoch};
+    size_t count = 4;
+
+    for (char **line = environ; line && *line; line++) {
+        for (size_t i = 0; i < CR_ARRAY_SIZE(kept); i++) {
+            if (strncmp(*line, kept[i], strlen(kept[i])) == 0 && (*line)[strlen(kept[i])] == '=' &&
+                count < CR_ARRAY_SIZE(environment) - 1)
+                environment[count++] = *line;
+        }
+    }
+    environ = environment;
+    return become("sandboxd-build", argv, err);
 }
 
 /* `sandboxd gc`: removes what a docker engine keeps of earlier services of ours. */
@@ -98,11 +122,14 @@ int main(int argc, char **argv)
     int r;
 
     cr_log_setup("sandboxd", CR_LOG_INFO, CR_LOG_TEXT);
-    if (command && strcmp(command, "selftest") == 0)
-        r = become_selftest(argv, &err);
-    else if (command && !is_check && !is_gc)
-        r = cr_err_set(&err, EINVAL, "'%s' is no command: check, selftest or gc; none serves",
-                       command);
+    if (command && strcmp(command, "selftest") == 0) {
+        wipe_environment();
+        r = become("sandboxd-selftest", argv, &err);
+    } else if (command && strcmp(command, "runtime") == 0) {
+        r = become_builder(argv, &err);
+    } else if (command && !is_check && !is_gc)
+        r = cr_err_set(&err, EINVAL,
+                       "'%s' is no command: check, selftest, runtime or gc; none serves", command);
     else
         r = sbx_settings_load(argc, argv, &settings, &err);
     wipe_environment();

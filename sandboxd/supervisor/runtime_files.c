@@ -5,6 +5,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "sandboxd/runtimes/bundle.h"
+#include "sandboxd/supervisor/registered.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -37,8 +38,7 @@ static int is_runtime_file(const struct dirent *entry)
     return size >= suffix && strcmp(entry->d_name + size - suffix, SBX_RUNTIME_FILE_SUFFIX) == 0;
 }
 
-/* Who can write it decides what root runs. */
-static int check_owner(const struct stat *info, const char *name, struct cr_err *err)
+int sbx_runtime_files_check_owner(const struct stat *info, const char *name, struct cr_err *err)
 {
     if (info->st_uid != 0)
         return cr_err_set(err, EPERM, "%s: belongs to user %u: chown root it", name, info->st_uid);
@@ -59,9 +59,8 @@ static int check_name(const char *name, struct cr_err *err)
     return 0;
 }
 
-/* Returns the size, or a negative errno. */
-static ssize_t read_file(int folder_fd, const char *name, char *text, size_t size,
-                         struct cr_err *err)
+ssize_t sbx_runtime_files_read(int folder_fd, const char *name, char *text, size_t size,
+                               struct cr_err *err)
 {
     CR_AUTO_CLOSE int fd =
         openat(folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -75,15 +74,15 @@ static ssize_t read_file(int folder_fd, const char *name, char *text, size_t siz
         return cr_err_sys(err, errno, "%s", name);
     if (!S_ISREG(info.st_mode))
         return cr_err_set(err, EINVAL, "%s: is no regular file", name);
-    r = check_owner(&info, name, err);
+    r = sbx_runtime_files_check_owner(&info, name, err);
     if (r < 0)
         return r;
     n = pread(fd, text, size, 0);
     if (n < 0)
         return cr_err_sys(err, errno, "%s: read it", name);
     if ((size_t)n == size)
-        return cr_err_set(err, EFBIG, "%s: is larger than the maximum of %u bytes", name,
-                          SBX_RUNTIME_FILE_MAX);
+        return cr_err_set(err, EFBIG, "%s: is larger than the maximum of %zu bytes", name,
+                          size - 1);
     return n;
 }
 
@@ -96,19 +95,19 @@ static int take_file(int folder_fd, const char *name, struct sbx_runtime_table *
 
     if (r < 0)
         return r;
-    size = read_file(folder_fd, name, text, sizeof(text), err);
+    size = sbx_runtime_files_read(folder_fd, name, text, sizeof(text), err);
     if (size < 0)
         return (int)size;
-    r = sbx_runtime_table_add(table, name, text, (size_t)size, err);
+    r = sbx_runtime_table_add(table, name, text, (size_t)size, NULL, err);
     if (r < 0)
         return r;
-    r = sbx_bundle_add(bundle, name, text, (size_t)size);
+    r = sbx_bundle_add(bundle, name, text, (size_t)size, NULL);
     return r < 0 ? cr_err_sys(err, -r, "%s: keep it", name) : 0;
 }
 
-static int take_folder(int folder_fd, struct cr_buf *bundle, struct cr_err *err)
+static int take_folder(int folder_fd, struct sbx_runtime_table *table, struct cr_buf *bundle,
+                       struct cr_err *err)
 {
-    struct sbx_runtime_table table;
     AUTO_FILES struct files files = {0};
     const int count = scandirat(folder_fd, ".", &files.names, is_runtime_file, alphasort);
     int r = 0;
@@ -116,11 +115,23 @@ static int take_folder(int folder_fd, struct cr_buf *bundle, struct cr_err *err)
     if (count < 0)
         return cr_err_sys(err, errno, "read the folder");
     files.count = count;
-    sbx_runtime_table_init(&table); /* a file may not have the name of what is built in */
     for (int i = 0; r == 0 && i < files.count; i++)
-        r = take_file(folder_fd, files.names[i]->d_name, &table, bundle, err);
-    sbx_runtime_table_done(&table);
+        r = take_file(folder_fd, files.names[i]->d_name, table, bundle, err);
     return r;
+}
+
+static int take_path(const char *path, struct sbx_runtime_table *table, struct cr_buf *bundle,
+                     struct cr_err *err)
+{
+    CR_AUTO_CLOSE int folder_fd = openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat info;
+    int r = folder_fd < 0 || fstat(folder_fd, &info) < 0
+                ? cr_err_sys(err, errno, "open it")
+                : sbx_runtime_files_check_owner(&info, "the folder", err);
+
+    if (r == 0)
+        r = take_folder(folder_fd, table, bundle, err);
+    return r < 0 ? cr_err_wrap(err, "--runtimes-dir '%s'", path) : 0;
 }
 
 static int seal(const struct cr_buf *bundle, struct cr_err *err)
@@ -134,21 +145,18 @@ static int seal(const struct cr_buf *bundle, struct cr_err *err)
     return cr_take_fd(&fd);
 }
 
-int sbx_runtime_files_open(const char *path, struct cr_err *err)
+int sbx_runtime_files_open(const char *path, const char *state_dir, struct cr_err *err)
 {
-    CR_AUTO_CLOSE int folder_fd = openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct sbx_runtime_table table;
     CR_AUTO_BUF struct cr_buf bundle;
-    struct stat info;
-    int r;
+    int r = 0;
 
     cr_buf_init(&bundle, SBX_BUNDLE_MAX);
-    r = folder_fd < 0 || fstat(folder_fd, &info) < 0 ? cr_err_sys(err, errno, "open it")
-                                                     : check_owner(&info, "the folder", err);
-    if (r == 0)
-        r = take_folder(folder_fd, &bundle, err);
-    if (r < 0) {
-        (void)cr_err_wrap(err, "--runtimes-dir '%s'", path);
-        return r;
-    }
-    return seal(&bundle, err);
+    sbx_runtime_table_init(&table); /* a file may not have the name of what is built in */
+    if (state_dir && *state_dir)
+        r = sbx_registered_take(state_dir, &table, &bundle, err);
+    if (r == 0 && path && *path)
+        r = take_path(path, &table, &bundle, err);
+    sbx_runtime_table_done(&table);
+    return r < 0 ? r : seal(&bundle, err);
 }

@@ -5,6 +5,7 @@
 #include "common/config.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "sandboxd/supervisor/registered.h"
 #include "sandboxd/supervisor/runtime_files.h"
 #include "sandboxd/wire/maxima.h"
 
@@ -103,6 +104,9 @@ static const struct cr_setting table[] = {
     TEXT("runtimes-dir", "CRISOL_RUNTIMES_DIR", runtimes_dir, NULL, false,
          "Folder with files NAME.runtime: runtimes besides those that are built in. It and they "
          "must be root's and writable by root only."),
+    TEXT("state-dir", "CRISOL_STATE_DIR", state_dir, "/var/lib/crisol", false,
+         "Folder where 'sandboxd runtime build' registers runtimes with root file systems of their "
+         "own. It must be root's and writable by root only."),
     TEXT("accept-gap", NULL, accept_gaps, NULL, true,
          "Name of a control that this host lacks and that you accept to be without. Repeatable."),
     TEXT("pool", NULL, pool, NULL, true,
@@ -168,19 +172,26 @@ static int check_together(const struct sbx_settings *settings, struct cr_err *er
         return cr_err_set(err, EINVAL, "--docker-socket: takes no user and no password");
     if (!is_empty(settings->rootfs) && settings->rootfs[0] != '/')
         return cr_err_set(err, EINVAL, "--rootfs: must be an absolute path");
+    if (!is_empty(settings->state_dir) && settings->state_dir[0] != '/')
+        return cr_err_set(err, EINVAL, "--state-dir: must be an absolute path");
     if (is_empty(settings->socket) && is_empty(settings->listen))
         return cr_err_set(err, EINVAL, "--socket: is empty, and there is no --listen either");
     r = check_words(settings, err);
     return r == 0 ? cr_edge_parse(&settings->edge, &limits, err) : r;
 }
 
+bool sbx_settings_has_runtimes(const struct sbx_settings *settings)
+{
+    return !is_empty(settings->runtimes_dir) || !is_empty(settings->state_dir);
+}
+
 static int check_runtimes(const struct sbx_settings *settings, struct cr_err *err)
 {
     int fd;
 
-    if (is_empty(settings->runtimes_dir))
+    if (!sbx_settings_has_runtimes(settings))
         return 0;
-    fd = sbx_runtime_files_open(settings->runtimes_dir, err);
+    fd = sbx_runtime_files_open(settings->runtimes_dir, settings->state_dir, err);
     if (fd < 0)
         return fd;
     (void)close(fd);
@@ -194,6 +205,7 @@ int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, stru
         "Runs untrusted programs in throw-away sandboxes and serves them by "
         "gRPC (crisol.sandbox.v1).\nMust be started as root.\n\n"
         "sandboxd check [SETTING…]   prints what this host has and lacks, with the fix\n"
+        "sandboxd runtime --help     builds root file systems of runtimes\n"
         "sandboxd selftest --help    attacks its own sandboxes and judges each control",
         argc, argv, settings, err);
 
@@ -248,6 +260,11 @@ static int add_with(struct sbx_child_args *args, const char *what, const char *p
     return is_empty(path) ? 0 : add(args, "--with-%s", what);
 }
 
+static int add_runtimes(const struct sbx_settings *settings, struct sbx_child_args *args)
+{
+    return sbx_settings_has_runtimes(settings) ? add(args, "--with-runtimes") : 0;
+}
+
 int sbx_child_args_add(struct sbx_child_args *args, const char *text)
 {
     return add(args, "%s", text);
@@ -299,8 +316,10 @@ int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_chi
         r = add(args, "--pool=%s", settings->pool);
     if (r == 0 && !is_empty(settings->rootfs))
         r = add(args, "--rootfs=%s", settings->rootfs);
+    if (r == 0 && !is_empty(settings->state_dir))
+        r = add(args, "--roots=%s/" SBX_REGISTERED_FOLDER, settings->state_dir);
     if (r == 0)
-        r = add_with(args, "runtimes", settings->runtimes_dir);
+        r = add_runtimes(settings, args);
     return r == 0 ? add_maxima(settings, args) : r;
 }
 
@@ -384,7 +403,7 @@ int sbx_settings_docker_args(const struct sbx_settings *settings, bool is_restar
     if (r == 0 && is_restart)
         r = add(args, "--wait-for-engine");
     if (r == 0)
-        r = add_with(args, "runtimes", settings->runtimes_dir);
+        r = add_runtimes(settings, args);
     return r == 0 ? add_maxima(settings, args) : r;
 }
 
@@ -428,7 +447,7 @@ int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_c
     if (r == 0)
         r = add_with(args, "audit", settings->audit_log);
     if (r == 0)
-        r = add_with(args, "runtimes", settings->runtimes_dir);
+        r = add_runtimes(settings, args);
     if (r == 0)
         r = add_with(args, "tls", settings->tls_certificate);
     if (r == 0)

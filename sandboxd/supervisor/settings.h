@@ -36,6 +36,7 @@ struct sbx_settings {
     char *preload; /* "on" or "off" */
     char *rootfs;
     char *runtimes_dir;
+    char *state_dir;
     char *accept_gaps;
     char *pool;
     char *audit_log;
@@ -53,6 +54,9 @@ struct sbx_settings {
 int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, struct cr_err *err);
 void sbx_settings_log(const struct sbx_settings *settings);
 void sbx_settings_done(struct sbx_settings *settings);
+
+/* Runtimes beyond those that are built in may be there: the children get a bundle. */
+bool sbx_settings_has_runtimes(const struct sbx_settings *settings);
 
 #define SBX_CHILD_ARGS_MAX 64U
 

@@ -446,10 +446,13 @@ static int open_files(struct supervisor *supervisor, struct cr_err *err)
         supervisor->look_at_ns = cr_clock_mono_ns() + FILES_LOOK_MS * CR_NS_PER_MS;
     if (r == 0)
         r = open_file(settings->audit_log, sbx_audit_file_open, &supervisor->audit_fd, err);
-    if (r == 0)
-        r = open_file(settings->runtimes_dir, sbx_runtime_files_open, &supervisor->runtimes_fd,
-                      err);
-    return r;
+    if (r < 0 || !sbx_settings_has_runtimes(settings))
+        return r;
+    r = sbx_runtime_files_open(settings->runtimes_dir, settings->state_dir, err);
+    if (r < 0)
+        return r;
+    supervisor->runtimes_fd = r;
+    return 0;
 }
 
 static int start(struct supervisor *supervisor, struct cr_err *err)

@@ -30,6 +30,7 @@ LAYERS = {
                         "sandboxd/init"],
     "sandboxd/front": ["common", "rpc", "tls", "sandboxd/wire", "sandboxd/runtimes", "proto", "generated"],
     "sandboxd/supervisor": ["common", "sandboxd/wire", "sandboxd/runtimes"],
+    "sandboxd/builder": ["common", "rpc", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/supervisor", "generated"],
     "sandboxd/selftest": ["common", "rpc", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend",
                           "sandboxd/supervisor", "generated"],
     "orchestrator/model": ["common"],

@@ -28,13 +28,20 @@ static void check_lists(const struct sbx_runtime *runtime)
 
 static void check_runtime(const struct sbx_runtime *runtime)
 {
-    FUZZ_CHECK(strlen(runtime->name) - 1 < SBX_RUNTIME_NAME_MAX);
+    FUZZ_CHECK(strlen(runtime->name) - 1 < 2 * SBX_RUNTIME_NAME_MAX + 1);
+    FUZZ_CHECK(count_of(runtime->needs) <= SBX_RUNTIME_LIST_MAX);
+    FUZZ_CHECK((count_of(runtime->compile) > 0) == (count_of(runtime->compile_output) > 0));
+    FUZZ_CHECK(count_of(runtime->compile) == 0 || runtime->compile[0][0] == '/');
+    for (size_t i = 0; runtime->recipe.packages[i]; i++)
+        FUZZ_CHECK(runtime->recipe.packages[i][0] != '-' &&
+                   !strpbrk(runtime->recipe.packages[i], " ,/"));
     FUZZ_CHECK(strlen(runtime->description) > 0);
     FUZZ_CHECK(runtime->version_path[0] == '/');
     FUZZ_CHECK(!runtime->entry_file || !strchr(runtime->entry_file, '/'));
     check_lists(runtime);
     for (size_t i = 0; i < SBX_LIMIT_COUNT; i++)
-        FUZZ_CHECK(runtime->defaults.value[i] <= sbx_maximum_limits.value[i]);
+        FUZZ_CHECK(runtime->defaults.value[i] <= sbx_maximum_limits.value[i] &&
+                   runtime->compile_limits.value[i] <= sbx_maximum_limits.value[i]);
 }
 
 /* What one process took, all take: the supervisor reads the files, the others its bundle. */
@@ -42,14 +49,16 @@ static void check_bundle(const char *text, size_t size)
 {
     struct sbx_runtime_table table;
     struct cr_buf bundle;
+    size_t before;
 
     cr_buf_init(&bundle, SBX_BUNDLE_MAX);
     sbx_runtime_table_init(&table);
-    FUZZ_CHECK(sbx_bundle_add(&bundle, "fuzz.runtime", text, size) == 0);
+    before = table.count;
+    FUZZ_CHECK(sbx_bundle_add(&bundle, "fuzz.runtime", text, size, NULL) == 0);
     if (sbx_bundle_read(bundle.data, bundle.size, &table, NULL) == 0)
-        FUZZ_CHECK(table.count == 4);
+        FUZZ_CHECK(table.count == before + 1);
     else
-        FUZZ_CHECK(table.count == 3);
+        FUZZ_CHECK(table.count == before);
     sbx_runtime_table_done(&table);
     cr_buf_done(&bundle);
 }

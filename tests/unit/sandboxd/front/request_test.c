@@ -126,7 +126,7 @@ static void request_of_an_unknown_runtime_is_not_found(void **state)
     assert_int_equal(check(&message, &request, &status), -EINVAL);
     assert_int_equal(status.code, RPC_NOT_FOUND);
     assert_non_null(strstr(status.message, "'cobol'"));
-    assert_non_null(strstr(status.message, "pytest, python, shell"));
+    assert_non_null(strstr(status.message, "browser, c, c++, go, java, node, pytest, python"));
 }
 
 static void request_of_a_runtime_that_this_host_lacks_is_not_found(void **state)

@@ -16,12 +16,15 @@
 #define SMALL "small.runtime", TEXT("small"), strlen(TEXT("small"))
 #define ALSO "also.runtime", TEXT("also"), strlen(TEXT("also"))
 
-/* Two runtimes that are not built in. */
+#define ROOT "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define SHIPPED 11
+
+/* Two runtimes that are not built in, one with a root file system of its own. */
 static void fill(struct cr_buf *bundle)
 {
     cr_buf_init(bundle, SBX_BUNDLE_MAX);
-    assert_int_equal(sbx_bundle_add(bundle, SMALL), 0);
-    assert_int_equal(sbx_bundle_add(bundle, ALSO), 0);
+    assert_int_equal(sbx_bundle_add(bundle, SMALL, NULL), 0);
+    assert_int_equal(sbx_bundle_add(bundle, ALSO, ROOT), 0);
 }
 
 static void bundle_gives_back_what_was_added(void **state)
@@ -33,9 +36,11 @@ static void bundle_gives_back_what_was_added(void **state)
     fill(&bundle);
     sbx_runtime_table_init(&table);
     assert_int_equal(sbx_bundle_read(bundle.data, bundle.size, &table, NULL), 0);
-    assert_int_equal(table.count, 5);
+    assert_int_equal(table.count, SHIPPED + 2);
     assert_string_equal(table.list[0].name, "also");
-    assert_string_equal(table.list[4].name, "small");
+    assert_string_equal(table.list[0].root, ROOT);
+    assert_string_equal(table.list[SHIPPED + 1].name, "small");
+    assert_string_equal(table.list[SHIPPED + 1].root, "");
     sbx_runtime_table_done(&table);
 }
 
@@ -72,8 +77,8 @@ static void bundle_refuses_what_is_too_large(void **state)
     cr_buf_init(&bundle, SBX_BUNDLE_MAX);
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
-    assert_int_equal(sbx_bundle_add(&bundle, "x", text, sizeof(text)), -ENOSPC);
-    assert_int_equal(sbx_bundle_add(&bundle, name, text, 1), -ENOSPC);
+    assert_int_equal(sbx_bundle_add(&bundle, "x", text, sizeof(text), NULL), -ENOSPC);
+    assert_int_equal(sbx_bundle_add(&bundle, name, text, 1, NULL), -ENOSPC);
     assert_int_equal(bundle.size, 0);
 }
 
@@ -91,9 +96,9 @@ static void bundle_reaches_the_table_of_the_process(void **state)
     assert_int_equal(write(fd, bundle.data, bundle.size), bundle.size);
     assert_int_equal(sbx_runtimes_load(fd, NULL), 0); /* wherever the descriptor stands */
     list = sbx_runtimes(&count);
-    assert_int_equal(count, 5);
-    assert_int_equal(sbx_runtime_find("small"), 4);
-    assert_string_equal(list[4].argv[0], "/bin/small");
+    assert_int_equal(count, SHIPPED + 2);
+    assert_int_equal(sbx_runtime_find("small"), SHIPPED + 1);
+    assert_string_equal(list[SHIPPED + 1].argv[0], "/bin/small");
     assert_true(sbx_runtimes_digest() != before);
 }
 

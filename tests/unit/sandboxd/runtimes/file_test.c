@@ -60,6 +60,44 @@ static void file_gives_every_key(void **state)
     sbx_runtime_done(&runtime);
 }
 
+static void file_gives_a_compile_stage_and_a_recipe(void **state)
+{
+    static const char text[] = HEAD "version = 5.4\nneeds = /usr/include/lua.h\n"
+                                    "version_argv = /usr/bin/lua\nversion_argv = -v\n"
+                                    "entry_file = main.lua\n"
+                                    "compile.argv = /usr/bin/luac\ncompile.argv = main.lua\n"
+                                    "compile.output = luac.out\ncompile.output = **/*.lib\n"
+                                    "compile.limit.memory_bytes = 67108864\n"
+                                    "rootfs = build\nbuild.suite = trixie\n"
+                                    "build.package = lua5.4\nbuild.package = lua-socket\n"
+                                    "build.requirements = r.txt\nbuild.folder = tree\n"
+                                    "image = lua:5.4\n"
+                                    "smoke.code = a\nsmoke.code = b\nsmoke.output = c\n";
+    struct sbx_runtime runtime;
+
+    (void)state;
+    assert_int_equal(parse(text, &runtime, NULL), 0);
+    assert_string_equal(runtime.name, "lua:5.4");
+    assert_string_equal(runtime.needs[0], "/usr/include/lua.h");
+    assert_string_equal(runtime.version_argv[1], "-v");
+    assert_string_equal(runtime.version_path, "/usr/bin/luac");
+    assert_string_equal(runtime.compile[1], "main.lua");
+    assert_null(runtime.compile[2]);
+    assert_string_equal(runtime.compile_output[1], "**/*.lib");
+    assert_int_equal(runtime.compile_limits.value[SBX_LIMIT_MEMORY], 67108864);
+    assert_int_equal(runtime.defaults.value[SBX_LIMIT_MEMORY], 0);
+    assert_int_equal(runtime.rootfs, SBX_ROOTFS_BUILD);
+    assert_string_equal(runtime.recipe.suite, "trixie");
+    assert_string_equal(runtime.recipe.packages[1], "lua-socket");
+    assert_string_equal(runtime.recipe.requirements, "r.txt");
+    assert_string_equal(runtime.recipe.folder, "tree");
+    assert_null(runtime.recipe.archive);
+    assert_string_equal(runtime.image, "lua:5.4");
+    assert_string_equal(runtime.recipe.smoke_code[1], "b");
+    assert_string_equal(runtime.recipe.smoke_output, "c");
+    sbx_runtime_done(&runtime);
+}
+
 static void file_has_sensible_defaults(void **state)
 {
     struct sbx_runtime runtime;
@@ -71,6 +109,9 @@ static void file_has_sensible_defaults(void **state)
     assert_null(runtime.report_file);
     assert_null(runtime.preload);
     assert_null(runtime.environment[0]);
+    assert_null(runtime.compile[0]);
+    assert_null(runtime.recipe.packages[0]);
+    assert_string_equal(runtime.recipe.suite, "bookworm");
     assert_true(runtime.needs_files);
     sbx_runtime_done(&runtime);
 }
@@ -106,7 +147,23 @@ static void file_names_the_line_that_is_wrong(void **state)
         {"entry_file = .crisol-x\n", "x.runtime:1: entry_file: '.crisol-x' is no name of a file"},
         {"report_file = report.xml\n", "x.runtime:1: report_file: 'report.xml' must begin with"},
         {"needs_files = true\n", "x.runtime:1: needs_files: 'true' is neither yes nor no"},
-        {"rootfs = /srv\n", "x.runtime:1: rootfs: '/srv' is not known; host is the only one"},
+        {"rootfs = /srv\n", "x.runtime:1: rootfs: '/srv' is neither host nor build"},
+        {"version = 3:1\n", "x.runtime:1: version: '3:1' is no version"},
+        {"needs = bin\n", "x.runtime:1: needs: 'bin' is no absolute path"},
+        {"version_argv = go\n", "x.runtime:1: version_argv: 'go' comes first and is no absolute"},
+        {"compile.argv = gcc\n", "x.runtime:1: compile.argv: 'gcc' comes first and is no absolute"},
+        {"compile.output = ../x\n", "x.runtime:1: compile.output: '../x' "},
+        {"compile.limit.ram = 1\n", "x.runtime:1: 'compile.limit.ram' is no limit"},
+        {"compile.limit.processes = 513\n", "x.runtime:1: compile.limit.processes: 513 is out of"},
+        {"build.package = --help\n", "x.runtime:1: build.package: '--help' has a character"},
+        {"build.package = a b\n", "x.runtime:1: build.package: 'a b' has a character"},
+        {"build.suite = book;worm\n", "x.runtime:1: build.suite: 'book;worm' has a character"},
+        {"image = a b\n", "x.runtime:1: image: 'a b' has a character"},
+        {HEAD "compile.argv = /bin/cc\n", "x.runtime:4: the file ends with one of compile.argv"},
+        {HEAD "rootfs = build\n", "x.runtime:4: rootfs: build needs build.package"},
+        {HEAD "build.package = a\nbuild.archive = b\n", "x.runtime:5: build.archive: is a whole"},
+        {HEAD "smoke.output = a\n", "x.runtime:4: smoke.output: there is no smoke.code"},
+        {HEAD "smoke.code = a\n", "x.runtime:4: smoke.code: there is no entry_file"},
         {"limit.ram = 1\n", "x.runtime:1: 'limit.ram' is no limit"},
         {"limit.memory_bytes = 64M\n", "x.runtime:1: limit.memory_bytes: '64M' is no number"},
         {"limit.memory_bytes = -1\n", "x.runtime:1: limit.memory_bytes: '-1' is no number"},
@@ -198,6 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(file_gives_every_key),
+        cmocka_unit_test(file_gives_a_compile_stage_and_a_recipe),
         cmocka_unit_test(file_has_sensible_defaults),
         cmocka_unit_test(file_names_the_line_that_is_wrong),
         cmocka_unit_test(file_is_bounded),

@@ -20,7 +20,7 @@ static void table_is_sorted_and_complete(void **state)
     const struct sbx_runtime *runtimes = sbx_runtimes(&count);
 
     (void)state;
-    assert_int_equal(count, 3);
+    assert_int_equal(count, 11);
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             assert_true(strcmp(runtimes[i - 1].name, runtimes[i].name) < 0);
@@ -42,6 +42,8 @@ static void table_defaults_lie_within_the_maxima(void **state)
     for (size_t i = 0; i < SBX_LIMIT_COUNT; i++) {
         assert_true(sbx_default_limits.value[i] > 0);
         assert_true(sbx_default_limits.value[i] <= sbx_maximum_limits.value[i]);
+        assert_true(sbx_compile_limits.value[i] >= sbx_minimum_limits.value[i]);
+        assert_true(sbx_compile_limits.value[i] <= sbx_maximum_limits.value[i]);
     }
     /* A full workspace is ENOSPC and not an OOM kill: half of the memory is left for the program.
      */
@@ -65,7 +67,7 @@ static void table_minima_lie_below_the_defaults(void **state)
 
 static int table_add(struct sbx_runtime_table *table, const char *text, struct cr_err *err)
 {
-    return sbx_runtime_table_add(table, "x.runtime", text, strlen(text), err);
+    return sbx_runtime_table_add(table, "x.runtime", text, strlen(text), NULL, err);
 }
 
 /* Nothing is added, and the error begins with `error`. */
@@ -91,9 +93,65 @@ static void table_takes_each_name_once(void **state)
     assert_int_equal(table_add(&table, HEAD("lua") "argv = /bin/x\n", NULL), 0);
     must_refuse(&table, "\n" HEAD("lua") "argv = /bin/x\n",
                 "x.runtime:2: name: there is a runtime 'lua' already");
-    assert_string_equal(table.list[0].name, "lua"); /* sorted */
+    assert_string_equal(table.list[5].name, "lua"); /* sorted: behind java */
     sbx_runtime_table_done(&table);
     assert_int_equal(table.count, 0);
+}
+
+#define ROOT "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define BUILD "argv = /bin/x\nrootfs = build\nbuild.package = x\n"
+
+static int add_root(struct sbx_runtime_table *table, const char *text, const char *root)
+{
+    return sbx_runtime_table_add(table, "x.runtime", text, strlen(text), root, NULL);
+}
+
+static void table_wants_a_root_where_one_is_to_be_built(void **state)
+{
+    struct sbx_runtime_table table;
+
+    (void)state;
+    sbx_runtime_table_init(&table);
+    must_refuse(&table, HEAD("lua") BUILD,
+                "x.runtime:1: name: 'lua' has a root file system of its own that was not built");
+    assert_int_equal(add_root(&table, HEAD("lua") BUILD, "0123"), -EINVAL);
+    assert_int_equal(add_root(&table, HEAD("lua") BUILD, ROOT), 0);
+    assert_string_equal(table.list[sbx_runtime_find("java") + 1].name, "lua");
+    assert_string_equal(table.list[sbx_runtime_find("java") + 1].root, ROOT);
+    /* On docker it may be an image that is there. */
+    assert_int_equal(
+        table_add(&table, HEAD("tcl") "argv = /x\nrootfs = build\nimage = tcl:8\n", NULL), 0);
+    sbx_runtime_table_done(&table);
+}
+
+static void table_lets_a_build_replace_what_is_built_in(void **state)
+{
+    const size_t count = 11;
+    struct sbx_runtime_table table;
+    const char *text;
+    size_t size;
+
+    (void)state;
+    sbx_runtime_table_init(&table);
+    assert_int_equal(sbx_runtime_shipped("c", &text, &size), 0);
+    assert_int_equal(sbx_runtime_table_add(&table, "c", text, size, ROOT, NULL), 0);
+    assert_int_equal(table.count, count);
+    assert_string_equal(table.list[sbx_runtime_find("c")].root, ROOT);
+    /* Not twice, and not those whose interpreters wait. */
+    assert_int_equal(sbx_runtime_table_add(&table, "c", text, size, ROOT, NULL), -EINVAL);
+    assert_int_equal(sbx_runtime_shipped("python", &text, &size), 0);
+    assert_int_equal(sbx_runtime_table_add(&table, "python", text, size, ROOT, NULL), -EINVAL);
+    assert_int_equal(sbx_runtime_shipped("cobol", &text, &size), -ENOENT);
+    /* Two versions side by side; what has a root of its own keeps nobody waiting. */
+    assert_int_equal(
+        add_root(&table, HEAD("python") "version = 3.12\npreload = python\n" PYTHON, ROOT), 0);
+    assert_int_equal(add_root(&table, HEAD("python") "version = 3.13\n" PYTHON, ROOT), 0);
+    assert_int_equal(table.count, count + 2);
+    for (size_t i = 0; i < table.count; i++) {
+        if (strcmp(table.list[i].name, "python:3.12") == 0)
+            assert_null(table.list[i].preload);
+    }
+    sbx_runtime_table_done(&table);
 }
 
 static void table_takes_so_many_and_no_more(void **state)
@@ -372,6 +430,8 @@ int main(void)
         cmocka_unit_test(table_defaults_lie_within_the_maxima),
         cmocka_unit_test(table_minima_lie_below_the_defaults),
         cmocka_unit_test(table_takes_each_name_once),
+        cmocka_unit_test(table_wants_a_root_where_one_is_to_be_built),
+        cmocka_unit_test(table_lets_a_build_replace_what_is_built_in),
         cmocka_unit_test(table_takes_so_many_and_no_more),
         cmocka_unit_test(table_preloads_only_what_starts_alike),
         cmocka_unit_test(table_digest_is_stable),

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/builder/archive.h"
+
+#include "common/auto.h"
+#include "common/buf.h"
+#include "common/err.h"
+#include "sandboxd/builder/tool.h"
+#include "sandboxd/builder/tree.h"
+#include "sandboxd/wire/payload.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include <sys/stat.h>
+
+#define JSON_MAX (4U << 20)
+#define TAR "/usr/bin/tar"
+
+/* ---- what is in an archive ---- */
+
+static void json_free(cJSON **json)
+{
+    cJSON_Delete(*json);
+}
+
+#define AUTO_JSON __attribute__((cleanup(json_free)))
+
+/* An archive's own names: nothing that a path below a workspace could not be, either. */
+static int take_path(const char *text, char ret_path[SBX_LAYER_PATH_MAX])
+{
+    if (!text || strlen(text) >= SBX_LAYER_PATH_MAX || !sbx_path_is_safe(text, strlen(text)))
+        return -EPROTO;
+    memcpy(ret_path, text, strlen(text) + 1);
+    return 0;
+}
+
+int sbx_archive_parse_docker(const char *json, struct sbx_layers *ret_layers)
+{
+    AUTO_JSON cJSON *manifest = cJSON_Parse(json);
+    const cJSON *layers =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(manifest, 0), "Layers");
+    const cJSON *layer;
+    int r = cJSON_IsArray(layers) ? 0 : -EPROTO;
+
+    ret_layers->count = 0;
+    cJSON_ArrayForEach(layer, layers)
+    {
+        if (r == 0 && ret_layers->count == SBX_LAYERS_MAX)
+            r = -EPROTO;
+        if (r == 0)
+            r = take_path(cJSON_GetStringValue(layer), ret_layers->paths[ret_layers->count]);
+        if (r == 0)
+            ret_layers->count++;
+    }
+    return r == 0 && ret_layers->count == 0 ? -EPROTO : r;
+}
+
+/* "sha256:…" is the file blobs/sha256/… */
+static int take_digest(const cJSON *descriptor, char ret_path[SBX_LAYER_PATH_MAX])
+{
+    const char *digest =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(descriptor, "digest"));
+    static const char prefix[] = "sha256:";
+    int n;
+
+    if (!digest || strncmp(digest, prefix, strlen(prefix)) != 0 ||
+        !sbx_root_digest_is_valid(digest + strlen(prefix)))
+        return -EPROTO;
+    n = snprintf(ret_path, SBX_LAYER_PATH_MAX, "blobs/sha256/%s", digest + strlen(prefix));
+    return n > 0 && n < (int)SBX_LAYER_PATH_MAX ? 0 : -EPROTO;
+}
+
+int sbx_archive_parse_index(const char *json, char ret_path[SBX_LAYER_PATH_MAX])
+{
+    AUTO_JSON cJSON *index = cJSON_Parse(json);
+
+    return take_digest(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(index, "manifests"), 0),
+                       ret_path);
+}
+
+int sbx_archive_parse_manifest(const char *json, struct sbx_layers *ret_layers)
+{
+    AUTO_JSON cJSON *manifest = cJSON_Parse(json);
+    const cJSON *layers = cJSON_GetObjectItemCaseSensitive(manifest, "layers");
+    const cJSON *layer;
+    int r = cJSON_IsArray(layers) ? 0 : -EPROTO;
+
+    ret_layers->count = 0;
+    cJSON_ArrayForEach(layer, layers)
+    {
+        if (r == 0 && ret_layers->count == SBX_LAYERS_MAX)
+            r = -EPROTO;
+        if (r == 0)
+            r = take_digest(layer, ret_layers->paths[ret_layers->count]);
+        if (r == 0)
+            ret_layers->count++;
+    }
+    return r == 0 && ret_layers->count == 0 ? -EPROTO : r;
+}
+
+/* ---- unpacking ---- */
+
+struct unpacking {
+    const char *work;
+    int output_fd;
+    int64_t deadline_ns;
+    struct cr_err *err;
+};
+
+static int extract(const struct unpacking *unpacking, const char *archive, const char *folder)
+{
+    const char *const argv[] = {
+        TAR, "--extract", "--file", archive, "--numeric-owner", "--no-same-owner", NULL};
+    const struct sbx_tool tool = {.argv = argv,
+                                  .folder = folder,
+                                  .output_fd = unpacking->output_fd,
+                                  .deadline_ns = unpacking->deadline_ns};
+
+    if (mkdirat(AT_FDCWD, folder, 0755) < 0 && errno != EEXIST)
+        return cr_err_sys(unpacking->err, errno, "make a folder for the archive");
+    return sbx_tool_run(&tool, unpacking->err);
+}
+
+/* Returns 0, -ENOENT when it is not there, or another -errno. */
+static int read_json(const char *folder, const char *name, struct cr_buf *buf)
+{
+    CR_AUTO_CLOSE int folder_fd = openat(AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CR_AUTO_CLOSE int fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    char piece[4096];
+
+    cr_buf_init(buf, JSON_MAX);
+    if (fd < 0)
+        return -errno;
+    for (;;) {
+        ssize_t n = read(fd, piece, sizeof(piece));
+        int r;
+
+        if (n <= 0)
+            return n < 0 ? -errno : 0;
+        r = cr_buf_add(buf, piece, (size_t)n);
+        if (r < 0)
+            return r;
+    }
+}
+
+static int parse_oci(const char *folder, const char *index, struct sbx_layers *layers)
+{
+    CR_AUTO_BUF struct cr_buf manifest;
+    char path[SBX_LAYER_PATH_MAX];
+    int r;
+
+    cr_buf_init(&manifest, JSON_MAX);
+    r = sbx_archive_parse_index(index, path);
+    if (r == 0)
+        r = read_json(folder, path, &manifest);
+    return r == 0 ? sbx_archive_parse_manifest(cr_buf_str(&manifest), layers) : r;
+}
+
+/* Returns 0, or 1 when the archive holds no image but a tree. */
+static int find_layers(const char *folder, struct sbx_layers *layers, struct cr_err *err)
+{
+    CR_AUTO_BUF struct cr_buf json;
+    int r = read_json(folder, "manifest.json", &json);
+
+    if (r == 0) {
+        r = sbx_archive_parse_docker(cr_buf_str(&json), layers);
+        return r < 0 ? cr_err_set(err, EPROTO, "its manifest.json is not that of an image") : 0;
+    }
+    cr_buf_done(&json);
+    r = read_json(folder, "index.json", &json);
+    if (r == -ENOENT)
+        return 1;
+    if (r == 0)
+        r = parse_oci(folder, cr_buf_str(&json), layers);
+    return r < 0 ? cr_err_set(err, EPROTO, "its index.json is not that of an image of one platform")
+                 : 0;
+}
+
+static int lay_over(const struct unpacking *unpacking, const char *layer, const char *root)
+{
+    CR_AUTO_CLOSE int root_fd = openat(AT_FDCWD, root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CR_AUTO_CLOSE int layer_fd = openat(AT_FDCWD, layer, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CR_AUTO_CLOSE int work_fd =
+        openat(AT_FDCWD, unpacking->work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r = root_fd < 0 || layer_fd < 0 || work_fd < 0 ? -errno : 0;
+
+    if (r == 0)
+        r = sbx_tree_lay_over(root_fd, layer_fd);
+    if (r == 0)
+        r = sbx_tree_remove(work_fd, "layer");
+    return r < 0 ? cr_err_sys(unpacking->err, -r, "lay a layer of the image over the others") : 0;
+}
+
+int sbx_archive_unpack(const char *path, const char *work, const char *root, int output_fd,
+                       int64_t deadline_ns, struct cr_err *err)
+{
+    const struct unpacking unpacking = {work, output_fd, deadline_ns, err};
+    struct sbx_layers layers = {.count = 0};
+    char outer[PATH_MAX];
+    char layer[PATH_MAX];
+    char archive[PATH_MAX + SBX_LAYER_PATH_MAX + 1];
+    int r;
+
+    (void)snprintf(outer, sizeof(outer), "%s/outer", work);
+    (void)snprintf(layer, sizeof(layer), "%s/layer", work);
+    r = extract(&unpacking, path, outer);
+    if (r == 0)
+        r = find_layers(outer, &layers, err);
+    if (r == 1)
+        return lay_over(&unpacking, outer, root);
+    for (size_t i = 0; r == 0 && i < layers.count; i++) {
+        (void)snprintf(archive, sizeof(archive), "%s/%s", outer, layers.paths[i]);
+        r = extract(&unpacking, archive, layer);
+        if (r == 0)
+            r = lay_over(&unpacking, layer, root);
+    }
+    return r;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandboxd/builder/smoke.h"
+
+#include "common/auto.h"
+#include "common/beside.h"
+#include "common/buf.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/unconst.h"
+#include "crisol/sandbox/v1/sandbox.pb-c.h"
+#include "rpc/client.h"
+#include "rpc/server.h"
+#include "rpc/status.h"
+#include "sandboxd/builder/tool.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#define START_MS 60000
+#define START_DOCKER_MS 900000 /* an image is built */
+#define STOP_MS 20000
+#define CALL_MS 300000
+#define PAUSE_MS 100
+#define CODE_MAX (64U << 10)
+#define ARGS_MAX 16
+#define SHOWN 300
+
+/* ---- the service ---- */
+
+struct service {
+    pid_t pid;
+    int pidfd;
+    char address[PATH_MAX];
+};
+
+static int start(const struct sbx_smoke *smoke, struct service *service, struct cr_err *err)
+{
+    char path[PATH_MAX];
+    char socket[PATH_MAX];
+    char state[PATH_MAX];
+    char backend[64];
+    char engine[PATH_MAX];
+    char gaps[PATH_MAX];
+    const char *argv[ARGS_MAX] = {path,        socket,     state,           backend,
+                                  "--slots=1", "--pool=0", "--preload=off", "--log-level=warn"};
+    size_t count = 8;
+    int r = cr_beside_find("sandboxd", path, err);
+
+    if (r < 0)
+        return r;
+    (void)snprintf(service->address, sizeof(service->address), "unix:%s/socket", smoke->state_dir);
+    (void)snprintf(socket, sizeof(socket), "--socket=%s/socket", smoke->state_dir);
+    (void)snprintf(state, sizeof(state), "--state-dir=%s", smoke->state_dir);
+    (void)snprintf(backend, sizeof(backend), "--backend=%s", smoke->backend);
+    (void)snprintf(engine, sizeof(engine), "--docker-socket=%s",
+                   smoke->docker_socket ? smoke->docker_socket : "");
+    (void)snprintf(gaps, sizeof(gaps), "--accept-gap=%s",
+                   smoke->accept_gaps ? smoke->accept_gaps : "");
+    if (smoke->docker_socket)
+        argv[count++] = engine;
+    if (smoke->accept_gaps)
+        argv[count++] = gaps;
+    service->pid = fork();
+    if (service->pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+        (void)execv(path, cr_unconst(argv));
+        _exit(127);
+    }
+    if (service->pid < 0)
+        return cr_err_sys(err, errno, "fork for sandboxd");
+    service->pidfd = pidfd_open(service->pid, 0);
+    return 0;
+}
+
+static bool is_dead(const struct service *service)
+{
+    struct pollfd end = {.fd = service->pidfd, .events = POLLIN};
+
+    return poll(&end, 1, 0) != 0;
+}
+
+static void stop(struct service *service)
+{
+    struct pollfd end = {.fd = service->pidfd, .events = POLLIN};
+
+    if (service->pid <= 0)
+        return;
+    (void)kill(service->pid, SIGTERM);
+    if (poll(&end, 1, STOP_MS) != 1)
+        (void)kill(service->pid, SIGKILL);
+    while (waitpid(service->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    cr_close_fd(&service->pidfd);
+}
+
+/* ---- the call ---- */
+
+static bool is_offered(struct rpc_channel *channel, const char *name)
+{
+    const struct rpc_client_method method = {
+        .path = "/crisol.sandbox.v1.SandboxService/ListRuntimes",
+        .request = &crisol__sandbox__v1__list_runtimes_request__descriptor,
+        .response = &crisol__sandbox__v1__list_runtimes_response__descriptor,
+    };
+    Crisol__Sandbox__V1__ListRuntimesRequest request =
+        CRISOL__SANDBOX__V1__LIST_RUNTIMES_REQUEST__INIT;
+    const Crisol__Sandbox__V1__ListRuntimesResponse *response;
+    ProtobufCMessage *base = NULL;
+    struct rpc_status status = RPC_STATUS_INIT;
+    bool found = false;
+
+    if (rpc_call_blocking(channel, &method, &request.base, CALL_MS, &base, &status) != RPC_OK)
+        return false;
+    response = (const Crisol__Sandbox__V1__ListRuntimesResponse *)(const void *)base;
+    for (size_t i = 0; i < response->n_runtimes; i++)
+        found = found || strcmp(response->runtimes[i]->name, name) == 0;
+    rpc_message_free(base);
+    return found;
+}
+
+static int wait_ready(const struct sbx_smoke *smoke, const struct service *service,
+                      struct rpc_channel *channel, struct cr_err *err)
+{
+    const int64_t most_ms = strcmp(smoke->backend, "docker") == 0 ? START_DOCKER_MS : START_MS;
+    const int64_t deadline_ns = cr_clock_mono_ns() + most_ms * CR_NS_PER_MS;
+
+    while (!is_dead(service) && !sbx_tool_is_told_to_stop() && cr_clock_mono_ns() < deadline_ns) {
+        if (rpc_channel_wait_ready(channel, PAUSE_MS) < 0)
+            continue;
+        if (is_offered(channel, smoke->runtime->name))
+            return 0;
+        (void)poll(NULL, 0, PAUSE_MS); /* its backend may not be up yet */
+    }
+    if (sbx_tool_is_told_to_stop())
+        return cr_err_set(err, EINTR, "interrupted");
+    if (is_dead(service))
+        return cr_err_set(err, EIO, "sandboxd does not start with it; the lines above say why");
+    return cr_err_set(err, ENOENT,
+                      "sandboxd does not offer it: '%s', or what 'needs' names, is not in its root "
+                      "file system",
+                      smoke->runtime->version_path);
+}
+
+static int judge(const struct sbx_runtime *runtime,
+                 const Crisol__Sandbox__V1__RunResponse *response, struct cr_err *err)
+{
+    const char *wanted = runtime->recipe.smoke_output;
+    const ProtobufCBinaryData *output = &response->stdout_data;
+    size_t size = output->len;
+
+    if (response->result->verdict->code != CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_OK)
+        return cr_err_set(err, EIO, "%s; it said: %.*s", response->result->summary, SHOWN,
+                          response->result->compile && *response->result->compile->output_text
+                              ? response->result->compile->output_text
+                              : response->stderr_text);
+    while (size > 0 && output->data[size - 1] == '\n')
+        size--;
+    if (wanted && (size != strlen(wanted) || memcmp(output->data, wanted, size) != 0))
+        return cr_err_set(err, EIO, "it printed '%.*s' and not '%.*s'", SHOWN,
+                          response->stdout_text, SHOWN, wanted);
+    return 0;
+}
+
+static int call(const struct sbx_runtime *runtime, struct rpc_channel *channel, struct cr_err *err)
+{
+    const struct rpc_client_method method = {
+        .path = "/crisol.sandbox.v1.SandboxService/Run",
+        .request = &crisol__sandbox__v1__run_request__descriptor,
+        .response = &crisol__sandbox__v1__run_response__descriptor,
+    };
+    Crisol__Sandbox__V1__RunRequest request = CRISOL__SANDBOX__V1__RUN_REQUEST__INIT;
+    char *standard[] = {cr_unconst(runtime->version_path), cr_unconst("--version")};
+    ProtobufCMessage *base = NULL;
+    struct rpc_status status = RPC_STATUS_INIT;
+    CR_AUTO_BUF struct cr_buf code;
+    int r = 0;
+
+    cr_buf_init(&code, CODE_MAX);
+    for (size_t i = 0; r == 0 && runtime->recipe.smoke_code[i]; i++)
+        r = cr_buf_printf(&code, "%s\n", runtime->recipe.smoke_code[i]);
+    if (r < 0)
+        return cr_err_set(err, ENOMEM, "out of memory for the smoke test");
+    request.runtime = cr_unconst(runtime->name);
+    request.output_text = true;
+    if (code.size > 0) {
+        request.code = cr_unconst(cr_buf_str(&code));
+    } else {
+        request.command = standard;
+        request.n_command = CR_ARRAY_SIZE(standard);
+    }
+    if (rpc_call_blocking(channel, &method, &request.base, CALL_MS, &base, &status) != RPC_OK)
+        return cr_err_set(err, EIO, "%s: %s", rpc_code_name(status.code), status.message);
+    r = judge(runtime, (const Crisol__Sandbox__V1__RunResponse *)(const void *)base, err);
+    rpc_message_free(base);
+    return r;
+}
+
+int sbx_smoke_run(const struct sbx_smoke *smoke, struct cr_err *err)
+{
+    struct service service = {.pid = 0, .pidfd = -1};
+    struct rpc_channel *channel = NULL;
+    int r = start(smoke, &service, err);
+
+    if (r < 0)
+        return r;
+    rpc_init();
+    r = rpc_channel_new(&(struct rpc_channel_options){.target = service.address}, &channel, err);
+    if (r == 0)
+        r = wait_ready(smoke, &service, channel, err);
+    if (r == 0)
+        r = call(smoke->runtime, channel, err);
+    (void)rpc_channel_free(channel);
+    rpc_fini();
+    stop(&service);
+    return r < 0 ? cr_err_wrap(err, "smoke test") : 0;
+}
