@@ -25,6 +25,10 @@ static int explain(const Crisol__Sandbox__V1__ExecuteResult *result)
 {
     int code = cli_verdict_exit_code(result);
 
+    /* What a compiler says belongs to nobody else's output: the program never started. */
+    if (result->phase == CRISOL__SANDBOX__V1__PHASE__PHASE_COMPILE && result->compile)
+        (void)cli_write_all(STDERR_FILENO, result->compile->output.data,
+                            result->compile->output.len);
     if (!cli_verdict_is_programs_own(result)) {
         (void)fputs("crisol: ", stderr);
         cli_print_untrusted(stderr, result->summary, strlen(result->summary));

@@ -184,13 +184,9 @@ int agt_judge_write_runtimes(const Crisol__Sandbox__V1__ListRuntimesResponse *ru
 /* ---- answer ---- */
 
 /* Two letters for how it went wrong; NULL: it did not. */
-static const char *stage_status(const struct agt_judge_outcome *outcome)
+static const char *stage_status(Crisol__Sandbox__V1__VerdictCode code, bool is_stderr)
 {
-    const Crisol__Sandbox__V1__ExecuteResult *result = outcome->result;
-    const Crisol__Sandbox__V1__StreamInfo *info = result->stderr_info;
-    bool is_stderr = info && info->total_bytes > info->delivered_bytes;
-
-    switch (result->verdict->code) {
+    switch (code) {
     case CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_OK:
         return NULL;
     case CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_WALL_TIME_LIMIT:
@@ -219,17 +215,27 @@ static void write_text_or_null(struct agt_json *json, const char *key, const cha
         agt_json_null(json, key);
 }
 
-static void write_end(struct agt_json *json, const Crisol__Sandbox__V1__ExecuteResult *result)
+static void write_end(struct agt_json *json, int exit_code, int signal_number)
 {
-    const char *name = result->signal > 0 ? sigabbrev_np(result->signal) : NULL;
+    const char *name = signal_number > 0 ? sigabbrev_np(signal_number) : NULL;
     char signal[16];
 
     (void)snprintf(signal, sizeof(signal), "SIG%s", name ? name : "");
-    if (result->signal > 0)
+    if (signal_number > 0)
         agt_json_null(json, "code");
     else
-        agt_json_int(json, "code", result->exit_code);
+        agt_json_int(json, "code", exit_code);
     write_text_or_null(json, "signal", name ? signal : NULL);
+}
+
+static void write_verdict(struct agt_json *json, const Crisol__Sandbox__V1__Verdict *verdict,
+                          const char *status, const Crisol__Sandbox__V1__Usage *usage)
+{
+    write_text_or_null(json, "message", status ? verdict->message : NULL);
+    write_text_or_null(json, "status", status);
+    agt_json_int(json, "cpu_time", usage ? (int64_t)(usage->cpu_total_us / 1000) : 0);
+    agt_json_int(json, "wall_time", usage ? (int64_t)(usage->wall_us / 1000) : 0);
+    agt_json_int(json, "memory", usage ? (int64_t)usage->memory_peak_bytes : 0);
 }
 
 static void write_text(struct agt_json *json, const char *key, const struct cr_buf *text)
@@ -237,40 +243,51 @@ static void write_text(struct agt_json *json, const char *key, const struct cr_b
     agt_json_text(json, key, text->data, text->size);
 }
 
-static void write_stage(struct agt_json *json, const char *key,
-                        const struct agt_judge_outcome *outcome)
+static void write_run(struct agt_json *json, const struct agt_judge_outcome *outcome)
 {
     const Crisol__Sandbox__V1__ExecuteResult *result = outcome->result;
-    const Crisol__Sandbox__V1__Usage *usage = result->usage;
-    const char *status = stage_status(outcome);
+    const Crisol__Sandbox__V1__StreamInfo *info = result->stderr_info;
+    const char *status =
+        stage_status(result->verdict->code, info && info->total_bytes > info->delivered_bytes);
 
-    agt_json_open(json, key, '{');
+    agt_json_open(json, "run", '{');
     write_text(json, "stdout", outcome->streams[0]);
     write_text(json, "stderr", outcome->streams[1]);
     write_text(json, "output", outcome->output);
-    write_end(json, result);
-    write_text_or_null(json, "message", status ? result->verdict->message : NULL);
-    write_text_or_null(json, "status", status);
-    agt_json_int(json, "cpu_time", usage ? (int64_t)(usage->cpu_total_us / 1000) : 0);
-    agt_json_int(json, "wall_time", usage ? (int64_t)(usage->wall_us / 1000) : 0);
-    agt_json_int(json, "memory", usage ? (int64_t)usage->memory_peak_bytes : 0);
+    write_end(json, result->exit_code, result->signal);
+    write_verdict(json, result->verdict, status, result->usage);
+    agt_json_close(json, '}');
+}
+
+/* The two streams of a compiler are kept as one. */
+static void write_compile(struct agt_json *json, const Crisol__Sandbox__V1__CompileResult *compile)
+{
+    const char *status = stage_status(compile->verdict->code, false);
+
+    agt_json_open(json, "compile", '{');
+    agt_json_str(json, "stdout", "");
+    agt_json_text(json, "stderr", compile->output.data, compile->output.len);
+    agt_json_text(json, "output", compile->output.data, compile->output.len);
+    write_end(json, compile->exit_code, compile->signal);
+    write_verdict(json, compile->verdict, status, compile->usage);
     agt_json_close(json, '}');
 }
 
 int agt_judge_write(const struct agt_judge_outcome *outcome, struct cr_buf *buf)
 {
+    const Crisol__Sandbox__V1__CompileResult *compile = outcome->result->compile;
     struct agt_json json;
-    bool is_compile;
 
-    if (!outcome->result->verdict)
+    if (!outcome->result->verdict || (compile && !compile->verdict))
         return -EINVAL;
-    is_compile = outcome->result->verdict->code ==
-                 CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_COMPILE_ERROR;
     agt_json_begin(&json, buf);
     agt_json_open(&json, NULL, '{');
     agt_json_str(&json, "language", outcome->language);
     write_version(&json, outcome->version);
-    write_stage(&json, is_compile ? "compile" : "run", outcome);
+    if (compile)
+        write_compile(&json, compile);
+    if (!compile || outcome->result->phase != CRISOL__SANDBOX__V1__PHASE__PHASE_COMPILE)
+        write_run(&json, outcome);
     agt_json_close(&json, '}');
     return agt_json_end(&json);
 }

@@ -55,7 +55,7 @@ struct agt_judge_outcome {
 
 /*
  * Appends {"language","version","run":{…}}; for a program that was not
- * compiled "compile" in place of "run". Returns 0, or as cr_buf_add().
+ * compiled "compile" in place of "run", and before it where it was. Returns 0, or as cr_buf_add().
  */
 int agt_judge_write(const struct agt_judge_outcome *outcome, struct cr_buf *buf);
 

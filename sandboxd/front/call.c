@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandboxd/front/call.h"
 
+#include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
+#include "sandboxd/front/artifacts.h"
 #include "sandboxd/front/audit.h"
 #include "sandboxd/front/backend.h"
 #include "sandboxd/front/call_state.h"
+#include "sandboxd/front/compile.h"
+#include "sandboxd/front/compiled.h"
 #include "sandboxd/front/execution.h"
 #include "sandboxd/front/request.h"
+#include "sandboxd/wire/payload.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -31,6 +36,8 @@ void sbx_call_advance(struct rpc_call *call, struct sbx_call *state)
     if (!state->is_submitted) {
         if (state->record)
             sbx_call_pump_waiter(call, state);
+    } else if (state->compile && !sbx_call_pump_compile(call, state)) {
+        return;
     } else if (state->is_run) {
         sbx_call_pump_run(call, state);
     } else {
@@ -87,17 +94,57 @@ struct sbx_call *sbx_call_release(struct sbx_call *state)
     cr_buf_done(&state->outputs[0]);
     cr_buf_done(&state->outputs[1]);
     sbx_execution_unref(state->execution);
+    (void)sbx_compile_free(state->compile);
     free(state);
     return NULL;
 }
 
-void sbx_call_submit(struct rpc_call *call, struct sbx_call *state)
+static void submit(struct rpc_call *call, struct sbx_call *state, struct sbx_execution *execution)
 {
     state->is_submitted = true;
-    state->entry.execution = state->execution;
+    state->entry.execution = execution;
     sbx_service_add(state->service, &state->entry);
     (void)rpc_call_ref(call); /* the waker's, until the stream thread is done with it */
-    sbx_execution_submit(state->execution, state->service->backend);
+    sbx_execution_submit(execution, state->service->backend);
+}
+
+void sbx_call_submit(struct rpc_call *call, struct sbx_call *state)
+{
+    submit(call, state, state->compile ? state->compile->execution : state->execution);
+}
+
+/* What is kept for later runs; without room for it the run goes on, and has no artifact to name. */
+static void keep_compiled(struct sbx_call *state, const struct cr_buf *compiled)
+{
+    if (state->compile->is_kept)
+        (void)sbx_artifacts_put(&state->service->artifacts, sbx_execution_caller(state->execution),
+                                compiled->data, compiled->size, cr_clock_mono_ns(),
+                                state->compile->artifact);
+}
+
+int sbx_call_go_on(struct rpc_call *call, struct sbx_call *state, struct cr_err *err)
+{
+    size_t count;
+    const struct sbx_collected *files = sbx_execution_files(state->compile->execution, &count);
+    CR_AUTO_BUF struct cr_buf compiled;
+    int r;
+
+    cr_buf_init(&compiled, SBX_PAYLOAD_MAX);
+    r = sbx_compiled_pack(files, count, &compiled);
+    if (r < 0)
+        return cr_err_sys(err, -r, "keep what was compiled");
+    r = sbx_execution_complete(state->execution, compiled.data, compiled.size, err);
+    if (r < 0)
+        return r;
+    keep_compiled(state, &compiled);
+    submit(call, state, state->execution);
+    return 0;
+}
+
+const struct sbx_execution *sbx_call_last(const struct sbx_call *state)
+{
+    return state->compile && state->compile->has_failed ? state->compile->execution
+                                                        : state->execution;
 }
 
 void sbx_call_begin(struct rpc_call *call, struct sbx_call *state)
@@ -109,7 +156,8 @@ void sbx_call_begin(struct rpc_call *call, struct sbx_call *state)
 }
 
 static int make_execution(struct rpc_call *call, const Crisol__Sandbox__V1__ExecuteRequest *message,
-                          const struct sbx_request *request, struct sbx_call *state)
+                          const struct sbx_request *request, const struct sbx_msg_hello *hello,
+                          struct sbx_call *state)
 {
     struct sbx_waker waker = {wake_call, release_call, call};
     struct cr_err err = CR_ERR_INIT;
@@ -122,6 +170,11 @@ static int make_execution(struct rpc_call *call, const Crisol__Sandbox__V1__Exec
         return -ENOMEM;
     }
     sbx_execution_set_policy(state->execution, state->policy.digest);
+    if (request->has_compile && sbx_compile_new(message, request, state->execution, &waker, hello,
+                                                &state->compile, &err) < 0) {
+        cr_log_error("make a compile stage error=%s", err.text);
+        return -ENOMEM;
+    }
     return 0;
 }
 
@@ -136,7 +189,8 @@ static void audit_refused(struct rpc_call *call, const Crisol__Sandbox__V1__Exec
 
 /* Checks the request by the rules of its kind. Returns 0 or -EINVAL with `status` filled in. */
 static int check(struct rpc_call *call, const Crisol__Sandbox__V1__ExecuteRequest *message,
-                 enum sbx_call_kind kind, struct sbx_msg_hello *hello, struct sbx_request *request,
+                 enum sbx_call_kind kind, const struct sbx_contents *contents,
+                 struct sbx_msg_hello *hello, struct sbx_request *request,
                  struct rpc_status *status)
 {
     static const uint64_t output_max[] = {
@@ -153,7 +207,8 @@ static int check(struct rpc_call *call, const Crisol__Sandbox__V1__ExecuteReques
     }
     rules = (struct sbx_request_rules){.maximum = hello->maximum,
                                        .runtimes = hello->runtimes,
-                                       .backend = (Crisol__Sandbox__V1__Backend)hello->backend};
+                                       .backend = (Crisol__Sandbox__V1__Backend)hello->backend,
+                                       .contents = contents};
     if (rules.maximum.value[SBX_LIMIT_OUTPUT] > output_max[kind])
         rules.maximum.value[SBX_LIMIT_OUTPUT] = output_max[kind];
     return sbx_request_check(message, &rules, request, status);
@@ -177,18 +232,23 @@ struct sbx_call *sbx_call_new(struct rpc_call *call,
                               const Crisol__Sandbox__V1__ExecuteRequest *message,
                               enum sbx_call_kind kind, struct rpc_status *ret_status)
 {
+    struct sbx_service *service = rpc_call_context(call);
+    struct sbx_stored stored = {.artifacts = &service->artifacts,
+                                .caller = rpc_call_peer(call)->caller,
+                                .now_ns = cr_clock_mono_ns()};
+    const struct sbx_contents contents = {.find = sbx_artifacts_find, .user = &stored};
     struct sbx_request request;
     struct sbx_msg_hello hello;
     struct sbx_call *state;
 
-    if (check(call, message, kind, &hello, &request, ret_status) < 0) {
+    if (check(call, message, kind, &contents, &hello, &request, ret_status) < 0) {
         audit_refused(call, message, ret_status);
         return NULL;
     }
     if (kind == SBX_CALL_BATCH)
         set_batch_defaults(&request);
     state = new_state(call, &request, &hello);
-    if (state && make_execution(call, message, &request, state) < 0)
+    if (state && make_execution(call, message, &request, &hello, state) < 0)
         state = sbx_call_release(state);
     if (!state) {
         sbx_call_no_memory(ret_status);
@@ -227,7 +287,7 @@ void sbx_call_abandon(struct sbx_call *state)
 {
     sbx_call_drop_record(state);
     if (state->is_submitted)
-        sbx_execution_cancel(state->execution, true);
+        sbx_execution_cancel(state->entry.execution, true);
 }
 
 void sbx_call_cancel(struct rpc_call *call)

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
+#include "common/err.h"
+#include "common/log.h"
 #include "common/unconst.h"
 #include "common/utf8.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
 #include "sandboxd/front/call_state.h"
+#include "sandboxd/front/compile.h"
 #include "sandboxd/front/execution.h"
 #include "sandboxd/front/request.h"
 #include "sandboxd/front/result.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -141,13 +145,26 @@ static bool finish_run(struct rpc_call *call, struct sbx_call *state,
     return true;
 }
 
+/* Of the program, or of the compile stage when that was the end. */
+static int fill_result(struct sbx_call *state, struct sbx_result *result)
+{
+    struct sbx_compile *compile = state->compile;
+    int r;
+
+    if (!compile)
+        return sbx_result_fill(result, state->execution, &state->policy);
+    r = sbx_result_fill(result, sbx_call_last(state),
+                        compile->has_failed ? &compile->policy : &state->policy);
+    return r == 0 ? sbx_compile_tell(compile, result) : r;
+}
+
 static void finish_with_result(struct rpc_call *call, struct sbx_call *state)
 {
     Crisol__Sandbox__V1__ExecuteResponse response = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__INIT;
     struct sbx_result *result = malloc(sizeof(*result));
     bool is_done = false;
 
-    if (result && sbx_result_fill(result, state->execution, &state->policy) == 0) {
+    if (result && fill_result(state, result) == 0) {
         if (state->is_run) {
             is_done = finish_run(call, state, &result->message);
         } else {
@@ -173,7 +190,7 @@ static void finish_with_result(struct rpc_call *call, struct sbx_call *state)
 
 static void on_ended(struct rpc_call *call, struct sbx_call *state)
 {
-    const struct sbx_outcome *outcome = sbx_execution_outcome(state->execution);
+    const struct sbx_outcome *outcome = sbx_execution_outcome(sbx_call_last(state));
 
     sbx_service_remove(state->service, &state->entry);
     if (outcome->refusal == RPC_OK) {
@@ -190,6 +207,52 @@ static void give_up(struct rpc_call *call, struct sbx_call *state)
     sbx_call_drop_record(state);
     sbx_execution_cancel(state->execution, true);
     sbx_call_finish_out_of_memory(call, state);
+}
+
+/* What the stage left does not fit the files of the request, which only a strange one does. */
+static void refuse_compiled(struct rpc_call *call, struct sbx_call *state, int error)
+{
+    static const struct sbx_outcome too_large = {
+        .refusal = RPC_OUT_OF_RANGE,
+        .refusal_text = "what the compile stage made and the files are more than 8 MiB together",
+        .refusal_reason = "COMPILED_TOO_LARGE",
+    };
+    static const struct sbx_outcome clash = {
+        .refusal = RPC_FAILED_PRECONDITION,
+        .refusal_text = "what the compile stage made clashes with the path of a file",
+        .refusal_reason = "COMPILED_CLASHES",
+    };
+
+    sbx_call_drop_record(state);
+    if (error == -ENOSPC || error == -EEXIST)
+        sbx_call_finish_refused(call, state, error == -EEXIST ? &clash : &too_large);
+    else
+        sbx_call_finish_out_of_memory(call, state);
+}
+
+bool sbx_call_pump_compile(struct rpc_call *call, struct sbx_call *state)
+{
+    struct sbx_compile *compile = state->compile;
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    if (compile->is_over)
+        return true;
+    if (!sbx_compile_take(compile))
+        return false;
+    if (!sbx_compile_is_good(compile)) {
+        compile->has_failed = true;
+        on_ended(call, state);
+        return false;
+    }
+    compile->is_over = true;
+    sbx_service_remove(state->service, &state->entry);
+    r = sbx_call_go_on(call, state, &err);
+    if (r < 0) {
+        cr_log_debug("cannot run what was compiled error=\"%s\"", err.text);
+        refuse_compiled(call, state, r);
+    }
+    return r == 0;
 }
 
 void sbx_call_pump_stream(struct rpc_call *call, struct sbx_call *state)

@@ -21,7 +21,7 @@ void sbx_call_keep(struct sbx_call *state, const ProtobufCMessage *message)
 /* The whole answer is there. What the service broke, a retry may try again. */
 void sbx_call_end_record(struct sbx_call *state)
 {
-    enum sbx_verdict verdict = sbx_execution_outcome(state->execution)->result.verdict;
+    enum sbx_verdict verdict = sbx_execution_outcome(sbx_call_last(state))->result.verdict;
 
     if (!state->record || !state->is_owner)
         return;

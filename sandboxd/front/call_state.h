@@ -11,8 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct cr_err;
 struct rpc_call;
 struct rpc_status;
+struct sbx_compile;
 struct sbx_outcome;
 
 enum sbx_call_kind {
@@ -32,6 +34,7 @@ struct sbx_call {
     struct sbx_live entry; /* in the service's list */
     struct sbx_service *service;
     struct sbx_execution *execution;
+    struct sbx_compile *compile; /* the stage before; NULL: there is none */
     struct sbx_policy policy;
     struct sbx_answer answer; /* take is NULL: it ends the call */
     bool is_run;
@@ -71,10 +74,19 @@ void sbx_call_abandon(struct sbx_call *state);
 /* NULL is allowed; always returns NULL. */
 struct sbx_call *sbx_call_release(struct sbx_call *state);
 
-/* Hands the execution to the backend. */
+/* Hands the execution, or its compile stage, to the backend. */
 void sbx_call_submit(struct rpc_call *call, struct sbx_call *state);
 
+/* The compile stage has ended well: the program's turn. Returns as sbx_execution_complete(). */
+int sbx_call_go_on(struct rpc_call *call, struct sbx_call *state, struct cr_err *err);
+
+/* Whose end is the end of the call: the program's, or the compile stage's that failed. */
+const struct sbx_execution *sbx_call_last(const struct sbx_call *state);
+
 /* ---- call_answer.c ---- */
+
+/* Takes what the compile stage has. False: it is not over, or the call is answered. */
+bool sbx_call_pump_compile(struct rpc_call *call, struct sbx_call *state);
 
 /* Takes what the execution has and answers it. */
 void sbx_call_pump_stream(struct rpc_call *call, struct sbx_call *state);

@@ -4,8 +4,10 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "sandboxd/front/backend.h"
+#include "sandboxd/front/compiled.h"
 #include "sandboxd/front/payload_build.h"
 #include "sandboxd/front/run.h"
+#include "sandboxd/runtimes/table.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -32,6 +34,7 @@ static void free_execution(struct sbx_execution *execution)
     sbx_collector_done(&execution->collector);
     sbx_output_done(&execution->outputs[0]);
     sbx_output_done(&execution->outputs[1]);
+    cr_buf_done(&execution->payload);
     (void)pthread_mutex_destroy(&execution->lock);
     free(execution->stdin_data);
     free(execution);
@@ -82,13 +85,35 @@ static int copy_stdin(struct sbx_execution *execution,
 {
     ProtobufCBinaryData input = sbx_request_stdin(message);
 
-    if (input.len == 0)
+    if (input.len == 0 || execution->request.phase == SBX_PHASE_COMPILE)
         return 0;
     execution->stdin_data = malloc(input.len);
     if (!execution->stdin_data)
         return -ENOMEM;
     memcpy(execution->stdin_data, input.data, input.len);
     execution->stdin_size = input.len;
+    return 0;
+}
+
+/* As the payload says it, see add_compile_output() there. */
+static int copy_compile_output(struct sbx_execution *execution)
+{
+    const struct sbx_runtime *runtime = sbx_request_runtime(&execution->request);
+    struct sbx_collector *collector = &execution->collector;
+    size_t count = 0;
+
+    while (runtime->compile_output[count])
+        count++;
+    if (sbx_collector_init(collector, count, SBX_COMPILED_BYTES_MAX) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        collector->files[i].max_bytes = SBX_COMPILED_BYTES_MAX;
+        collector->files[i].max_files = sbx_compile_max_files(runtime);
+        collector->files[i].is_required = true;
+        collector->files[i].path = strdup(runtime->compile_output[i]);
+        if (!collector->files[i].path)
+            return -ENOMEM;
+    }
     return 0;
 }
 
@@ -99,6 +124,8 @@ static int copy_collect(struct sbx_execution *execution,
     size_t count = message->n_collect;
     size_t room = COLLECT_TOTAL_MAX;
 
+    if (execution->request.phase == SBX_PHASE_COMPILE)
+        return copy_compile_output(execution);
     execution->wants_report = sbx_request_wants_report(message, &execution->request);
     if (execution->wants_report)
         room += SBX_REPORT_BYTES_MAX;
@@ -118,6 +145,29 @@ static int copy_collect(struct sbx_execution *execution,
             return -ENOMEM;
     }
     return 0;
+}
+
+/* The payload becomes that of the run. */
+static int seal(struct sbx_execution *execution, struct cr_err *err)
+{
+    int r = sbx_payload_seal(&execution->payload, err);
+
+    if (r < 0)
+        return r;
+    execution->child_fds[0] = r;
+    cr_buf_done(&execution->payload);
+    return sbx_digest_file(r, execution->program_digest, err);
+}
+
+int sbx_execution_complete(struct sbx_execution *execution, const void *compiled, size_t size,
+                           struct cr_err *err)
+{
+    int r = sbx_compiled_add(compiled, size, &execution->payload);
+
+    if (r < 0)
+        return cr_err_sys(err, -r, "pack what was compiled");
+    sbx_payload_end(&execution->payload);
+    return seal(execution, err);
 }
 
 int sbx_execution_new(const Crisol__Sandbox__V1__ExecuteRequest *message,
@@ -141,15 +191,28 @@ int sbx_execution_new(const Crisol__Sandbox__V1__ExecuteRequest *message,
     if (r == 0 && (copy_stdin(execution, message) < 0 || copy_collect(execution, message) < 0))
         r = cr_err_set(err, ENOMEM, "out of memory for an execution");
     if (r == 0)
-        r = sbx_payload_build(message, request, &execution->child_fds[0], err);
-    if (r == 0)
-        r = sbx_digest_file(execution->child_fds[0], execution->program_digest, err);
+        r = sbx_payload_build(message, request, &execution->payload, err);
+    if (r == 0 && !request->has_compile)
+        r = seal(execution, err);
+    execution->request.contents = NULL;
     if (r < 0) {
         free_execution(execution);
         return r;
     }
     *ret_execution = execution;
     return 0;
+}
+
+int sbx_execution_new_compile(const Crisol__Sandbox__V1__ExecuteRequest *message,
+                              const struct sbx_execution *execution,
+                              const struct sbx_request *request, const struct sbx_waker *waker,
+                              struct sbx_execution **ret_execution, struct cr_err *err)
+{
+    int r = sbx_execution_new(message, request, execution->caller, waker, ret_execution, err);
+
+    if (r == 0)
+        memcpy((*ret_execution)->id, execution->id, sizeof(execution->id));
+    return r;
 }
 
 void sbx_execution_set_policy(struct sbx_execution *execution, const char *policy_digest)

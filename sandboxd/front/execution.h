@@ -74,6 +74,23 @@ int sbx_execution_new(const Crisol__Sandbox__V1__ExecuteRequest *message,
                       const struct sbx_waker *waker, struct sbx_execution **ret_execution,
                       struct cr_err *err);
 
+/*
+ * The compile stage of the same call, which has the same id: made as above,
+ * of the request of sbx_request_compile(). `execution`, whose request says
+ * that it has one, is made first, and complete only with what the stage left.
+ */
+int sbx_execution_new_compile(const Crisol__Sandbox__V1__ExecuteRequest *message,
+                              const struct sbx_execution *execution,
+                              const struct sbx_request *request, const struct sbx_waker *waker,
+                              struct sbx_execution **ret_execution, struct cr_err *err);
+
+/*
+ * Completes one whose request has a compile stage, before submit, with what
+ * that left (compiled.h). Returns as sbx_compiled_add(), or another -errno.
+ */
+int sbx_execution_complete(struct sbx_execution *execution, const void *compiled, size_t size,
+                           struct cr_err *err);
+
 /* Before submit: what the audit log says as its policy. */
 void sbx_execution_set_policy(struct sbx_execution *execution, const char *policy_digest);
 

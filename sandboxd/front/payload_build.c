@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandboxd/front/payload_build.h"
 
-#include "common/auto.h"
 #include "common/buf.h"
 #include "common/err.h"
+#include "sandboxd/front/compiled.h"
 #include "sandboxd/runtimes/table.h"
 #include "sandboxd/wire/payload.h"
 
@@ -20,10 +20,15 @@ static int add_arg(struct cr_buf *buf, const char *arg)
 }
 
 static int add_argv(struct cr_buf *buf, const Crisol__Sandbox__V1__ExecuteRequest *message,
-                    const struct sbx_runtime *runtime)
+                    const struct sbx_runtime *runtime, enum sbx_phase phase)
 {
     int r = 0;
 
+    if (phase == SBX_PHASE_COMPILE) {
+        for (size_t i = 0; r == 0 && runtime->compile[i]; i++)
+            r = add_arg(buf, runtime->compile[i]);
+        return r;
+    }
     for (size_t i = 0; r == 0 && i < message->n_command; i++)
         r = add_arg(buf, message->command[i]);
     if (message->n_command > 0)
@@ -71,9 +76,15 @@ static int add_fixed_env(struct cr_buf *buf, const Crisol__Sandbox__V1__ExecuteR
 }
 
 static int add_env(struct cr_buf *buf, const Crisol__Sandbox__V1__ExecuteRequest *message,
-                   const struct sbx_runtime *runtime)
+                   const struct sbx_runtime *runtime, enum sbx_phase phase)
 {
-    int r = add_fixed_env(buf, message, sbx_environment);
+    static const Crisol__Sandbox__V1__ExecuteRequest nothing =
+        CRISOL__SANDBOX__V1__EXECUTE_REQUEST__INIT;
+    int r;
+
+    if (phase == SBX_PHASE_COMPILE)
+        message = &nothing;
+    r = add_fixed_env(buf, message, sbx_environment);
 
     if (r == 0)
         r = add_fixed_env(buf, message, runtime->environment);
@@ -87,20 +98,36 @@ static int add_env(struct cr_buf *buf, const Crisol__Sandbox__V1__ExecuteRequest
 }
 
 static int add_files(struct cr_buf *buf, const Crisol__Sandbox__V1__ExecuteRequest *message,
-                     const struct sbx_runtime *runtime)
+                     const struct sbx_request *request)
 {
+    const struct sbx_runtime *runtime = sbx_request_runtime(request);
     int r = 0;
 
-    if (*message->code)
+    if (*message->code && request->phase != SBX_PHASE_RUN)
         r = sbx_payload_add(buf, SBX_PAYLOAD_FILE, 0, CODE_MODE, runtime->entry_file,
                             strlen(runtime->entry_file), message->code, strlen(message->code));
     for (size_t i = 0; r == 0 && i < message->n_files; i++) {
         const Crisol__Sandbox__V1__InputFile *file = message->files[i];
-        ProtobufCBinaryData content = sbx_file_content(file);
+        ProtobufCBinaryData content = sbx_file_content(request->contents, file);
 
         r = sbx_payload_add(buf, SBX_PAYLOAD_FILE, file->read_only ? SBX_PAYLOAD_FILE_READ_ONLY : 0,
                             file->mode ? file->mode : DEFAULT_MODE, file->path, strlen(file->path),
                             content.data, content.len);
+    }
+    return r;
+}
+
+static int add_compile_output(struct cr_buf *buf, const struct sbx_runtime *runtime)
+{
+    const uint32_t files = sbx_compile_max_files(runtime);
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && runtime->compile_output[i]; i++) {
+        const char *pattern = runtime->compile_output[i];
+
+        r = sbx_payload_add(
+            buf, SBX_PAYLOAD_COLLECT, SBX_PAYLOAD_COLLECT_REQUIRED | SBX_PAYLOAD_COLLECT_GLOB,
+            SBX_COMPILED_BYTES_MAX, pattern, strlen(pattern), &files, sizeof(files));
     }
     return r;
 }
@@ -111,6 +138,8 @@ static int add_collect(struct cr_buf *buf, const Crisol__Sandbox__V1__ExecuteReq
     const char *report = sbx_request_runtime(request)->report_file;
     int r = 0;
 
+    if (request->phase == SBX_PHASE_COMPILE)
+        return add_compile_output(buf, sbx_request_runtime(request));
     for (size_t i = 0; r == 0 && i < message->n_collect; i++) {
         const Crisol__Sandbox__V1__CollectSpec *spec = message->collect[i];
         uint32_t files = sbx_collect_max_files(spec);
@@ -128,29 +157,38 @@ static int add_collect(struct cr_buf *buf, const Crisol__Sandbox__V1__ExecuteReq
     return r;
 }
 
+/* What was compiled earlier; what is compiled now comes when it is there. */
+static int add_compiled(struct cr_buf *buf, const Crisol__Sandbox__V1__ExecuteRequest *message,
+                        const struct sbx_request *request)
+{
+    ProtobufCBinaryData compiled;
+
+    if (request->phase != SBX_PHASE_RUN || request->has_compile)
+        return 0;
+    compiled = sbx_request_compiled(request->contents, message);
+    return sbx_compiled_add(compiled.data, compiled.len, buf);
+}
+
 int sbx_payload_build(const Crisol__Sandbox__V1__ExecuteRequest *message,
-                      const struct sbx_request *request, int *ret_fd, struct cr_err *err)
+                      const struct sbx_request *request, struct cr_buf *buf, struct cr_err *err)
 {
     const struct sbx_runtime *runtime = sbx_request_runtime(request);
-    CR_AUTO_BUF struct cr_buf buf;
     int r;
 
-    cr_buf_init(&buf, SBX_PAYLOAD_MAX);
-    r = sbx_payload_begin(&buf);
+    cr_buf_init(buf, SBX_PAYLOAD_MAX);
+    r = sbx_payload_begin(buf);
     if (r == 0)
-        r = add_argv(&buf, message, runtime);
+        r = add_argv(buf, message, runtime, request->phase);
     if (r == 0)
-        r = add_env(&buf, message, runtime);
+        r = add_env(buf, message, runtime, request->phase);
     if (r == 0)
-        r = add_files(&buf, message, runtime);
+        r = add_files(buf, message, request);
     if (r == 0)
-        r = add_collect(&buf, message, request);
+        r = add_compiled(buf, message, request);
+    if (r == 0)
+        r = add_collect(buf, message, request);
     if (r < 0)
         return cr_err_sys(err, -r, "pack the payload");
-    sbx_payload_end(&buf);
-    r = sbx_payload_seal(&buf, err);
-    if (r < 0)
-        return r;
-    *ret_fd = r;
+    sbx_payload_end(buf);
     return 0;
 }

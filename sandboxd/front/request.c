@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "rpc/status.h"
+#include "sandboxd/front/compiled.h"
 #include "sandboxd/front/env.h"
 #include "sandboxd/front/limits.h"
 #include "sandboxd/front/paths.h"
@@ -152,13 +153,66 @@ static void check_container(const struct checker *check)
                                  memory, CONTAINER_MEMORY_MIN);
 }
 
+/* True when the compile stage of the runtime leaves files of that path. */
+static bool is_compile_output(const struct sbx_runtime *runtime, const char *path)
+{
+    for (size_t i = 0; runtime->compile_output[i]; i++) {
+        if (sbx_glob_matches(runtime->compile_output[i], strlen(runtime->compile_output[i]), path,
+                             strlen(path)))
+            return true;
+    }
+    return false;
+}
+
+static void check_compiled(struct checker *check)
+{
+    const Crisol__Sandbox__V1__ExecuteRequest *message = check->message;
+    ProtobufCBinaryData compiled = sbx_request_compiled(check->rules->contents, message);
+
+    if (is_set(message->code) || message->n_command > 0)
+        rpc_status_add_violation(check->status, "compiled",
+                                 "set one of code, command and compiled");
+    else if (!compiled.data)
+        rpc_status_set(check->status, RPC_NOT_FOUND,
+                       "compiled: '%.64s' is not stored here, or no longer: compile again",
+                       message->compiled);
+    else if (sbx_compiled_check(compiled.data, compiled.len, check->runtime) < 0)
+        rpc_status_add_violation(check->status, "compiled",
+                                 "is not what a compile stage of runtime '%s' made",
+                                 check->runtime->name);
+}
+
+/* Which stages there are. A command is run as it is. */
+static void check_compile(struct checker *check)
+{
+    const Crisol__Sandbox__V1__ExecuteRequest *message = check->message;
+    struct sbx_request *request = check->request;
+    const bool has_stage = check->runtime->compile[0] && message->n_command == 0;
+
+    request->has_compile = has_stage && !is_set(message->compiled);
+    request->phase = has_stage ? SBX_PHASE_RUN : SBX_PHASE_ONLY;
+    if (is_set(message->compiled) && check->runtime->compile[0])
+        check_compiled(check);
+    else if (is_set(message->compiled))
+        rpc_status_add_violation(check->status, "compiled", "runtime '%s' has no compile stage",
+                                 check->runtime->name);
+    if (request->has_compile)
+        sbx_limits_read_compile(message->compile_limits, &check->rules->maximum, check->runtime,
+                                &request->compile_limits, &request->compile_requested,
+                                check->status);
+    else if (message->compile_limits || message->keep_compiled)
+        rpc_status_add_violation(check->status,
+                                 message->keep_compiled ? "keep_compiled" : "compile_limits",
+                                 "this request has no compile stage");
+}
+
 static void check_code(struct checker *check)
 {
     const Crisol__Sandbox__V1__ExecuteRequest *message = check->message;
     bool has_code = is_set(message->code);
-    bool has_command = message->n_command > 0;
+    bool has_command = message->n_command > 0 || is_set(message->compiled);
 
-    if (has_code && has_command) {
+    if (has_code && message->n_command > 0) {
         rpc_status_add_violation(check->status, "command", "set code or command, not both");
     } else if (has_code && !check->runtime->entry_file) {
         rpc_status_add_violation(check->status, "code", "runtime '%s' takes files, not code",
@@ -241,6 +295,27 @@ static void check_env(struct checker *check, size_t *total)
     }
 }
 
+static void check_one_content(struct checker *check, size_t index)
+{
+    const Crisol__Sandbox__V1__InputFile *file = check->message->files[index];
+    const bool is_stored = is_set(file->artifact);
+    char field[40];
+
+    if (is_stored + is_set(file->text) + (file->data.len > 0) > 1) {
+        (void)snprintf(field, sizeof(field), "files[%zu].%s", index,
+                       is_stored ? "artifact" : "data");
+        rpc_status_add_violation(check->status, field, "set text or data, not both%s",
+                                 is_stored ? ", or artifact alone" : "");
+    } else if (is_stored && !sbx_file_content(check->rules->contents, file).data &&
+               check->status->code == RPC_OK) {
+        rpc_status_set(check->status, RPC_NOT_FOUND,
+                       "files[%zu].artifact: '%.64s' is not stored here, or no longer: store it "
+                       "with WriteArtifact",
+                       index, file->artifact);
+        (void)snprintf(check->status->reason, sizeof(check->status->reason), "NO_ARTIFACT");
+    }
+}
+
 static void check_one_file(struct checker *check, size_t index, uint64_t *total)
 {
     const Crisol__Sandbox__V1__InputFile *file = check->message->files[index];
@@ -254,17 +329,17 @@ static void check_one_file(struct checker *check, size_t index, uint64_t *total)
              sbx_paths_clash(file->path, check->runtime->entry_file))
         rpc_status_add_violation(check->status, field, "clashes with '%s', where code is written",
                                  check->runtime->entry_file);
-    if (is_set(file->text) && file->data.len > 0) {
-        (void)snprintf(field, sizeof(field), "files[%zu].data", index);
-        rpc_status_add_violation(check->status, field, "set text or data, not both");
-    }
+    else if (check->request->phase == SBX_PHASE_RUN &&
+             is_compile_output(check->runtime, file->path))
+        rpc_status_add_violation(check->status, field, "is where the compile stage writes to");
+    check_one_content(check, index);
     if (file->mode & ~UINT32_C(0777)) {
         (void)snprintf(field, sizeof(field), "files[%zu].mode", index);
         rpc_status_add_violation(check->status, field,
                                  "0%" PRIo32 " has bits outside 0777; set-id bits are refused",
                                  file->mode);
     }
-    *total += sbx_file_content(file).len;
+    *total += sbx_file_content(check->rules->contents, file).len;
 }
 
 static void check_files(struct checker *check)
@@ -401,6 +476,7 @@ int sbx_request_check(const Crisol__Sandbox__V1__ExecuteRequest *message,
     sbx_limits_read(message->limits, &rules->maximum, check.runtime, &request.limits,
                     &request.requested, status);
     check_container(&check);
+    check_compile(&check);
     check_code(&check);
     check_argv(&check, &total);
     check_env(&check, &total);
@@ -416,6 +492,7 @@ int sbx_request_check(const Crisol__Sandbox__V1__ExecuteRequest *message,
     if (status->code != RPC_OK)
         return -EINVAL;
     request.flags = read_flags(message);
+    request.contents = rules->contents;
     *ret_request = request;
     return 0;
 }
@@ -455,7 +532,44 @@ ProtobufCBinaryData sbx_request_stdin(const Crisol__Sandbox__V1__ExecuteRequest 
     return choose(message->stdin_text, message->stdin_data);
 }
 
-ProtobufCBinaryData sbx_file_content(const Crisol__Sandbox__V1__InputFile *file)
+static ProtobufCBinaryData find_stored(const struct sbx_contents *contents, const char *digest)
 {
-    return choose(file->text, file->data);
+    return contents ? contents->find(contents->user, digest)
+                    : (ProtobufCBinaryData){.len = 0, .data = NULL};
+}
+
+ProtobufCBinaryData sbx_file_content(const struct sbx_contents *contents,
+                                     const Crisol__Sandbox__V1__InputFile *file)
+{
+    return is_set(file->artifact) ? find_stored(contents, file->artifact)
+                                  : choose(file->text, file->data);
+}
+
+ProtobufCBinaryData sbx_request_compiled(const struct sbx_contents *contents,
+                                         const Crisol__Sandbox__V1__ExecuteRequest *message)
+{
+    return find_stored(contents, message->compiled);
+}
+
+uint32_t sbx_compile_max_files(const struct sbx_runtime *runtime)
+{
+    uint32_t count = 0;
+
+    while (runtime->compile_output[count])
+        count++;
+    return count > 0 ? SBX_COLLECT_FILES_MAX / count : 0;
+}
+
+struct sbx_request sbx_request_compile(const struct sbx_request *request)
+{
+    return (struct sbx_request){
+        .runtime = request->runtime,
+        .limits = request->compile_limits,
+        .requested = request->compile_requested,
+        .flags = SBX_RUN_HAS_OWN,
+        .on_overflow = CRISOL__SANDBOX__V1__OVERFLOW_POLICY__OVERFLOW_POLICY_HEAD_TAIL,
+        .as_text = request->as_text,
+        .phase = SBX_PHASE_COMPILE,
+        .contents = request->contents,
+    };
 }

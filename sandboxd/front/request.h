@@ -22,11 +22,28 @@ struct sbx_runtime;
 #define SBX_COLLECT_FILES_MAX 1024U /* of all patterns together */
 #define SBX_COLLECT_FILES_DEFAULT 64U
 
+/*
+ * Where contents come from that a request only names by their digest: what the
+ * caller has stored. NULL data: there is no such one.
+ */
+struct sbx_contents {
+    ProtobufCBinaryData (*find)(void *user, const char *digest);
+    void *user;
+};
+
 /* Who may ask for what; the same for every request of one backend connection. */
 struct sbx_request_rules {
     struct sbx_limits maximum; /* of the operator, from HELLO */
     uint32_t runtimes;         /* bit i: runtime i is offered on this host */
     Crisol__Sandbox__V1__Backend backend;
+    const struct sbx_contents *contents; /* borrowed; NULL: nothing is stored */
+};
+
+/* Which run of a call it is. */
+enum sbx_phase {
+    SBX_PHASE_ONLY,    /* the program of a runtime without a compile stage, or a command */
+    SBX_PHASE_COMPILE, /* the compile stage */
+    SBX_PHASE_RUN,     /* the program that a compile stage made, now or earlier */
 };
 
 /*
@@ -40,7 +57,15 @@ struct sbx_request {
     uint32_t requested;                              /* bit per limit that came from the request */
     Crisol__Sandbox__V1__OverflowPolicy on_overflow; /* never UNSPECIFIED */
     bool as_text;
+    enum sbx_phase phase;                /* ONLY, or RUN */
+    bool has_compile;                    /* a compile stage comes first */
+    struct sbx_limits compile_limits;    /* of it */
+    uint32_t compile_requested;          /* as `requested` */
+    const struct sbx_contents *contents; /* borrowed: until its payload is built */
 };
+
+/* What the compile stage of a request that has one is: a request of its own. */
+struct sbx_request sbx_request_compile(const struct sbx_request *request);
 
 /*
  * Checks every rule that sandbox.proto documents. Pure. On failure returns
@@ -74,5 +99,14 @@ const char *sbx_collect_name(const Crisol__Sandbox__V1__CollectSpec *spec);
 /* Standard input of the request, from either field. Borrowed. */
 ProtobufCBinaryData sbx_request_stdin(const Crisol__Sandbox__V1__ExecuteRequest *message);
 
-/* Content of a file, from either field. Borrowed. */
-ProtobufCBinaryData sbx_file_content(const Crisol__Sandbox__V1__InputFile *file);
+/* Content of a file, from whichever field. Borrowed. */
+ProtobufCBinaryData sbx_file_content(const struct sbx_contents *contents,
+                                     const Crisol__Sandbox__V1__InputFile *file);
+
+/* What an earlier compile stage made, as sbx_compiled_check() wants it. Borrowed; NULL data: none.
+ */
+ProtobufCBinaryData sbx_request_compiled(const struct sbx_contents *contents,
+                                         const Crisol__Sandbox__V1__ExecuteRequest *message);
+
+/* Most files that one entry of compile.output stands for. */
+uint32_t sbx_compile_max_files(const struct sbx_runtime *runtime);

@@ -266,6 +266,7 @@ int sbx_result_fill(struct sbx_result *result, const struct sbx_execution *execu
     result->message.exit_code = outcome->result.exit_code;
     result->message.signal = outcome->result.signal;
     result->message.policy = &policy->message;
+    result->message.phase = CRISOL__SANDBOX__V1__PHASE__PHASE_RUN;
     fill_hits(result, &outcome->result);
     fill_usage(result, &outcome->result);
     fill_timing(result, outcome);

@@ -89,6 +89,7 @@ struct sbx_execution {
     char policy_digest[SBX_DIGEST_SIZE];
     struct sbx_request request;
     bool wants_report;
+    struct cr_buf payload; /* until sbx_execution_complete(), where there is a compile stage */
 
     /* Shared by both threads. */
     pthread_mutex_t lock; /* guards everything down to the next comment */

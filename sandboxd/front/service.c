@@ -4,6 +4,7 @@
 #include "crisol/sandbox/v1/sandbox.pb-c.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
+#include "sandboxd/front/artifact_calls.h"
 #include "sandboxd/front/batch.h"
 #include "sandboxd/front/call.h"
 #include "sandboxd/front/execution.h"
@@ -24,6 +25,7 @@ void sbx_service_init(struct sbx_service *service, struct sbx_backend *backend,
 void sbx_service_done(struct sbx_service *service)
 {
     sbx_recall_done(&service->recall);
+    sbx_artifacts_done(&service->artifacts);
     (void)pthread_mutex_destroy(&service->lock);
 }
 
@@ -209,7 +211,24 @@ const struct rpc_method sbx_service_methods[] = {
      .on_message = on_get_capabilities},
     UNIMPLEMENTED(RPC_BIDI, "ExecuteInteractive", execute_interactive),
     UNIMPLEMENTED(RPC_SERVER_STREAM, "Attach", attach),
-    UNIMPLEMENTED(RPC_BIDI, "WriteArtifact", write_artifact),
+    {.path = PATH("WriteArtifact"),
+     .kind = RPC_BIDI,
+     .request = TYPE(write_artifact_request),
+     .response = TYPE(write_artifact_response),
+     .on_start = sbx_artifact_start,
+     .on_message = sbx_artifact_message,
+     .on_half_close = sbx_artifact_half_close,
+     .on_free = sbx_artifact_free},
+    {.path = PATH("ListArtifacts"),
+     .kind = RPC_UNARY,
+     .request = TYPE(list_artifacts_request),
+     .response = TYPE(list_artifacts_response),
+     .on_message = sbx_artifact_list},
+    {.path = PATH("DeleteArtifact"),
+     .kind = RPC_UNARY,
+     .request = TYPE(delete_artifact_request),
+     .response = TYPE(delete_artifact_response),
+     .on_message = sbx_artifact_delete},
     UNIMPLEMENTED(RPC_UNARY, "CreateSandbox", create_sandbox),
     UNIMPLEMENTED(RPC_SERVER_STREAM, "ExecuteInSandbox", execute_in_sandbox),
     UNIMPLEMENTED(RPC_BIDI, "WriteFiles", write_files),

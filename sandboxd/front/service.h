@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rpc/server.h"
+#include "sandboxd/front/artifacts.h"
 #include "sandboxd/front/auth.h"
 #include "sandboxd/front/recall.h"
 #include "sandboxd/runtimes/table.h"
@@ -25,13 +26,20 @@ struct sbx_live {
     struct sbx_execution *execution; /* borrowed: the call outlives its place in the list */
 };
 
+/* An artifact that is being written. Embedded in the call's state. */
+struct sbx_upload_entry {
+    struct sbx_upload_entry *next;
+};
+
 /* What every handler sees: rpc_server_options.context. */
 struct sbx_service {
-    struct sbx_backend *backend; /* borrowed: outlives the service */
-    struct sbx_auth auth;        /* constant once the server has started */
-    struct sbx_audit *audit;     /* borrowed: outlives the service */
-    struct sbx_recall recall;    /* the completion queue thread's */
-    pthread_mutex_t lock;        /* guards the list and the versions */
+    struct sbx_backend *backend;      /* borrowed: outlives the service */
+    struct sbx_auth auth;             /* constant once the server has started */
+    struct sbx_audit *audit;          /* borrowed: outlives the service */
+    struct sbx_recall recall;         /* the completion queue thread's */
+    struct sbx_artifacts artifacts;   /* likewise */
+    struct sbx_upload_entry *uploads; /* likewise: those that are being written */
+    pthread_mutex_t lock;             /* guards the list and the versions */
     struct sbx_live *live;
     char versions[SBX_RUNTIMES_MAX][SBX_VERSION_TEXT_MAX];
 };

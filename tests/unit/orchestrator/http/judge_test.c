@@ -223,6 +223,7 @@ static void each_verdict_has_its_two_letters(void **state)
 {
     Crisol__Sandbox__V1__ExecuteResult result = CRISOL__SANDBOX__V1__EXECUTE_RESULT__INIT;
     Crisol__Sandbox__V1__Verdict verdict = CRISOL__SANDBOX__V1__VERDICT__INIT;
+    Crisol__Sandbox__V1__CompileResult compile = CRISOL__SANDBOX__V1__COMPILE_RESULT__INIT;
     CR_AUTO_BUF struct cr_buf text;
     CR_AUTO_BUF struct cr_buf out;
     const struct agt_judge_outcome outcome = {.language = "python",
@@ -237,6 +238,7 @@ static void each_verdict_has_its_two_letters(void **state)
     cr_buf_init(&out, OUT_CAP);
     result.verdict = &verdict;
     verdict.message = why;
+    compile.verdict = &verdict;
     for (size_t i = 0; i < CR_ARRAY_SIZE(ends); i++) {
         const char *stage = ends[i].verdict == V(COMPILE_ERROR) ? "\"compile\":{" : "\"run\":{";
 
@@ -244,10 +246,45 @@ static void each_verdict_has_its_two_letters(void **state)
         verdict.code = ends[i].verdict;
         result.exit_code = ends[i].exit_code;
         result.signal = ends[i].signal;
+        compile.exit_code = ends[i].exit_code;
+        result.compile = ends[i].verdict == V(COMPILE_ERROR) ? &compile : NULL;
+        result.phase = result.compile ? CRISOL__SANDBOX__V1__PHASE__PHASE_COMPILE
+                                      : CRISOL__SANDBOX__V1__PHASE__PHASE_RUN;
         assert_int_equal(agt_judge_write(&outcome, &out), 0);
         assert_non_null(strstr(cr_buf_str(&out), ends[i].end));
         assert_non_null(strstr(cr_buf_str(&out), stage));
+        assert_null(strstr(cr_buf_str(&out), result.compile ? "\"run\":{" : "\"compile\":{"));
     }
+}
+
+static void a_program_that_was_compiled_has_both_stages(void **state)
+{
+    static char warning[] = "main.c: warning";
+    Crisol__Sandbox__V1__ExecuteResult result = CRISOL__SANDBOX__V1__EXECUTE_RESULT__INIT;
+    Crisol__Sandbox__V1__CompileResult compile = CRISOL__SANDBOX__V1__COMPILE_RESULT__INIT;
+    Crisol__Sandbox__V1__Verdict verdict = CRISOL__SANDBOX__V1__VERDICT__INIT;
+    CR_AUTO_BUF struct cr_buf text;
+    CR_AUTO_BUF struct cr_buf out;
+    const struct agt_judge_outcome outcome = {.language = "c",
+                                              .version = "",
+                                              .result = &result,
+                                              .streams = {&text, &text},
+                                              .output = &text};
+
+    (void)state;
+    cr_buf_init(&text, OUT_CAP);
+    cr_buf_init(&out, OUT_CAP);
+    verdict.code = V(OK);
+    result.verdict = &verdict;
+    result.compile = &compile;
+    result.phase = CRISOL__SANDBOX__V1__PHASE__PHASE_RUN;
+    assert_int_equal(agt_judge_write(&outcome, &out), -EINVAL); /* a stage has a verdict */
+    compile.verdict = &verdict;
+    compile.output = (ProtobufCBinaryData){.len = strlen(warning), .data = (uint8_t *)warning};
+    cr_buf_clear(&out);
+    assert_int_equal(agt_judge_write(&outcome, &out), 0);
+    assert_non_null(strstr(cr_buf_str(&out), "\"stderr\":\"main.c: warning\""));
+    assert_true(strstr(cr_buf_str(&out), "\"compile\":{") < strstr(cr_buf_str(&out), "\"run\":{"));
 }
 
 static void limits_are_named_as_the_judge_names_them(void **state)
@@ -277,6 +314,7 @@ int main(void)
         cmocka_unit_test(a_program_is_decoded_and_has_the_limits_asked_for),
         cmocka_unit_test(content_that_cannot_be_read_is_refused),
         cmocka_unit_test(each_verdict_has_its_two_letters),
+        cmocka_unit_test(a_program_that_was_compiled_has_both_stages),
         cmocka_unit_test(limits_are_named_as_the_judge_names_them),
     };
 
