@@ -42,7 +42,9 @@ struct agt_config {
     struct agt_catalog *catalog;  /* what it says; NULL: nothing */
     char *ca_file;                /* NULL: the system's */
     uint64_t user;                /* uid to become when started as root; 0: stay */
-    uint64_t max_runs;            /* live runs */
+    uint64_t max_runs;            /* live runs … */
+    uint64_t caller_runs;         /* … of one caller; 0: no limit of its own */
+    uint64_t caller_rate;         /* runs that one may begin in a minute; 0: no limit */
     uint64_t model_requests;      /* to the provider at one time */
     uint64_t run_time_s;          /* wall clock of a run */
     char *store;                  /* "none", "sqlite:/path" or "postgresql://…" */

@@ -112,6 +112,8 @@ static int make_engine(struct agt_stack *stack, const struct agt_config *config,
     };
     struct agt_runs_options runs_options = {
         .store = stack->store,
+        .max_caller_live = (uint32_t)config->caller_runs,
+        .caller_per_minute = (uint32_t)config->caller_rate,
         .max_ended = (uint32_t)config->keep_runs,
         .max_ended_bytes = (size_t)config->keep_mib << 20,
         .max_ended_age_s = (uint32_t)config->keep_s,

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 struct agt_store_run;
+struct rpc_callers;
 
 /* Internal to orchestrator/runs: the registry and what its files share. */
 
@@ -27,6 +28,7 @@ struct agt_runs_entry {
 
 struct agt_runs {
     struct agt_runs_options options; /* with the defaults filled in */
+    struct rpc_callers *callers;     /* what each has begun lately; NULL: no limit */
 
     pthread_mutex_t lock; /* guards all below; taken before any lock of the engine */
     struct agt_runs_entry *newest;

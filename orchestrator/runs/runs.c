@@ -6,8 +6,10 @@
 #include "orchestrator/graph/export.h"
 #include "orchestrator/runs/private.h"
 #include "orchestrator/store/store.h"
+#include "rpc/callers.h"
 #include "rpc/status.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +17,7 @@
 #define MAX_ENDED_BYTES_DEFAULT ((size_t)256 << 20)
 #define MAX_ENDED_AGE_S_DEFAULT 86400
 #define SWEEP_EVERY_NS (100 * CR_NS_PER_MS)
+#define CALLER_RETRY_MS 5000
 
 /* FNV-1a: spreads over buckets and tells requests apart; nothing here trusts it against malice. */
 static uint64_t hash_more(uint64_t hash, const void *data, size_t size)
@@ -173,11 +176,19 @@ static void sweep(struct agt_runs *runs, int64_t now_ns)
 int agt_runs_new(const struct agt_runs_options *options, struct agt_runs **ret_runs,
                  struct cr_err *err)
 {
+    const struct rpc_callers_limits limits = {.per_minute = options->caller_per_minute};
     struct agt_runs *runs = calloc(1, sizeof(*runs));
 
     if (!runs)
         return cr_err_set(err, ENOMEM, "out of memory for the registry of runs");
     runs->options = *options;
+    if (options->caller_per_minute > 0) {
+        runs->callers = rpc_callers_new(&limits);
+        if (!runs->callers) {
+            free(runs);
+            return cr_err_set(err, ENOMEM, "out of memory for the registry of runs");
+        }
+    }
     if (runs->options.max_ended == 0)
         runs->options.max_ended = MAX_ENDED_DEFAULT;
     if (runs->options.max_ended_bytes == 0)
@@ -206,6 +217,7 @@ struct agt_runs *agt_runs_free(struct agt_runs *runs)
         older = entry->older;
         free_entry(entry);
     }
+    (void)rpc_callers_free(runs->callers);
     (void)pthread_mutex_destroy(&runs->lock);
     free(runs);
     return NULL;
@@ -317,6 +329,40 @@ static int repeat(const struct agt_runs_entry *entry, const struct agt_run_spec 
     return 0;
 }
 
+/* Counts the runs of the caller that go on here, up to its limit. */
+static bool has_room(const struct agt_runs *runs, const char *caller)
+{
+    uint32_t left = runs->options.max_caller_live;
+
+    for (const struct agt_runs_entry *at = runs->newest; at; at = at->older) {
+        if (strcmp(at->caller, caller) == 0 && !agt_run_has_ended(at->run) &&
+            !agt_run_is_guest(at->run) && --left == 0)
+            return false;
+    }
+    return true;
+}
+
+static int check_quota(struct agt_runs *runs, const char *caller, int64_t now_ns,
+                       struct rpc_status *status)
+{
+    int r;
+
+    if (runs->options.max_caller_live > 0 && !has_room(runs, caller)) {
+        rpc_status_set(status, RPC_RESOURCE_EXHAUSTED,
+                       "one caller may have %u runs at one time; wait until one has ended",
+                       runs->options.max_caller_live);
+        (void)snprintf(status->reason, sizeof(status->reason), "CALLER_LIVE_LIMIT");
+        status->retry_after_ms = CALLER_RETRY_MS;
+        return -EAGAIN;
+    }
+    if (!runs->callers)
+        return 0;
+    r = rpc_callers_enter(runs->callers, caller, "runs", now_ns, status);
+    if (r == 0) /* their number is counted above */
+        rpc_callers_leave(runs->callers, caller);
+    return r;
+}
+
 static int start_locked(struct agt_runs *runs, const char *caller, const char *key,
                         const struct agt_run_spec *spec, struct agt_run **ret_run,
                         struct rpc_status *status)
@@ -330,6 +376,9 @@ static int start_locked(struct agt_runs *runs, const char *caller, const char *k
         return repeat(entry, spec, ret_run, status);
     if (now_ns >= runs->next_sweep_ns)
         sweep(runs, now_ns);
+    r = check_quota(runs, caller, now_ns, status);
+    if (r < 0)
+        return r;
     entry = new_entry(caller, key, spec);
     if (!entry)
         return agt_runs_out_of_memory(status);

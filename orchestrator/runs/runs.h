@@ -24,11 +24,13 @@ struct agt_runs;
 #define AGT_RUNS_KEY_MAX 128 /* bytes of an idempotency key */
 
 struct agt_runs_options {
-    struct agt_engine *engine; /* borrowed; outlives the registry */
-    struct agt_store *store;   /* of the engine; NULL: none. Borrowed; outlives the registry */
-    uint32_t max_ended;        /* ended runs kept; 0: 1,000 */
-    size_t max_ended_bytes;    /* of their events; 0: 256 MiB */
-    uint32_t max_ended_age_s;  /* since their end was seen; 0: 86,400 */
+    struct agt_engine *engine;  /* borrowed; outlives the registry */
+    struct agt_store *store;    /* of the engine; NULL: none. Borrowed; outlives the registry */
+    uint32_t max_caller_live;   /* runs of one caller that go on here; 0: no limit */
+    uint32_t caller_per_minute; /* runs that one caller may begin in a minute; 0: no limit */
+    uint32_t max_ended;         /* ended runs kept; 0: 1,000 */
+    size_t max_ended_bytes;     /* of their events; 0: 256 MiB */
+    uint32_t max_ended_age_s;   /* since their end was seen; 0: 86,400 */
 };
 
 int agt_runs_new(const struct agt_runs_options *options, struct agt_runs **ret_runs,

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "rpc/callers.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
 #include "sandboxd/front/artifacts.h"
@@ -86,6 +87,8 @@ struct sbx_call *sbx_call_release(struct sbx_call *state)
     if (!state)
         return NULL;
     sbx_service_remove(state->service, &state->entry);
+    if (state->is_counted)
+        rpc_callers_leave(state->service->callers, sbx_execution_caller(state->execution));
     sbx_call_drop_record(state); /* nothing after its end: whoever vanished leaves no answer */
     if (state->record)
         sbx_record_leave(state->record, &state->waiter);
@@ -228,6 +231,19 @@ static void set_batch_defaults(struct sbx_request *request)
     shorten_default(request, SBX_LIMIT_CPU_TIME, request->limits.value[SBX_LIMIT_WALL_TIME]);
 }
 
+/* Last, so that nothing is counted that would not run. */
+static int count(struct rpc_call *call, struct sbx_call *state, struct rpc_status *status)
+{
+    struct rpc_callers *callers = state->service->callers;
+    int r = 0;
+
+    if (callers)
+        r = rpc_callers_enter(callers, rpc_call_peer(call)->caller, "runs", cr_clock_mono_ns(),
+                              status);
+    state->is_counted = callers && r == 0;
+    return r;
+}
+
 struct sbx_call *sbx_call_new(struct rpc_call *call,
                               const Crisol__Sandbox__V1__ExecuteRequest *message,
                               enum sbx_call_kind kind, struct rpc_status *ret_status)
@@ -253,6 +269,10 @@ struct sbx_call *sbx_call_new(struct rpc_call *call,
     if (!state) {
         sbx_call_no_memory(ret_status);
         return NULL;
+    }
+    if (count(call, state, ret_status) < 0) {
+        audit_refused(call, message, ret_status);
+        return sbx_call_release(state);
     }
     state->is_run = kind != SBX_CALL_EXECUTE;
     return state;

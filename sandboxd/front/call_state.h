@@ -39,6 +39,7 @@ struct sbx_call {
     struct sbx_answer answer; /* take is NULL: it ends the call */
     bool is_run;
     bool is_submitted;
+    bool is_counted; /* among what its caller has going on */
     uint32_t seq;
     struct sbx_record *record;    /* NULL: the request has no id */
     struct sbx_waiter waiter;     /* in the record, while another call runs the same request */

@@ -7,6 +7,7 @@
 #include "common/slice.h"
 #include "common/tls_files.h"
 #include "proto/descriptor_set.h"
+#include "rpc/callers.h"
 #include "rpc/listener.h"
 #include "rpc/server.h"
 #include "rpc/tokens.h"
@@ -395,6 +396,7 @@ static void release(struct front *front)
     (void)rpc_server_free(front->server);
     front->tls = tls_context_free(front->tls);
     rpc_fini();
+    front->service.callers = rpc_callers_free(front->service.callers);
     sbx_service_done(&front->service);
     front->auth.tokens = rpc_tokens_free(front->auth.tokens);
     cr_close_fd(&front->audit.fd);
@@ -403,6 +405,10 @@ static void release(struct front *front)
 
 static int start(struct front *front, struct cr_err *err)
 {
+    const struct rpc_callers_limits limits = {
+        .max_live = (uint32_t)front->settings.caller_runs,
+        .per_minute = (uint32_t)front->settings.caller_rate,
+    };
     int r = open_signals(front, err);
 
     if (r == 0)
@@ -419,6 +425,11 @@ static int start(struct front *front, struct cr_err *err)
         return r;
     rpc_init();
     sbx_service_init(&front->service, front->backend, &front->auth, &front->audit);
+    if (limits.max_live == 0 && limits.per_minute == 0)
+        return start_server(front, err);
+    front->service.callers = rpc_callers_new(&limits);
+    if (!front->service.callers)
+        return cr_err_set(err, ENOMEM, "out of memory for the limits of callers");
     return start_server(front, err);
 }
 

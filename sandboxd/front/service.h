@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct rpc_callers;
 struct rpc_status;
 struct sbx_audit;
 struct sbx_backend;
@@ -36,6 +37,7 @@ struct sbx_service {
     struct sbx_backend *backend;      /* borrowed: outlives the service */
     struct sbx_auth auth;             /* constant once the server has started */
     struct sbx_audit *audit;          /* borrowed: outlives the service */
+    struct rpc_callers *callers;      /* borrowed: outlives the service; NULL: no limits */
     struct sbx_recall recall;         /* the completion queue thread's */
     struct sbx_artifacts artifacts;   /* likewise */
     struct sbx_upload_entry *uploads; /* likewise: those that are being written */

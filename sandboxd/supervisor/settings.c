@@ -76,6 +76,10 @@ static const struct cr_setting table[] = {
     NUMBER("uid-base", uid_base, 0, UINT32_MAX, "0",
            "First host user id of the sandboxes (65,536 for each slot); 0: built in."),
     NUMBER("queue", queue, 0, 4096, "64", "Runs that may wait for a slot."),
+    NUMBER("caller-runs", caller_runs, 0, 100000, "0",
+           "Runs of one caller at one time, waiting ones included; 0: no limit."),
+    NUMBER("caller-runs-per-minute", caller_rate, 0, 1000000, "0",
+           "Runs that one caller may begin in a minute; 0: no limit."),
     NUMBER("grace-ms", grace_ms, 0, 3600000, "30000",
            "How long runs in flight may go on after SIGTERM."),
     TEXT("backend", "CRISOL_BACKEND", backend, "auto", false,
@@ -440,6 +444,10 @@ int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_c
                 is_empty(settings->allow_uids) ? "" : settings->allow_uids);
     if (r == 0)
         r = add(args, "--queue=%" PRIu64, settings->queue);
+    if (r == 0)
+        r = add(args, "--caller-runs=%" PRIu64, settings->caller_runs);
+    if (r == 0)
+        r = add(args, "--caller-runs-per-minute=%" PRIu64, settings->caller_rate);
     if (r == 0)
         r = add(args, "--grace-ms=%" PRIu64, settings->grace_ms);
     if (r == 0)

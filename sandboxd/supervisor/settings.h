@@ -25,6 +25,8 @@ struct sbx_settings {
     uint64_t slots;
     uint64_t uid_base;
     uint64_t queue;
+    uint64_t caller_runs;
+    uint64_t caller_rate;
     uint64_t grace_ms;
     char *backend; /* "native", "docker" or "auto" */
     char *docker_socket;

@@ -227,3 +227,24 @@ def test_tokens_have_names_and_are_read_again(links):
         assert not re.search(TOKEN, process.log())
     finally:
         assert process.stop() == 0
+
+
+def test_a_caller_has_so_many_runs_and_is_told_when_to_come_again(links):
+    """By the name of its certificate, at sandboxd."""
+    flags_before = links.fleet.sandboxd_flags
+    links.fleet.sandboxd_flags = (*flags_before, "--caller-runs=1", "--caller-runs-per-minute=100")
+    member = links.fleet.add()
+    address = f"{member.address}:{links.fleet.port}"
+    one = subprocess.Popen([
+        os.path.join(crisol.BIN, "crisol"), f"--tls-ca={links.fleet.authority.certificate}", f"--tls-name={NAME}",
+        f"--tls-cert={links.web}/tls.crt", f"--tls-key={links.web}/tls.key", "exec", "--runtime", "shell", "--",
+        "echo begun; sleep 3"], stdout=subprocess.PIPE, text=True, env={"CRISOL_SANDBOX": address})
+    assert one.stdout.readline() == "begun\n"
+    done = links.exec(files=links.web, address=address)
+    assert done.returncode == 125 and "one caller may have 1 runs at one time" in done.stderr, done
+    runs(links.exec(files=links.fleet.agent_files, address=address))
+    assert one.wait(20) == 0
+    runs(links.exec(files=links.web, address=address))
+    with open(member.audit, encoding="utf-8") as file:
+        assert "verdict=RESOURCE_EXHAUSTED reason=CALLER_LIVE_LIMIT" in file.read()
+    links.fleet.sandboxd_flags = flags_before

@@ -295,9 +295,57 @@ static void the_path_of_a_run_is_marked(void **state)
     tear_down(&fixture);
 }
 
+static void a_caller_has_so_many_runs_at_one_time(void **state)
+{
+    const struct agt_runs_options options = {.max_caller_live = 2};
+    struct rpc_status status;
+    struct agt_run *runs[4];
+    struct fixture fixture;
+
+    (void)state;
+    set_up(&fixture, hold, &options);
+    runs[0] = begin(&fixture, "uid:1", "k", "one", &status);
+    runs[1] = begin(&fixture, "uid:1", NULL, "two", &status);
+    assert_non_null(runs[1]);
+    assert_null(begin(&fixture, "uid:1", NULL, "three", &status));
+    assert_int_equal(status.code, RPC_RESOURCE_EXHAUSTED);
+    assert_string_equal(status.reason, "CALLER_LIVE_LIMIT");
+    assert_true(status.retry_after_ms > 0);
+    /* To ask for the same again starts nothing. */
+    runs[2] = begin(&fixture, "uid:1", "k", "one", &status);
+    assert_ptr_equal(runs[2], runs[0]);
+    runs[3] = begin(&fixture, "uid:2", NULL, "another's", &status);
+    assert_non_null(runs[3]);
+    for (size_t i = 0; i < 4; i++)
+        (void)agt_run_unref(runs[i]);
+    tear_down(&fixture);
+}
+
+static void a_caller_begins_so_many_runs_in_a_minute(void **state)
+{
+    const struct agt_runs_options options = {.caller_per_minute = 2};
+    struct rpc_status status;
+    struct fixture fixture;
+
+    (void)state;
+    set_up(&fixture, double_solve, &options);
+    for (int i = 0; i < 2; i++) {
+        struct agt_run *run = begin(&fixture, "token:ci", NULL, "a task", &status);
+
+        assert_non_null(run);
+        (void)agt_run_unref(run);
+    }
+    assert_null(begin(&fixture, "token:ci", NULL, "a task", &status));
+    assert_string_equal(status.reason, "CALLER_RATE_LIMIT");
+    assert_in_range(status.retry_after_ms, 1, 30001);
+    tear_down(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_caller_has_so_many_runs_at_one_time),
+        cmocka_unit_test(a_caller_begins_so_many_runs_in_a_minute),
         cmocka_unit_test(a_run_is_its_callers_alone),
         cmocka_unit_test(a_key_starts_one_run_of_its_caller),
         cmocka_unit_test(a_long_key_is_refused_by_name),
