@@ -11,10 +11,15 @@ int64_t cr_clock_mono_ns(void)
     return (int64_t)now.tv_sec * CR_NS_PER_S + now.tv_nsec;
 }
 
-int64_t cr_clock_real_ms(void)
+int64_t cr_clock_real_ns(void)
 {
     struct timespec now = {0};
 
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / CR_NS_PER_MS;
+    return (int64_t)now.tv_sec * CR_NS_PER_S + now.tv_nsec;
+}
+
+int64_t cr_clock_real_ms(void)
+{
+    return cr_clock_real_ns() / CR_NS_PER_MS;
 }

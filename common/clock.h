@@ -10,5 +10,8 @@
 /* CLOCK_MONOTONIC in nanoseconds: for durations and deadlines. */
 int64_t cr_clock_mono_ns(void);
 
+/* CLOCK_REALTIME in nanoseconds since the epoch. */
+int64_t cr_clock_real_ns(void);
+
 /* CLOCK_REALTIME in milliseconds since the epoch: for time stamps that people read. */
 int64_t cr_clock_real_ms(void);

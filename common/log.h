@@ -10,6 +10,11 @@ struct cr_err;
  * One line per event on stderr: time, level, component, message, key=value
  * pairs. Lines are written with one write(2), so that processes sharing a
  * stderr do not mix. Control characters are escaped; a line is cut at 2 KiB.
+ * A line of a thread that works for a trace (common/trace.h) has its ids.
+ *
+ * As JSON each line is an object with time, level, component, version, pid,
+ * message and, of a trace, trace_id and span_id: names that do not change. It
+ * is valid UTF-8 whatever came in.
  *
  * Never pass prompts, keys, program code or program output.
  */
@@ -22,8 +27,8 @@ enum cr_log_level {
 };
 
 enum cr_log_format {
-    CR_LOG_TEXT, /* key=value */
-    CR_LOG_JSON, /* one object per line */
+    CR_LOG_TEXT,
+    CR_LOG_JSON,
 };
 
 /*

@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,15 @@ static const struct {
     {250000, "0.25"}, {500000, "0.5"},  {1000000, "1"},   {2500000, "2.5"},   {5000000, "5"},
     {10000000, "10"}, {30000000, "30"}, {60000000, "60"}, {300000000, "300"}, {1800000000, "1800"},
 };
+
+void cr_metrics_lower(const char *name, char *text, size_t size)
+{
+    size_t length = 0;
+
+    for (; *name && length + 1 < size; name++)
+        text[length++] = (char)tolower((unsigned char)*name);
+    text[length] = '\0';
+}
 
 void cr_metrics_begin(struct cr_metrics *metrics, struct cr_buf *buf)
 {
@@ -66,10 +76,15 @@ static void add_label_value(struct cr_metrics *metrics, const char *value)
     }
 }
 
-static void add_labels(struct cr_metrics *metrics, const struct cr_metrics_label *labels)
+/* The name of a sample: family, `suffix`, labels; `bound` is the label "le" of a bucket, or NULL.
+ */
+static void add_name(struct cr_metrics *metrics, const char *suffix,
+                     const struct cr_metrics_label *labels, const char *bound)
 {
     const char *before = "{";
 
+    add_str(metrics, metrics->family);
+    add_str(metrics, suffix);
     for (size_t i = 0; labels && i < CR_METRICS_LABELS_MAX && labels[i].name; i++) {
         add_str(metrics, before);
         add_str(metrics, labels[i].name);
@@ -78,18 +93,30 @@ static void add_labels(struct cr_metrics *metrics, const struct cr_metrics_label
         add_str(metrics, "\"");
         before = ",";
     }
+    if (bound) {
+        add_str(metrics, before);
+        add_str(metrics, "le=\"");
+        add_str(metrics, bound);
+        add_str(metrics, "\"");
+        before = ",";
+    }
     add_str(metrics, before[0] == ',' ? "} " : " ");
+}
+
+static void add_count(struct cr_metrics *metrics, const char *suffix,
+                      const struct cr_metrics_label *labels, const char *bound, uint64_t value)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof(text), "%" PRIu64 "\n", value);
+    add_name(metrics, suffix, labels, bound);
+    add_str(metrics, text);
 }
 
 void cr_metrics_count(struct cr_metrics *metrics, const struct cr_metrics_label *labels,
                       uint64_t value)
 {
-    char text[24];
-
-    (void)snprintf(text, sizeof(text), "%" PRIu64 "\n", value);
-    add_str(metrics, metrics->family);
-    add_labels(metrics, labels);
-    add_str(metrics, text);
+    add_count(metrics, "", labels, NULL, value);
 }
 
 void cr_metrics_value(struct cr_metrics *metrics, const struct cr_metrics_label *labels,
@@ -98,8 +125,7 @@ void cr_metrics_value(struct cr_metrics *metrics, const struct cr_metrics_label 
     char text[32];
 
     (void)snprintf(text, sizeof(text), "%.17g\n", value);
-    add_str(metrics, metrics->family);
-    add_labels(metrics, labels);
+    add_name(metrics, "", labels, NULL);
     add_str(metrics, text);
 }
 
@@ -113,21 +139,21 @@ void cr_histogram_note(struct cr_histogram *histogram, uint64_t duration_us)
     atomic_fetch_add_explicit(&histogram->sum_us, duration_us, memory_order_relaxed);
 }
 
-void cr_metrics_histogram(struct cr_metrics *metrics, const struct cr_histogram *histogram)
+void cr_metrics_histogram(struct cr_metrics *metrics, const struct cr_metrics_label *labels,
+                          const struct cr_histogram *histogram)
 {
+    uint64_t sum_us = atomic_load_explicit(&histogram->sum_us, memory_order_relaxed);
     uint64_t count = 0;
+    char text[32];
 
     /* The count is that of the last bucket, so that the two agree whatever is noted meanwhile. */
-    for (size_t i = 0; i <= CR_HISTOGRAM_BOUNDS && metrics->error == 0; i++) {
+    for (size_t i = 0; i <= CR_HISTOGRAM_BOUNDS; i++) {
         count += atomic_load_explicit(&histogram->counts[i], memory_order_relaxed);
-        note(metrics,
-             cr_buf_printf(metrics->buf, "%s_bucket{le=\"%s\"} %" PRIu64 "\n", metrics->family,
-                           i < CR_HISTOGRAM_BOUNDS ? bounds[i].seconds : "+Inf", count));
+        add_count(metrics, "_bucket", labels, i < CR_HISTOGRAM_BOUNDS ? bounds[i].seconds : "+Inf",
+                  count);
     }
-    if (metrics->error == 0)
-        note(metrics,
-             cr_buf_printf(metrics->buf, "%s_sum %.6f\n%s_count %" PRIu64 "\n", metrics->family,
-                           (double)atomic_load_explicit(&histogram->sum_us, memory_order_relaxed) /
-                               1e6,
-                           metrics->family, count));
+    (void)snprintf(text, sizeof(text), "%.6f\n", (double)sum_us / 1e6);
+    add_name(metrics, "_sum", labels, NULL);
+    add_str(metrics, text);
+    add_count(metrics, "_count", labels, NULL, count);
 }

@@ -24,7 +24,11 @@ struct cr_metrics_label {
     const char *value;
 };
 
-#define CR_METRICS_LABELS_MAX 3
+#define CR_METRICS_LABELS_MAX 4
+
+/* "max_iterations" for MAX_ITERATIONS: the name of one of our enums as the value of a label, cut to
+ * `size` with its NUL. */
+void cr_metrics_lower(const char *name, char *text, size_t size);
 
 void cr_metrics_begin(struct cr_metrics *metrics, struct cr_buf *buf);
 
@@ -41,7 +45,7 @@ void cr_metrics_count(struct cr_metrics *metrics, const struct cr_metrics_label 
 void cr_metrics_value(struct cr_metrics *metrics, const struct cr_metrics_label *labels,
                       double value);
 
-/* Durations by upper bounds. One thread writes, any thread reads. Zeroed memory is an empty one. */
+/* Durations by upper bounds. Any thread notes, any thread reads. Zeroed memory is an empty one. */
 #define CR_HISTOGRAM_BOUNDS 15
 
 struct cr_histogram {
@@ -51,5 +55,14 @@ struct cr_histogram {
 
 void cr_histogram_note(struct cr_histogram *histogram, uint64_t duration_us);
 
-/* Behind its cr_metrics_family(). */
-void cr_metrics_histogram(struct cr_metrics *metrics, const struct cr_histogram *histogram);
+/* Behind its cr_metrics_family(); `labels` as for a count, with room for one more. */
+void cr_metrics_histogram(struct cr_metrics *metrics, const struct cr_metrics_label *labels,
+                          const struct cr_histogram *histogram);
+
+/*
+ * What Prometheus' own client libraries tell about the calling process, under
+ * their names: process_cpu_seconds_total, process_resident_memory_bytes,
+ * process_open_fds and so on, from proc(5); what cannot be read is left out.
+ * `started_ms`: since 1970.
+ */
+void cr_metrics_process(struct cr_metrics *metrics, int64_t started_ms);

@@ -8,32 +8,11 @@
 #include "orchestrator/meter/meter.h"
 #include "orchestrator/runs/runs.h"
 
-#include <sys/resource.h>
-
-static double seconds(struct timeval time)
-{
-    return (double)time.tv_sec + (double)time.tv_usec / 1e6;
-}
-
 static void write_gauge(struct cr_metrics *metrics, const char *name, const char *help,
                         uint64_t value)
 {
     cr_metrics_family(metrics, name, "gauge", help);
     cr_metrics_count(metrics, NULL, value);
-}
-
-/* The names that Prometheus' own clients give them. */
-static void write_process(const struct agt_http *http, struct cr_metrics *metrics)
-{
-    struct rusage usage = {0};
-
-    (void)getrusage(RUSAGE_SELF, &usage);
-    cr_metrics_family(metrics, "process_cpu_seconds_total", "counter",
-                      "User and system CPU time in seconds.");
-    cr_metrics_value(metrics, NULL, seconds(usage.ru_utime) + seconds(usage.ru_stime));
-    cr_metrics_family(metrics, "process_start_time_seconds", "gauge",
-                      "Start of the service, in seconds since 1970.");
-    cr_metrics_value(metrics, NULL, (double)http->started_ms / 1e3);
 }
 
 static void write_build(const struct agt_http *http, struct cr_metrics *metrics)
@@ -78,7 +57,7 @@ void agt_handle_metrics(struct agt_exchange *exchange)
 
     cr_metrics_begin(&metrics, &exchange->out);
     write_build(http, &metrics);
-    write_process(http, &metrics);
+    cr_metrics_process(&metrics, http->started_ms);
     write_gauge(&metrics, "crisol_runs_live", "Runs that go on, those that wait included.",
                 agt_runs_live(http->options.runs));
     if (http->options.meter)
@@ -86,6 +65,8 @@ void agt_handle_metrics(struct agt_exchange *exchange)
     write_gauge(&metrics, "crisol_http_connections", "HTTP connections that are open.",
                 atomic_load(&http->connection_count));
     write_answers(http, &metrics);
+    if (http->options.write_metrics)
+        http->options.write_metrics(http->options.write_user, &metrics);
     r = cr_metrics_end(&metrics);
     if (r < 0) {
         agt_exchange_fail_internal(exchange, "write the answer", r);

@@ -4,7 +4,6 @@
 #include "common/auto.h"
 #include "common/metrics.h"
 
-#include <ctype.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,11 +205,8 @@ void agt_meter_note(struct agt_meter *meter, const Crisol__Agent__V1__RunEvent *
 static void lower_name(const char *name, const char *prefix, char text[NAME_SIZE])
 {
     size_t skip = strncmp(name, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
-    size_t size = 0;
 
-    for (const char *at = name + skip; *at && size + 1 < NAME_SIZE; at++)
-        text[size++] = (char)tolower((unsigned char)*at);
-    text[size] = '\0';
+    cr_metrics_lower(name + skip, text, NAME_SIZE);
 }
 
 static void write_value(const struct agt_meter *meter, enum by_value which,
@@ -261,6 +257,6 @@ void agt_meter_write(const struct agt_meter *meter, struct cr_metrics *metrics)
     write_tokens(meter, metrics);
     for (size_t i = 0; i < DURATION_COUNT; i++) {
         cr_metrics_family(metrics, durations[i].family, "histogram", durations[i].help);
-        cr_metrics_histogram(metrics, &meter->durations[i]);
+        cr_metrics_histogram(metrics, NULL, &meter->durations[i]);
     }
 }

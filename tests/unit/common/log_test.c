@@ -2,6 +2,8 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/trace.h"
+#include "common/utf8.h"
 #include "tests/harness/test.h"
 
 #include <string.h>
@@ -63,6 +65,64 @@ static void log_writes_one_json_object_per_line(void **state)
     assert_non_null(strstr(text, "\"message\":\"four\"}\n"));
 }
 
+static void write_strange_texts(void)
+{
+    static char huge[4000];
+
+    cr_log_info("broken text=%s", "\xc3(\xff");
+    cr_log_info("whole text=%s", "\xc3\xb1");
+    memset(huge, 'x', sizeof(huge) - 1);
+    /* A character of two bytes across every end that a buffer may have. */
+    for (size_t i = 1500; i + 2 < sizeof(huge); i += 2)
+        memcpy(huge + i, "\xc3\xb1", 2);
+    cr_log_info("%s", huge);
+    cr_log_info("x%s", huge);
+}
+
+static void log_writes_utf8_whatever_comes_in(void **state)
+{
+    static char text[16384];
+
+    (void)state;
+    assert_int_equal(cr_log_setup_by_name("unit", "debug", "json", NULL), 0);
+    capture(write_strange_texts, text, sizeof(text));
+
+    assert_true(cr_utf8_is_valid(text, strlen(text)));
+    assert_non_null(strstr(text, "\"message\":\"broken text=\\u00c3(\\u00ff\"}\n"));
+    assert_non_null(strstr(text, "\"message\":\"whole text=\xc3\xb1\"}\n"));
+    assert_string_equal(text + strlen(text) - 5, "\xc3\xb1\"}\n");
+}
+
+static void write_for_a_trace(void)
+{
+    static const char parent[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    struct cr_trace trace;
+
+    assert_true(cr_trace_parse(parent, strlen(parent), &trace));
+    (void)cr_trace_enter(&trace);
+    cr_log_info("within");
+    (void)cr_trace_enter(NULL);
+    cr_log_info("without");
+}
+
+static void log_has_the_ids_of_what_the_thread_works_for(void **state)
+{
+    char text[4096];
+
+    (void)state;
+    assert_int_equal(cr_log_setup_by_name("unit", "info", "json", NULL), 0);
+    capture(write_for_a_trace, text, sizeof(text));
+    assert_non_null(strstr(text, ",\"trace_id\":\"0af7651916cd43dd8448eb211c80319c\","
+                                 "\"span_id\":\"b7ad6b7169203331\",\"version\":"));
+    assert_null(strstr(strstr(text, "within"), "trace_id"));
+
+    assert_int_equal(cr_log_setup_by_name("unit", "info", "text", NULL), 0);
+    capture(write_for_a_trace, text, sizeof(text));
+    assert_non_null(strstr(
+        text, "] within trace_id=0af7651916cd43dd8448eb211c80319c span_id=b7ad6b7169203331\n"));
+    assert_non_null(strstr(text, "] without\n"));
+}
+
 static void log_names_the_setting_that_is_wrong(void **state)
 {
     struct cr_err err = CR_ERR_INIT;
@@ -79,6 +139,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(log_writes_lines_up_to_its_level),
         cmocka_unit_test(log_writes_one_json_object_per_line),
+        cmocka_unit_test(log_writes_utf8_whatever_comes_in),
+        cmocka_unit_test(log_has_the_ids_of_what_the_thread_works_for),
         cmocka_unit_test(log_names_the_setting_that_is_wrong),
     };
 
