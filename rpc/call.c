@@ -168,10 +168,26 @@ static bool let_in(struct rpc_call *call, const struct rpc_route *route)
     return true;
 }
 
+/* What cannot be read counts as not sent: the call gets a trace of its own. */
+static void take_trace(struct rpc_call *call)
+{
+    const char *text = NULL;
+    size_t size = 0;
+
+    if (!rpc_call_metadata(call, "traceparent", &text, &size) ||
+        !cr_trace_parse(text, size, &call->trace))
+        call->trace = cr_trace_new(true);
+    (void)cr_trace_enter(&call->trace); /* until the end of this callback, see server.c */
+}
+
 static void begin(struct rpc_call *call)
 {
     const struct rpc_route *route = rpc_server_find_route(call->server, call->details.method);
 
+    call->counts = route ? route->counts : &call->server->counts[call->server->route_count];
+    call->started_ns = cr_clock_mono_ns();
+    rpc_counts_start(call->counts);
+    take_trace(call);
     if (!route) {
         refuse_unknown(call);
         return;
@@ -236,6 +252,7 @@ static void deliver(struct rpc_call *call)
     grpc_byte_buffer_destroy(call->received);
     call->received = NULL;
     if (message) {
+        rpc_counts_receive(call->counts);
         call->method->on_message(call, message);
     } else {
         /* What came before may have begun something. */

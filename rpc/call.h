@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "common/trace.h"
+#include "rpc/meter.h"
 #include "rpc/server.h"
 #include "rpc/stall.h"
 
@@ -35,6 +37,7 @@ enum rpc_call_kind {
 
 struct rpc_route {
     const struct rpc_method *method;
+    struct rpc_counts *counts; /* borrowed: the server's */
     bool is_internal;
 };
 
@@ -71,6 +74,9 @@ struct rpc_call {
 
     struct rpc_stall request_stall, write_stall;
     struct rpc_call *next_internal, *previous_internal; /* guarded by server->lock */
+    struct rpc_counts *counts; /* of its method; NULL until a request came in */
+    int64_t started_ns;
+    struct cr_trace trace; /* set with the counts */
     int64_t deadline_ns;
     struct rpc_peer peer;
     void *user;
@@ -80,6 +86,7 @@ struct rpc_server {
     struct rpc_server_options options;
     struct rpc_route *routes; /* sorted by path */
     size_t route_count;
+    struct rpc_counts *counts; /* one of each route, and a last one of unknown methods */
     grpc_server *core;
     grpc_server_credentials *credentials;
     grpc_completion_queue *queue;

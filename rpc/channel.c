@@ -320,6 +320,37 @@ int rpc_channel_new_fd(int fd, const struct rpc_channel_options *options,
     return create(fd, options, ret_channel, err);
 }
 
+struct rpc_counts *rpc_channel_counts(struct rpc_channel *channel, const char *path,
+                                      enum rpc_kind kind)
+{
+    struct rpc_channel_method *method = channel->methods;
+    const struct rpc_channel_method *last = &channel->methods[RPC_CHANNEL_METHODS_MAX - 1];
+
+    (void)pthread_mutex_lock(&channel->lock);
+    while (method < last && method->path && strcmp(method->path, path) != 0)
+        method++;
+    if (!method->path) {
+        method->path = path;
+        method->kind = kind;
+    }
+    (void)pthread_mutex_unlock(&channel->lock);
+    return &method->counts;
+}
+
+void rpc_channel_write_metrics(struct rpc_channel *channel, struct cr_metrics *metrics)
+{
+    struct rpc_metered list[RPC_CHANNEL_METHODS_MAX];
+    size_t count = 0;
+
+    (void)pthread_mutex_lock(&channel->lock);
+    for (; count < RPC_CHANNEL_METHODS_MAX && channel->methods[count].path; count++)
+        list[count] =
+            (struct rpc_metered){channel->methods[count].path, channel->methods[count].kind,
+                                 &channel->methods[count].counts};
+    (void)pthread_mutex_unlock(&channel->lock);
+    rpc_meter_write(metrics, "client", list, count);
+}
+
 static bool wait_state(grpc_channel *core, grpc_completion_queue *queue, gpr_timespec deadline)
 {
     for (;;) {

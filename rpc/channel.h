@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rpc/client.h"
+#include "rpc/meter.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,9 +21,11 @@ struct rpc_link {
 
 struct rpc_link *rpc_link_unref(struct rpc_link *link); /* NULL is allowed; returns NULL */
 
-/* Internal to rpc/: what a call needs to know about its channel. */
+#define RPC_CHANNEL_METHODS_MAX 16
+
+/* Internal to rpc/: what a call needs to know about its channel, which outlives it. */
 struct rpc_channel {
-    pthread_mutex_t lock;  /* guards the link */
+    pthread_mutex_t lock;  /* guards the link and the list, not the counts */
     struct rpc_link *link; /* what new calls use; a reference */
     char *target;          /* what a new link is made of … */
     char *tls_name;        /* … NULL: the target's host */
@@ -30,10 +33,23 @@ struct rpc_channel {
     bool has_tls;
     char *authorization; /* value of the header; NULL: none */
     size_t max_response_bytes;
+
+    struct rpc_channel_method {
+        const char *path; /* static storage; NULL: free */
+        enum rpc_kind kind;
+        struct rpc_counts counts;
+    } methods[RPC_CHANNEL_METHODS_MAX]; /* those that were called, in that order */
 };
 
 /* A reference to what new calls use now. */
 struct rpc_link *rpc_channel_link(struct rpc_channel *channel);
+
+/*
+ * The counts of a method, good as long as the channel is; those of the last place when there are
+ * more methods than places. Any thread.
+ */
+struct rpc_counts *rpc_channel_counts(struct rpc_channel *channel, const char *path,
+                                      enum rpc_kind kind);
 
 /*
  * A channel over a connected stream (a socketpair to a server of the same

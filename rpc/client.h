@@ -8,9 +8,11 @@
 #include <protobuf-c/protobuf-c.h>
 
 struct cr_err;
+struct cr_metrics;
 struct rpc_status;
 
-/* A channel to one target: "unix:/path", "host:port", "dns:///name:port". Thread-safe. */
+/* A channel to one target: "unix:/path", "host:port", "dns:///name:port". Thread-safe; outlives its
+ * calls. */
 struct rpc_channel;
 
 /* A client loop: one completion queue and one thread, on which every callback of its calls runs. */
@@ -50,14 +52,22 @@ rpc_channel_free(struct rpc_channel *channel); /* NULL is allowed; returns NULL 
 int rpc_channel_renew(struct rpc_channel *channel, const struct cr_tls_material *tls,
                       struct cr_err *err);
 
+/* Writes grpc_client_… of the methods that were called, in Prometheus' text format. Any thread. */
+void rpc_channel_write_metrics(struct rpc_channel *channel, struct cr_metrics *metrics);
+
 /* Waits until connected. Returns 0 or -ETIMEDOUT. */
 int rpc_channel_wait_ready(struct rpc_channel *channel, int timeout_ms);
 
 struct rpc_client_method {
-    const char *path; /* "/package.Service/Method" */
+    const char *path; /* "/package.Service/Method"; static storage */
     const ProtobufCMessageDescriptor *request;
     const ProtobufCMessageDescriptor *response;
 };
+
+/*
+ * A call passes the trace on that its starter's thread works for (common/trace.h), as metadata
+ * "traceparent"; its callbacks on a loop run with that entered.
+ */
 
 /* ---- blocking, for command line tools and tests ---- */
 
@@ -98,6 +108,7 @@ struct rpc_client_handlers {
      * nothing. */
     void (*on_writable)(void *user);
     void *user;
+    bool is_unary; /* the method has one answer; for the counts alone */
 };
 
 int rpc_loop_new(struct rpc_loop **ret_loop, struct cr_err *err);

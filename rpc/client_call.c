@@ -17,6 +17,7 @@
 
 /* An answer may claim this many times its own size once unpacked. */
 #define UNPACK_FACTOR 8
+#define METADATA_MAX 2
 
 static void on_started(struct rpc_client_call *call, bool is_ok);
 static void on_receive(struct rpc_client_call *call, bool is_ok);
@@ -40,6 +41,7 @@ int rpc_client_call_new(struct rpc_channel *channel, grpc_completion_queue *queu
                                           path, NULL, rpc_core_time(due_ns), NULL);
     grpc_slice_unref(path);
     call->response = method->response;
+    call->path = method->path;
     call->max_response_bytes = channel->max_response_bytes;
     call->start_tag = (struct rpc_client_tag){on_started, call};
     call->receive_tag = (struct rpc_client_tag){on_receive, call};
@@ -98,21 +100,37 @@ static void ask_status(struct rpc_client_call *call)
     rpc_core_start_batch(call->core, &op, 1, &call->status_tag);
 }
 
+/* The values are the caller's to unref. Returns how many there are. */
+static size_t fill_metadata(const struct rpc_client_call *call, const struct rpc_channel *channel,
+                            grpc_metadata metadata[METADATA_MAX])
+{
+    char parent[CR_TRACE_PARENT_SIZE];
+    size_t count = 0;
+
+    if (channel->authorization)
+        metadata[count++] =
+            (grpc_metadata){.key = grpc_slice_from_static_string("authorization"),
+                            .value = grpc_slice_from_copied_string(channel->authorization)};
+    if (cr_trace_is_set(&call->trace)) {
+        cr_trace_format(&call->trace, parent);
+        metadata[count++] = (grpc_metadata){.key = grpc_slice_from_static_string("traceparent"),
+                                            .value = grpc_slice_from_copied_string(parent)};
+    }
+    return count;
+}
+
 /* The headers, and the only message unless it is NULL. */
 static void send_request(struct rpc_client_call *call, const struct rpc_channel *channel,
                          const ProtobufCMessage *request)
 {
-    grpc_metadata token = {.key = grpc_slice_from_static_string("authorization"),
-                           .value = grpc_empty_slice()};
+    grpc_metadata metadata[METADATA_MAX];
+    size_t metadata_count = fill_metadata(call, channel, metadata);
     grpc_byte_buffer *buffer = request ? rpc_core_pack(request) : NULL;
     grpc_op ops[4] = {0};
     size_t count = 0;
 
-    if (channel->authorization) {
-        token.value = grpc_slice_from_copied_string(channel->authorization);
-        ops[count].data.send_initial_metadata.count = 1;
-        ops[count].data.send_initial_metadata.metadata = &token;
-    }
+    ops[count].data.send_initial_metadata.count = metadata_count;
+    ops[count].data.send_initial_metadata.metadata = metadata;
     ops[count++].op = GRPC_OP_SEND_INITIAL_METADATA;
     if (buffer) {
         ops[count].data.send_message.send_message = buffer;
@@ -125,12 +143,27 @@ static void send_request(struct rpc_client_call *call, const struct rpc_channel 
     rpc_core_start_batch(call->core, ops, count, &call->start_tag);
     if (buffer)
         grpc_byte_buffer_destroy(buffer);
-    grpc_slice_unref(token.value);
+    for (size_t i = 0; i < metadata_count; i++)
+        grpc_slice_unref(metadata[i].value);
 }
 
-void rpc_client_call_begin(struct rpc_client_call *call, const struct rpc_channel *channel,
+static enum rpc_kind kind_of(const struct rpc_client_call *call, const ProtobufCMessage *request)
+{
+    if (!request)
+        return RPC_BIDI;
+    return call->keeps_message || call->handlers.is_unary ? RPC_UNARY : RPC_SERVER_STREAM;
+}
+
+void rpc_client_call_begin(struct rpc_client_call *call, struct rpc_channel *channel,
                            const ProtobufCMessage *request)
 {
+    call->counts = rpc_channel_counts(channel, call->path, kind_of(call, request));
+    call->started_ns = cr_clock_mono_ns();
+    if (cr_trace_current())
+        call->trace = *cr_trace_current();
+    rpc_counts_start(call->counts);
+    if (request)
+        rpc_counts_send(call->counts);
     /* The first answers may reach the other thread before the last batch is started. */
     (void)pthread_mutex_lock(&call->lock);
     send_request(call, channel, request);
@@ -143,11 +176,14 @@ void rpc_client_dispatch(const grpc_event *event)
 {
     const struct rpc_client_tag *tag = event->tag;
     struct rpc_client_call *call = tag->call;
+    struct cr_trace before;
 
     /* Waits for rpc_client_call_begin, and shows what it wrote. */
     (void)pthread_mutex_lock(&call->lock);
     (void)pthread_mutex_unlock(&call->lock);
+    before = cr_trace_enter(&call->trace);
     tag->run(call, event->success != 0);
+    (void)cr_trace_enter(&before);
 }
 
 static void set_text(struct rpc_client_call *call, struct rpc_status *status)
@@ -188,6 +224,7 @@ static void end_if_done(struct rpc_client_call *call)
     call->has_ended = true;
     (void)pthread_mutex_unlock(&call->lock);
     make_status(call, &status);
+    rpc_counts_end(call->counts, (int)status.code, call->started_ns);
     call->handlers.on_end(call->handlers.user, &status);
     if (call->on_gone)
         call->on_gone(call);
@@ -262,6 +299,7 @@ static void on_receive(struct rpc_client_call *call, bool is_ok)
         end_if_done(call);
         return;
     }
+    rpc_counts_receive(call->counts);
     if (!call->failure)
         wants_more = call->keeps_message ? keep(call) : deliver(call);
     grpc_byte_buffer_destroy(call->received);
@@ -343,6 +381,8 @@ bool rpc_client_send(struct rpc_client_call *call, const ProtobufCMessage *messa
 
     send.data.send_message.send_message = buffer;
     is_sent = start_send(call, &send);
+    if (is_sent)
+        rpc_counts_send(call->counts);
     grpc_byte_buffer_destroy(buffer); /* the batch holds its slices */
     return is_sent;
 }

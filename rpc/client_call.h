@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "common/trace.h"
 #include "rpc/client.h"
 
 #include <pthread.h>
@@ -13,6 +14,8 @@
  * that queue: the thread of a loop, or the caller of a blocking function.
  */
 
+struct rpc_counts;
+
 struct rpc_client_tag {
     void (*run)(struct rpc_client_call *call, bool is_ok);
     struct rpc_client_call *call;
@@ -21,6 +24,7 @@ struct rpc_client_tag {
 struct rpc_client_call {
     grpc_call *core;
     struct rpc_link *link; /* a reference: outlives core's call */
+    const char *path;      /* static storage */
     const ProtobufCMessageDescriptor *response;
     size_t max_response_bytes;
     struct rpc_client_handlers handlers;
@@ -34,6 +38,9 @@ struct rpc_client_call {
     struct rpc_client_tag start_tag, receive_tag, status_tag, resume_tag, send_tag;
     grpc_metadata_array initial, trailing;
     grpc_byte_buffer *received;
+    struct cr_trace trace;     /* not set: none */
+    struct rpc_counts *counts; /* borrowed: the channel's, which outlives the call */
+    int64_t started_ns;
     grpc_status_code code;
     grpc_slice text;
     struct rpc_status *failure; /* of our own, e.g. an answer that cannot be read */
@@ -55,7 +62,7 @@ int rpc_client_call_new(struct rpc_channel *channel, grpc_completion_queue *queu
                         struct rpc_client_call **ret_call, struct cr_err *err);
 
 /* NULL request: bidirectional, the messages follow. */
-void rpc_client_call_begin(struct rpc_client_call *call, const struct rpc_channel *channel,
+void rpc_client_call_begin(struct rpc_client_call *call, struct rpc_channel *channel,
                            const ProtobufCMessage *request);
 
 /* Handles what came from the queue. */

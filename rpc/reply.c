@@ -46,6 +46,7 @@ static bool send_buffer(struct rpc_call *call, grpc_byte_buffer *buffer, uint32_
     ops[count].flags = count == 0 ? flags : 0;
     ops[count++].data.send_message.send_message = buffer;
     call->is_sending = true;
+    rpc_counts_send(call->counts);
     rpc_stall_start(&call->server->write_stalls, &call->write_stall, cr_clock_mono_ns());
     rpc_call_batch(call, ops, count, &call->send_tag);
     grpc_byte_buffer_destroy(buffer); /* the batch holds its slices */
@@ -161,6 +162,9 @@ void rpc_call_finish(struct rpc_call *call, const struct rpc_status *status,
     call->is_finished = true;
     rpc_stall_stop(&call->request_stall);
     set_ending(call, status, last);
+    if (call->ending.last)
+        rpc_counts_send(call->counts);
+    rpc_counts_end(call->counts, (int)call->ending.code, call->started_ns);
     if (!call->is_sending)
         rpc_call_send_ending(call);
 }

@@ -29,6 +29,9 @@
 
 #define ARGS_MAX 16
 
+/* More than all methods of a service of ours. */
+#define METERED_MAX 64
+
 static void set_defaults(struct rpc_server_options *options)
 {
     if (options->max_request_bytes == 0)
@@ -121,7 +124,8 @@ static int compare_routes(const void *a, const void *b)
 static void add_table(struct rpc_server *server, const struct rpc_method *table, bool is_internal)
 {
     for (; table->path; table++)
-        server->routes[server->route_count++] = (struct rpc_route){table, is_internal};
+        server->routes[server->route_count++] =
+            (struct rpc_route){.method = table, .is_internal = is_internal};
 }
 
 static int check_routes(const struct rpc_server *server, struct cr_err *err)
@@ -142,7 +146,8 @@ static int build_routes(struct rpc_server *server, const struct rpc_method *cons
     for (size_t i = 0; i < table_count; i++)
         total += count_rows(tables[i]);
     server->routes = calloc(total + 1, sizeof(*server->routes));
-    if (!server->routes)
+    server->counts = calloc(total + 1, sizeof(*server->counts));
+    if (!server->routes || !server->counts)
         return cr_err_set(err, ENOMEM, "out of memory for the methods");
     for (size_t i = 0; i < table_count; i++)
         add_table(server, tables[i], false);
@@ -150,6 +155,8 @@ static int build_routes(struct rpc_server *server, const struct rpc_method *cons
     if (server->options.descriptor_set)
         add_table(server, rpc_reflection_methods, true);
     qsort(server->routes, server->route_count, sizeof(*server->routes), compare_routes);
+    for (size_t i = 0; i < server->route_count; i++)
+        server->routes[i].counts = &server->counts[i];
     return check_routes(server, err);
 }
 
@@ -220,10 +227,13 @@ static void handle(struct rpc_server *server, const grpc_event *event)
 {
     struct rpc_tag *tag = event->tag;
 
-    if (tag == &server->shutdown_tag)
+    if (tag == &server->shutdown_tag) {
         on_shut(server);
-    else
-        tag->run(tag->call, event->success != 0);
+        return;
+    }
+    (void)cr_trace_enter(&tag->call->trace);
+    tag->run(tag->call, event->success != 0);
+    (void)cr_trace_enter(NULL);
 }
 
 static int64_t next_due_ns(const struct rpc_server *server)
@@ -327,6 +337,19 @@ uint32_t rpc_server_live_calls(const struct rpc_server *server)
     return count;
 }
 
+void rpc_server_write_metrics(const struct rpc_server *server, struct cr_metrics *metrics)
+{
+    struct rpc_metered list[METERED_MAX];
+    size_t count = 0;
+
+    for (size_t i = 0; i < server->route_count && i < METERED_MAX - 1; i++)
+        list[count++] =
+            (struct rpc_metered){server->routes[i].method->path, server->routes[i].method->kind,
+                                 server->routes[i].counts};
+    list[count++] = (struct rpc_metered){NULL, RPC_UNARY, &server->counts[server->route_count]};
+    rpc_meter_write(metrics, "server", list, count);
+}
+
 static bool wait_closed(struct rpc_server *server, int timeout_ms)
 {
     int64_t due_ns = cr_clock_mono_ns() + timeout_ms * CR_NS_PER_MS;
@@ -400,6 +423,7 @@ struct rpc_server *rpc_server_free(struct rpc_server *server)
     (void)rpc_health_free(server->health);
     (void)rpc_peers_free(server->peers);
     free(server->routes);
+    free(server->counts);
     (void)pthread_cond_destroy(&server->changed);
     (void)pthread_mutex_destroy(&server->lock);
     free(server);

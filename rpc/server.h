@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "rpc/kind.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,13 +10,16 @@
 #include <protobuf-c/protobuf-c.h>
 
 struct cr_err;
+struct cr_metrics;
 struct rpc_peer;
 struct rpc_status;
 
 /*
  * A gRPC server on C core: one completion queue, one thread of ours. Every
  * callback of every call runs on that thread, never two at once, so handlers
- * need no lock. A handler must not block.
+ * need no lock. A handler must not block. It runs with the trace of its call
+ * entered (common/trace.h): the one that the client sent as metadata
+ * "traceparent", or a new one when it sent none that is valid.
  *
  * gRPC core must not be forked: fork and exec before rpc_init().
  */
@@ -26,12 +31,6 @@ struct rpc_server;
  * call only rpc_call_ref, rpc_call_unref and rpc_call_wake.
  */
 struct rpc_call;
-
-enum rpc_kind {
-    RPC_UNARY,         /* one message in, one out */
-    RPC_SERVER_STREAM, /* one message in, many out */
-    RPC_BIDI,          /* many in, many out; client streaming is this with one answer */
-};
 
 /*
  * A method. All callbacks may be NULL but on_message. `on_free` runs exactly
@@ -195,6 +194,9 @@ bool rpc_server_drain(struct rpc_server *server, int grace_ms);
 
 /* Live calls, health and reflection streams not counted. Any thread. */
 uint32_t rpc_server_live_calls(const struct rpc_server *server);
+
+/* Writes grpc_server_… of every method, in Prometheus' text format. Any thread. */
+void rpc_server_write_metrics(const struct rpc_server *server, struct cr_metrics *metrics);
 
 /* After rpc_server_drain(). NULL is allowed; always returns NULL. */
 struct rpc_server *rpc_server_free(struct rpc_server *server);

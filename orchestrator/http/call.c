@@ -116,6 +116,7 @@ static int start(struct call *call, const ProtobufCMessage *request, int deadlin
         .on_message = on_message,
         .on_end = on_end,
         .user = call,
+        .is_unary = true,
     };
     struct cr_err err = CR_ERR_INIT;
     int r;
