@@ -82,6 +82,9 @@ struct sbx_backend_ops {
     int64_t (*next_ns)(struct sbx_backend *backend);
     void (*on_time)(struct sbx_backend *backend, int64_t now_ns);
     bool (*is_idle)(struct sbx_backend *backend);
+
+    /* Brings backend->counts up to date, after each round. NULL: they are. */
+    void (*count)(struct sbx_backend *backend);
 };
 
 /* What every backend has; the first member of its own struct. One thread. */
@@ -100,6 +103,9 @@ struct sbx_backend {
     uint32_t pool_slots;   /* boxes that are to wait for runs; 0: no pool */
     uint32_t pool_ready;   /* of them, those that do */
     bool was_pool_full;    /* the front has been told so */
+    uint64_t counts[SBX_COUNT_COUNT]; /* what the front is told for its metrics … */
+    uint64_t told[SBX_COUNT_COUNT];   /* … and was told last … */
+    int64_t told_ns;                  /* … and when */
     uint32_t slot_count;
     struct sbx_job *jobs[SBX_SLOTS_MAX]; /* borrowed: parts of the backend's own slots */
     bool is_stopping;

@@ -15,6 +15,7 @@
 
 #define EVENTS_PER_ROUND 64
 #define STOP_DEADLINE_NS (8 * CR_NS_PER_S)
+#define TELL_NS CR_NS_PER_S /* counts go to the front no more often */
 
 /* What epoll gives back: kind, slot (from 1; 0: none), generation. */
 static uint64_t make_tag(uint32_t kind, const struct sbx_job *job)
@@ -119,6 +120,27 @@ static void dispatch(struct sbx_backend *backend, uint64_t tag)
     }
 }
 
+static bool has_news(const struct sbx_backend *backend)
+{
+    return !backend->is_stopping &&
+           memcmp(backend->counts, backend->told, sizeof(backend->counts)) != 0;
+}
+
+static void tell_counts(struct sbx_backend *backend, int64_t now_ns)
+{
+    union sbx_msg msg;
+
+    if (backend->ops->count)
+        backend->ops->count(backend);
+    if (!has_news(backend) || now_ns < backend->told_ns + TELL_NS)
+        return;
+    sbx_msg_init(&msg, SBX_MSG_COUNTS, 0);
+    memcpy(msg.counts.value, backend->counts, sizeof(backend->counts));
+    memcpy(backend->told, backend->counts, sizeof(backend->told));
+    backend->told_ns = now_ns;
+    sbx_backend_send(backend, &msg);
+}
+
 static int64_t next_ns(struct sbx_backend *backend)
 {
     int64_t next = backend->is_stopping ? backend->stop_deadline_ns : INT64_MAX;
@@ -129,6 +151,8 @@ static int64_t next_ns(struct sbx_backend *backend)
 
         next = job_ns < next ? job_ns : next;
     }
+    if (has_news(backend) && backend->told_ns + TELL_NS < next)
+        next = backend->told_ns + TELL_NS;
     return own_ns < next ? own_ns : next;
 }
 
@@ -175,6 +199,7 @@ static void dispatch_round(struct sbx_backend *backend, const struct epoll_event
     }
     if (backend->ops->on_time)
         backend->ops->on_time(backend, now_ns);
+    tell_counts(backend, now_ns);
 }
 
 int sbx_backend_loop(struct sbx_backend *backend, struct cr_err *err)

@@ -89,6 +89,11 @@ static bool is_idle(struct sbx_backend *backend)
                                       docker->wreckage.count == docker->wreckage.quarantined);
 }
 
+static void count(struct sbx_backend *backend)
+{
+    backend->counts[SBX_COUNT_QUARANTINED] = sbx_docker_of(backend)->wreckage.quarantined;
+}
+
 const struct sbx_backend_ops sbx_docker_ops = {
     .stuck = "containers do not go away; leaving them to the next start",
     .admit = admit,
@@ -108,4 +113,5 @@ const struct sbx_backend_ops sbx_docker_ops = {
     .next_ns = next_ns,
     .on_time = on_time,
     .is_idle = is_idle,
+    .count = count,
 };

@@ -218,6 +218,7 @@ static int prepare(struct sbx_docker *docker, struct cr_err *err)
         r = find_groups(docker, err);
     if (r == 0)
         r = sbx_docker_sweep(docker->engine, docker->settings->instance, err);
+    docker->base.counts[SBX_COUNT_SWEPT] = r > 0 ? (uint64_t)r : 0;
     if (r > 0)
         cr_log_info("removed containers that an earlier process left count=%d", r);
     if (r >= 0)

@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "sandboxd/front/admission.h"
 #include "sandboxd/front/audit.h"
+#include "sandboxd/front/meter.h"
 #include "sandboxd/runtimes/table.h"
 #include "sandboxd/wire/lifeline.h"
 
@@ -30,8 +31,11 @@ struct sbx_backend {
     pthread_t thread;
     bool has_thread;
 
-    pthread_mutex_t lock; /* guards hello, pool and is_up */
+    struct sbx_meter meter;
+
+    pthread_mutex_t lock; /* guards hello, load, pool and is_up */
     struct sbx_msg_hello hello;
+    struct sbx_backend_load load; /* as it was after the last round */
     struct sbx_pool_counts pool;
     bool is_up;
 
@@ -95,13 +99,14 @@ static void log_end(const struct sbx_execution *execution)
                     execution->caller, rpc_code_name(outcome->refusal),
                     outcome->refusal_reason ? outcome->refusal_reason : "");
     else
-        cr_log_info(
-            "run ended execution=%s caller=%s runtime=%s verdict=%s wall_us=%llu "
-            "queue_us=%llu stage=%s errno=%d",
-            execution->id, execution->caller, sbx_request_runtime(&execution->request)->name,
-            sbx_verdict_name(outcome->result.verdict), (unsigned long long)outcome->result.wall_us,
-            (unsigned long long)outcome->queue_us, sbx_stage_name(outcome->result.stage),
-            outcome->result.stage_errno);
+        cr_log_info("run ended execution=%s run=%llu caller=%s runtime=%s verdict=%s wall_us=%llu "
+                    "queue_us=%llu stage=%s errno=%d",
+                    execution->id, (unsigned long long)execution->run, execution->caller,
+                    sbx_request_runtime(&execution->request)->name,
+                    sbx_verdict_name(outcome->result.verdict),
+                    (unsigned long long)outcome->result.wall_us,
+                    (unsigned long long)outcome->queue_us, sbx_stage_name(outcome->result.stage),
+                    outcome->result.stage_errno);
 }
 
 /* Its last reference goes after the epoll round, whose events may still name it. */
@@ -109,11 +114,15 @@ static void on_run_ended(void *user, struct sbx_execution *execution)
 {
     struct sbx_backend *backend = user;
 
+    struct cr_trace before = cr_trace_enter(&execution->trace);
+
     sbx_admission_ended(&backend->admission, execution);
     log_end(execution);
+    sbx_meter_note(&backend->meter, execution);
     sbx_audit_ended(backend->options.audit, execution);
     execution->next = backend->dead;
     backend->dead = execution;
+    (void)cr_trace_enter(&before);
 }
 
 /* ---- coming and going of the backend ---- */
@@ -140,6 +149,7 @@ static void lose_wire(struct sbx_backend *backend, const char *why)
     cr_close_fd(&backend->wire.fd);
     backend->is_wire_blocked = false;
     set_up(backend, false, NULL);
+    sbx_meter_lost(&backend->meter);
     sbx_admission_lose(&backend->admission);
 }
 
@@ -171,6 +181,7 @@ static int on_hello(struct sbx_backend *backend, const struct sbx_msg_hello *hel
         return -EPROTO;
     }
     cr_log_info("backend is up slots=%u cgroup=%u", hello->slots, hello->cgroup_version);
+    sbx_meter_started(&backend->meter);
     set_up(backend, true, hello);
     backend->admission.slots = hello->slots;
     backend->admission.memory_bytes = hello->memory_bytes;
@@ -198,18 +209,34 @@ static int on_pool(struct sbx_backend *backend, const struct sbx_msg_pool *pool)
     return 0;
 }
 
+static int on_counts(struct sbx_backend *backend, const struct sbx_msg_counts *counts)
+{
+    if (!backend->is_up)
+        return -EPROTO;
+    sbx_meter_set_counts(&backend->meter, counts);
+    return 0;
+}
+
 static int on_message(struct sbx_backend *backend, const union sbx_msg *msg)
 {
     struct sbx_execution *run;
+    int r;
 
     if (msg->header.type == SBX_MSG_HELLO)
         return on_hello(backend, &msg->hello);
     if (msg->header.type == SBX_MSG_POOL)
         return on_pool(backend, &msg->pool);
+    if (msg->header.type == SBX_MSG_COUNTS)
+        return on_counts(backend, &msg->counts);
     if (msg->header.type == SBX_MSG_RESULT)
         note_result(backend, &msg->result);
     run = sbx_admission_find(&backend->admission, msg->header.run);
-    return run ? sbx_run_message(run, msg) : -EPROTO;
+    if (!run)
+        return -EPROTO;
+    (void)cr_trace_enter(&run->trace);
+    r = sbx_run_message(run, msg);
+    (void)cr_trace_enter(NULL);
+    return r;
 }
 
 static void read_wire(struct sbx_backend *backend)
@@ -285,6 +312,7 @@ static void on_kick(struct sbx_backend *backend, struct sbx_execution *execution
     execution->kicks = 0;
     execution->is_posted = false;
     (void)pthread_mutex_unlock(&execution->lock);
+    (void)cr_trace_enter(&execution->trace);
     if (kicks & SBX_KICK_SUBMIT) {
         (void)sbx_execution_ref(execution); /* the thread's own, until it is dead */
         sbx_admission_submit(&backend->admission, execution);
@@ -293,6 +321,7 @@ static void on_kick(struct sbx_backend *backend, struct sbx_execution *execution
         sbx_admission_cancel(&backend->admission, execution);
     else
         sbx_run_kicked(execution, kicks);
+    (void)cr_trace_enter(NULL);
     sbx_execution_unref(execution);
 }
 
@@ -351,7 +380,9 @@ static void dispatch(struct sbx_backend *backend, const struct epoll_event *even
     struct sbx_source *source = event->data.ptr;
 
     if (source->execution) {
+        (void)cr_trace_enter(&source->execution->trace);
         sbx_run_ready(source->execution, source->kind);
+        (void)cr_trace_enter(NULL);
         return;
     }
     if (source->fd < 0)
@@ -386,6 +417,22 @@ static bool is_done(struct sbx_backend *backend, int *ret_wait_ms)
     return !backend->admission.runs;
 }
 
+/* What other threads are told; the admission is this thread's alone. */
+static void publish_load(struct sbx_backend *backend)
+{
+    const struct sbx_admission *admission = &backend->admission;
+
+    (void)pthread_mutex_lock(&backend->lock);
+    backend->load = (struct sbx_backend_load){
+        .slots = admission->slots,
+        .running = admission->run_count,
+        .waiting = (uint32_t)admission->queue.count,
+        .memory_bytes = admission->memory_bytes,
+        .memory_taken = admission->memory_taken,
+    };
+    (void)pthread_mutex_unlock(&backend->lock);
+}
+
 static void *run_thread(void *user)
 {
     struct sbx_backend *backend = user;
@@ -399,6 +446,7 @@ static void *run_thread(void *user)
             dispatch(backend, &events[i]);
         sbx_admission_fill(&backend->admission);
         bury(backend);
+        publish_load(backend);
     }
     sbx_admission_drain(&backend->admission);
     bury(backend);
@@ -518,6 +566,26 @@ void sbx_backend_pool(struct sbx_backend *backend, struct sbx_pool_counts *ret_c
     (void)pthread_mutex_lock(&backend->lock);
     *ret_counts = backend->pool;
     (void)pthread_mutex_unlock(&backend->lock);
+}
+
+void sbx_backend_get_load(struct sbx_backend *backend, struct sbx_backend_load *ret_load)
+{
+    (void)pthread_mutex_lock(&backend->lock);
+    *ret_load = backend->load;
+    (void)pthread_mutex_unlock(&backend->lock);
+}
+
+void sbx_backend_write_metrics(struct sbx_backend *backend, struct cr_metrics *metrics)
+{
+    struct sbx_meter_now now = {.queue_capacity = backend->options.queue_length};
+
+    (void)pthread_mutex_lock(&backend->lock);
+    now.is_up = backend->is_up;
+    now.hello = backend->hello;
+    now.pool_ready = backend->pool.ready;
+    now.load = backend->load;
+    (void)pthread_mutex_unlock(&backend->lock);
+    sbx_meter_write(&backend->meter, &now, metrics);
 }
 
 size_t sbx_backend_queue_length(const struct sbx_backend *backend)

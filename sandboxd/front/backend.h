@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct cr_err;
+struct cr_metrics;
 struct sbx_audit;
 struct sbx_execution;
 
@@ -60,6 +61,21 @@ struct sbx_pool_counts {
 
 /* Any thread. */
 void sbx_backend_pool(struct sbx_backend *backend, struct sbx_pool_counts *ret_counts);
+
+/* Who runs and who waits, now. */
+struct sbx_backend_load {
+    uint32_t slots; /* 0: there is no backend */
+    uint32_t running;
+    uint32_t waiting;
+    uint64_t memory_bytes; /* that the limits of runs may add up to; 0: any sum */
+    uint64_t memory_taken; /* by those that run */
+};
+
+/* Any thread. */
+void sbx_backend_get_load(struct sbx_backend *backend, struct sbx_backend_load *ret_load);
+
+/* Writes sandboxd_…, in Prometheus' text format. Any thread. */
+void sbx_backend_write_metrics(struct sbx_backend *backend, struct cr_metrics *metrics);
 
 size_t sbx_backend_queue_length(const struct sbx_backend *backend);
 

@@ -174,6 +174,18 @@ static void fill_roots(struct roots *roots, const struct sbx_msg_hello *hello)
     }
 }
 
+static void fill_load(struct sbx_backend *backend, Crisol__Sandbox__V1__Load *load)
+{
+    struct sbx_backend_load now;
+
+    sbx_backend_get_load(backend, &now);
+    crisol__sandbox__v1__load__init(load);
+    load->running = now.running;
+    load->waiting = now.waiting;
+    load->memory_bytes = now.memory_taken;
+    load->memory_maximum_bytes = now.memory_bytes;
+}
+
 void sbx_service_get_capabilities(struct rpc_call *call)
 {
     const struct sbx_service *service = rpc_call_context(call);
@@ -187,6 +199,7 @@ void sbx_service_get_capabilities(struct rpc_call *call)
     struct host_facts host = {.cgroup = ""};
     struct roots roots;
     Crisol__Sandbox__V1__Pool pool;
+    Crisol__Sandbox__V1__Load load;
 
     if (!get_hello(call, &hello))
         return;
@@ -208,6 +221,8 @@ void sbx_service_get_capabilities(struct rpc_call *call)
     fill_roots(&roots, &hello);
     response.n_rootfs_digests = roots.count;
     response.rootfs_digests = roots.list;
+    fill_load(service->backend, &load);
+    response.load = &load;
     response.n_host = HOST_ENTRIES;
     response.host = host.list;
     rpc_call_finish(call, NULL, &response.base);

@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "common/trace.h"
 #include "sandboxd/front/backend.h"
 #include "sandboxd/front/compiled.h"
 #include "sandboxd/front/payload_build.h"
@@ -181,6 +182,8 @@ int sbx_execution_new(const Crisol__Sandbox__V1__ExecuteRequest *message,
     if (!execution)
         return cr_err_set(err, ENOMEM, "out of memory for an execution");
     execution->waker = *waker;
+    if (cr_trace_current())
+        execution->trace = *cr_trace_current();
     execution->request = *request;
     (void)snprintf(execution->request_id, sizeof(execution->request_id), "%s", message->request_id);
     (void)snprintf(execution->caller, sizeof(execution->caller), "%s", caller);

@@ -66,7 +66,8 @@ struct sbx_outcome {
 /*
  * Makes an execution of a checked request: draws its id, seals its payload
  * and copies what the rest needs, so that `message` may go. `caller` is the
- * key of quotas and ownership. On failure nothing is left behind.
+ * key of quotas and ownership. It is done for the trace that the thread works
+ * for now. On failure nothing is left behind.
  * Returns 0, -ENOSPC when the payload is too large, or another -errno.
  */
 int sbx_execution_new(const Crisol__Sandbox__V1__ExecuteRequest *message,

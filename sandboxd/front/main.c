@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
 #include "common/clock.h"
+#include "common/config.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/metrics.h"
 #include "common/privilege.h"
 #include "common/slice.h"
 #include "common/tls_files.h"
@@ -16,6 +18,7 @@
 #include "sandboxd/front/backend.h"
 #include "sandboxd/front/confine.h"
 #include "sandboxd/front/probe.h"
+#include "sandboxd/front/scrape.h"
 #include "sandboxd/front/service.h"
 #include "sandboxd/front/settings.h"
 #include "sandboxd/runtimes/table.h"
@@ -50,6 +53,9 @@ struct front {
     struct rpc_server *server;
     struct rpc_listener *listener;
     struct tls_context *tls; /* NULL: TCP callers speak plain text */
+    struct sbx_scrape *scrape; /* NULL: none */
+    int64_t started_ms;        /* since 1970 */
+    atomic_bool is_serving;
     int signal_fd;
     int event_fd;
     atomic_bool is_up;       /* the backend said HELLO */
@@ -285,10 +291,40 @@ static int start_server(struct front *front, struct cr_err *err)
     return r;
 }
 
+/* ---- metrics ---- */
+
+/* On the thread of the metrics. */
+static void write_metrics(void *user, struct cr_metrics *metrics)
+{
+    static const struct cr_metrics_label version[CR_METRICS_LABELS_MAX] = {{"version", CR_VERSION}};
+    struct front *front = user;
+
+    cr_metrics_family(metrics, "sandboxd_build_info", "gauge", "Always 1; the label tells.");
+    cr_metrics_count(metrics, version, 1);
+    cr_metrics_family(metrics, "sandboxd_serving", "gauge",
+                      "1 when a run has shown that sandboxd works and it takes calls.");
+    cr_metrics_count(metrics, NULL, atomic_load(&front->is_serving));
+    cr_metrics_process(metrics, front->started_ms);
+    sbx_backend_write_metrics(front->backend, metrics);
+    rpc_server_write_metrics(front->server, metrics);
+}
+
+static int start_metrics(struct front *front, struct cr_err *err)
+{
+    int fd = SBX_FRONT_FD_LISTEN + (int)front->settings.listen_count;
+
+    if (!front->settings.with_metrics)
+        return 0;
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        return cr_err_sys(err, errno, "use the socket of the metrics");
+    return sbx_scrape_new(fd, write_metrics, front, &front->scrape, err);
+}
+
 /* ---- readiness ---- */
 
 static void set_serving(struct front *front, bool is_serving)
 {
+    atomic_store(&front->is_serving, is_serving);
     rpc_server_set_serving(front->server, "", is_serving);
     rpc_server_set_serving(front->server, SERVICE_NAME, is_serving);
 }
@@ -391,6 +427,7 @@ static void stop(struct front *front)
 
 static void release(struct front *front)
 {
+    (void)sbx_scrape_free(front->scrape); /* it reads what goes now */
     (void)sbx_backend_free(front->backend, STOP_DEADLINE_MS);
     (void)rpc_listener_free(front->listener);
     (void)rpc_server_free(front->server);
@@ -423,14 +460,16 @@ static int start(struct front *front, struct cr_err *err)
         r = start_backend(front, err);
     if (r < 0)
         return r;
+    front->started_ms = cr_clock_real_ms();
     rpc_init();
     sbx_service_init(&front->service, front->backend, &front->auth, &front->audit);
-    if (limits.max_live == 0 && limits.per_minute == 0)
-        return start_server(front, err);
-    front->service.callers = rpc_callers_new(&limits);
-    if (!front->service.callers)
-        return cr_err_set(err, ENOMEM, "out of memory for the limits of callers");
-    return start_server(front, err);
+    if (limits.max_live > 0 || limits.per_minute > 0) {
+        front->service.callers = rpc_callers_new(&limits);
+        if (!front->service.callers)
+            return cr_err_set(err, ENOMEM, "out of memory for the limits of callers");
+    }
+    r = start_server(front, err);
+    return r == 0 ? start_metrics(front, err) : r;
 }
 
 int main(int argc, char **argv)

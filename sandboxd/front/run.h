@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/mailbox.h"
+#include "common/trace.h"
 #include "sandboxd/front/digest.h"
 #include "sandboxd/front/execution.h"
 #include "sandboxd/front/queue.h"
@@ -85,6 +86,7 @@ struct sbx_execution {
     char id[SBX_EXECUTION_ID_SIZE];
     char request_id[SBX_REQUEST_ID_MAX + 1];
     char caller[64];
+    struct cr_trace trace;                /* of the call that it was made in; not set: none */
     char program_digest[SBX_DIGEST_SIZE]; /* of the payload: argv, environment and files */
     char policy_digest[SBX_DIGEST_SIZE];
     struct sbx_request request;

@@ -15,7 +15,7 @@ struct cr_err;
 #define SBX_FRONT_FD_AUDIT 6    /* only with --with-audit */
 #define SBX_FRONT_FD_RUNTIMES 7 /* only with --with-runtimes */
 #define SBX_FRONT_FD_TLS 8      /* only with --with-tls */
-#define SBX_FRONT_FD_LISTEN 9
+#define SBX_FRONT_FD_LISTEN 9   /* --listen-count of them, then that of --with-metrics */
 
 struct sbx_front_settings {
     uint64_t user;
@@ -26,6 +26,7 @@ struct sbx_front_settings {
     _Bool with_runtimes;
     _Bool with_tls;
     char *tls_clients; /* names of certificates, with commas; NULL: any of the authority */
+    _Bool with_metrics;
     uint64_t queue;
     uint64_t caller_runs; /* at one time; 0: no limit */
     uint64_t caller_rate; /* begun in a minute; 0: no limit */

@@ -53,6 +53,11 @@ static bool is_idle(struct sbx_backend *backend)
     return sbx_pool_is_empty(&native->pool) && native->ending.count == 0;
 }
 
+static void count(struct sbx_backend *backend)
+{
+    sbx_templates_count(sbx_native_of(backend));
+}
+
 const struct sbx_backend_ops sbx_native_ops = {
     .stuck = "a box does not die; leaving it to the keeper",
     .start = sbx_run_start,
@@ -71,4 +76,5 @@ const struct sbx_backend_ops sbx_native_ops = {
     .next_ns = next_ns,
     .on_time = on_time,
     .is_idle = is_idle,
+    .count = count,
 };

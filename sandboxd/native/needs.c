@@ -128,6 +128,7 @@ static int meet_cgroups(const struct sbx_native_settings *settings, struct sbx_n
         r = sbx_cgroup_host_open(&native->base.cgroups, err);
     if (r < 0)
         return r;
+    native->base.counts[SBX_COUNT_SWEPT] = swept;
     sbx_host_judge(&native->base.cgroups, native->base.controls);
     sbx_native_weaken(native);
     return 0;

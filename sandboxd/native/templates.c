@@ -102,6 +102,7 @@ static void start_one(struct sbx_native *native, uint32_t index)
     struct cr_err err = CR_ERR_INIT;
     int r;
 
+    native->base.counts[SBX_COUNT_TEMPLATE_STARTS]++;
     templates->start_ns[index] = INT64_MAX;
     templates->asked[index] = 0;
     r = sbx_template_start(&templates->host, kind_of(index), &templates->list[index], &err);
@@ -347,6 +348,7 @@ static void on_box(struct sbx_native *native, uint32_t index,
 
     if (native->templates.asked[index] > 0)
         native->templates.asked[index]--;
+    native->base.counts[SBX_COUNT_TEMPLATE_FORKS] += is_box;
     if (!is_box)
         cr_log_warn("a template cannot fork a box kind=%s error=%s",
                     sbx_template_name(kind_of(index)), strerrordesc_np(event->error));
@@ -382,6 +384,24 @@ void sbx_templates_give_up(struct sbx_native *native, uint32_t index)
 {
     cr_log_warn("a template does not answer, ending it kind=%s", sbx_template_name(kind_of(index)));
     on_gone(native, index);
+}
+
+void sbx_templates_count(struct sbx_native *native)
+{
+    uint64_t *counts = native->base.counts;
+
+    counts[SBX_COUNT_TEMPLATES] = 0;
+    counts[SBX_COUNT_TEMPLATE_SINCE] = 0;
+    for (uint32_t i = 0; i < SBX_TEMPLATES_MAX; i++) {
+        const struct sbx_template *template = &native->templates.list[i];
+        uint64_t since = (uint64_t) template->started_ns;
+
+        if (!template->is_ready)
+            continue;
+        counts[SBX_COUNT_TEMPLATES]++;
+        if (counts[SBX_COUNT_TEMPLATE_SINCE] == 0 || since < counts[SBX_COUNT_TEMPLATE_SINCE])
+            counts[SBX_COUNT_TEMPLATE_SINCE] = since;
+    }
 }
 
 int64_t sbx_templates_next_ns(const struct sbx_native *native)

@@ -76,5 +76,8 @@ void sbx_templates_give_up(struct sbx_native *native, uint32_t index);
 int64_t sbx_templates_next_ns(const struct sbx_native *native);
 void sbx_templates_on_time(struct sbx_native *native, int64_t now_ns);
 
+/* Brings what the metrics tell of templates up to date. */
+void sbx_templates_count(struct sbx_native *native);
+
 /* Ends all. Safe to repeat. */
 void sbx_templates_stop(struct sbx_templates *templates);

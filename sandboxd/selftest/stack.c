@@ -119,7 +119,14 @@ static int start_children(struct sbx_stack *stack, struct sbx_child_args *backen
 {
     struct sbx_child_args front = {0};
     const struct sbx_front_fds fds = {
-        .token = -1, .audit = -1, .runtimes = -1, .tls = -1, .listens = {stack->listen.fd}, .listen_count = 1};
+        .token = -1,
+        .audit = -1,
+        .runtimes = -1,
+        .tls = -1,
+        .listens = {stack->listen.fd},
+        .listen_count = 1,
+        .metrics = -1,
+    };
     CR_AUTO_CLOSE int backend_end = -1;
     CR_AUTO_CLOSE int front_end = -1;
     int pair[2];
@@ -130,7 +137,7 @@ static int start_children(struct sbx_stack *stack, struct sbx_child_args *backen
         return r;
     backend_end = pair[0];
     front_end = pair[1];
-    if (sbx_settings_front_args(settings, 1, &front) < 0)
+    if (sbx_settings_front_args(settings, 1, false, &front) < 0)
         r = cr_err_set(err, ENOMEM, "out of memory for the arguments of the stack");
     if (r == 0)
         r = sbx_spawn_backend(&stack->backend, backend, backend_end, -1, err);

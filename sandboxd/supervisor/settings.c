@@ -29,7 +29,7 @@
     }
 #define CHECK_CONFIG                                                                               \
     {                                                                                              \
-        .flag = "check-config", .type = CR_SETTING_BOOL,                                           \
+        .flag = "check-config", .type = CR_SETTING_BOOL, .is_action = true,                        \
         .offset = offsetof(struct sbx_settings, must_check_config),                                \
         .help = "Print the settings that would be in force, say whether they are well formed, "    \
                 "and end."                                                                         \
@@ -69,6 +69,9 @@ static const struct cr_setting table[] = {
     TEXT("tls-client", NULL, tls_clients, NULL, true,
          "Name (DNS or URI of subjectAltName) that a caller's certificate may have; without one, "
          "any of --tls-client-ca. Repeatable."),
+    TEXT("metrics", NULL, metrics, SBX_METRICS_STANDARD, false,
+         "HOST:PORT of the page /metrics (Prometheus), plain HTTP that asks for no password; empty "
+         "for none. The standard one is left out when its port is taken."),
     NUMBER("front-user", front_user, 1, UINT32_MAX - 1, "64321",
            "User id of the unprivileged process that talks to callers; no other process should "
            "have it."),
@@ -122,6 +125,18 @@ static const struct cr_setting table[] = {
     TEXT("log-level", "CRISOL_LOG_LEVEL", log_level, "info", false, "error, warn, info or debug."),
     TEXT("log-format", "CRISOL_LOG_FORMAT", log_format, "text", false, "text or json."),
     CR_EDGE_SETTINGS_TABLE(EDGE_NUMBER, EDGE_TEXT) SBX_MAXIMA(MAXIMUM)};
+
+static const struct cr_config_program program = {
+    .settings = table,
+    .count = CR_ARRAY_SIZE(table),
+    .name = "sandboxd",
+    .description = "Runs untrusted programs in throw-away sandboxes and serves them by "
+                   "gRPC (crisol.sandbox.v1).\nMust be started as root.\n\n"
+                   "sandboxd check [SETTING…]   prints what this host has and lacks, with the fix\n"
+                   "sandboxd runtime --help     builds root file systems of runtimes\n"
+                   "sandboxd selftest --help    attacks its own sandboxes and judges each control",
+    .prefix = "CRISOL_SANDBOXD_",
+};
 
 static bool is_empty(const char *text)
 {
@@ -204,14 +219,7 @@ static int check_runtimes(const struct sbx_settings *settings, struct cr_err *er
 
 int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, struct cr_err *err)
 {
-    int r = cr_config_load(
-        table, CR_ARRAY_SIZE(table), "sandboxd",
-        "Runs untrusted programs in throw-away sandboxes and serves them by "
-        "gRPC (crisol.sandbox.v1).\nMust be started as root.\n\n"
-        "sandboxd check [SETTING…]   prints what this host has and lacks, with the fix\n"
-        "sandboxd runtime --help     builds root file systems of runtimes\n"
-        "sandboxd selftest --help    attacks its own sandboxes and judges each control",
-        argc, argv, settings, err);
+    int r = cr_config_load_program(&program, argc, argv, settings, err);
 
     if (r != 0)
         return r;
@@ -428,7 +436,7 @@ int sbx_settings_docker_gc_args(const struct sbx_settings *settings, struct sbx_
 }
 
 int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_count,
-                            struct sbx_child_args *args)
+                            bool has_metrics, struct sbx_child_args *args)
 {
     int r = add(args, "sandboxd-front");
 
@@ -454,6 +462,8 @@ int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_c
         r = add_with(args, "token", settings->token_file);
     if (r == 0)
         r = add_with(args, "audit", settings->audit_log);
+    if (r == 0 && has_metrics)
+        r = add(args, "--with-metrics");
     if (r == 0)
         r = add_runtimes(settings, args);
     if (r == 0)

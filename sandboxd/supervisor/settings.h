@@ -10,6 +10,8 @@
 
 struct cr_err;
 
+#define SBX_METRICS_STANDARD "127.0.0.1:9102"
+
 /* The settings of the service; see the table in settings.c for what each means. */
 struct sbx_settings {
     char *socket;
@@ -21,6 +23,7 @@ struct sbx_settings {
     char *tls_key;
     char *tls_client_authority;
     char *tls_clients;
+    char *metrics; /* "host:port"; "" or NULL: none */
     uint64_t front_user;
     uint64_t slots;
     uint64_t uid_base;
@@ -78,6 +81,6 @@ int sbx_settings_docker_ping_args(const struct sbx_settings *settings, struct sb
 /* For `sandboxd gc`. */
 int sbx_settings_docker_gc_args(const struct sbx_settings *settings, struct sbx_child_args *args);
 int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_count,
-                            struct sbx_child_args *args);
+                            bool has_metrics, struct sbx_child_args *args);
 int sbx_child_args_add(struct sbx_child_args *args, const char *text);
 void sbx_child_args_done(struct sbx_child_args *args);

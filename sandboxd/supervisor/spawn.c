@@ -24,7 +24,7 @@ int sbx_spawn_pair(int ret_fds[2], struct cr_err *err)
 static int spawn(struct sbx_child *child, const struct sbx_child_args *args, int wire_fd,
                  const int *more, size_t more_count, struct cr_err *err)
 {
-    int fds[2 + FRONT_EXTRAS + SBX_SPAWN_LISTEN_MAX];
+    int fds[2 + FRONT_EXTRAS + SBX_SPAWN_LISTEN_MAX + 1];
     CR_AUTO_CLOSE int ours = -1;
     CR_AUTO_CLOSE int theirs = -1;
     int pair[2];
@@ -53,10 +53,11 @@ int sbx_spawn_backend(struct sbx_child *child, const struct sbx_child_args *args
 int sbx_spawn_front(struct sbx_child *child, const struct sbx_child_args *args, int wire_fd,
                     const struct sbx_front_fds *fds, struct cr_err *err)
 {
-    int more[FRONT_EXTRAS + SBX_SPAWN_LISTEN_MAX] = {fds->token, fds->audit, fds->runtimes,
-                                                     fds->tls};
+    int more[FRONT_EXTRAS + SBX_SPAWN_LISTEN_MAX + 1] = {fds->token, fds->audit, fds->runtimes,
+                                                         fds->tls};
 
     for (size_t i = 0; i < fds->listen_count; i++)
         more[FRONT_EXTRAS + i] = fds->listens[i];
-    return spawn(child, args, wire_fd, more, FRONT_EXTRAS + fds->listen_count, err);
+    more[FRONT_EXTRAS + fds->listen_count] = fds->metrics;
+    return spawn(child, args, wire_fd, more, FRONT_EXTRAS + fds->listen_count + 1, err);
 }

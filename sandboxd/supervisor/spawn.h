@@ -17,6 +17,7 @@ struct sbx_front_fds {
     int tls;      /* certificates (common/tls_files.h) */
     int listens[SBX_SPAWN_LISTEN_MAX];
     size_t listen_count;
+    int metrics; /* behind the listens */
 };
 
 /*

@@ -45,6 +45,7 @@ struct supervisor {
     struct cr_listen listens[LISTEN_MAX];
     size_t listen_count;
     struct sbx_secrets secrets;
+    struct cr_listen metrics; /* its fd is -1: none */
     int audit_fd;
     int runtimes_fd;
     int64_t look_at_ns; /* when to look whether their files have changed; 0: there are none */
@@ -88,6 +89,25 @@ static int open_listens(struct supervisor *supervisor, struct cr_err *err)
     return r;
 }
 
+/*
+ * A second service on one host would else not start for want of a port that
+ * nobody asked for; a port that was asked for is as binding as any other.
+ */
+static int open_metrics(struct supervisor *supervisor, struct cr_err *err)
+{
+    const char *address = supervisor->settings->metrics;
+    int r;
+
+    if (!address || !*address)
+        return 0;
+    r = cr_listen_open(address, (uid_t)-1, &supervisor->metrics, err);
+    if (r == -EADDRINUSE && strcmp(address, SBX_METRICS_STANDARD) == 0) {
+        cr_log_warn("the port of the metrics is taken, going without them address=%s", address);
+        return 0;
+    }
+    return r < 0 ? cr_err_wrap(err, "--metrics") : 0;
+}
+
 static int open_signals(struct supervisor *supervisor, struct cr_err *err)
 {
     sigset_t set;
@@ -125,8 +145,10 @@ static int start_front(struct supervisor *supervisor, int wire_fd, struct cr_err
                                 .audit = supervisor->audit_fd,
                                 .runtimes = supervisor->runtimes_fd,
                                 .tls = supervisor->secrets.tls_fd,
-                                .listen_count = supervisor->listen_count};
-    int r = sbx_settings_front_args(supervisor->settings, supervisor->listen_count, &args);
+                                .listen_count = supervisor->listen_count,
+                                .metrics = supervisor->metrics.fd};
+    int r = sbx_settings_front_args(supervisor->settings, supervisor->listen_count,
+                                    supervisor->metrics.fd >= 0, &args);
 
     for (size_t i = 0; i < supervisor->listen_count; i++)
         fds.listens[i] = supervisor->listens[i].fd;
@@ -316,6 +338,8 @@ static void log_ready(const struct supervisor *supervisor, uint32_t slots)
     else
         cr_log_info("sandboxd ready socket=%s backend=%s slots=%u", settings->socket, backend,
                     slots);
+    if (supervisor->metrics.fd >= 0)
+        cr_log_info("metrics address=%s port=%u", settings->metrics, supervisor->metrics.port);
 }
 
 static void read_front(struct supervisor *supervisor)
@@ -467,6 +491,8 @@ static int start(struct supervisor *supervisor, struct cr_err *err)
         return r;
     supervisor->backend.name = supervisor->is_docker ? "sandboxd-docker" : "sandboxd-native";
     r = open_listens(supervisor, err);
+    if (r == 0)
+        r = open_metrics(supervisor, err);
     return r == 0 ? start_children(supervisor, err) : r;
 }
 
@@ -476,6 +502,7 @@ int sbx_supervisor_run(const struct sbx_settings *settings, struct cr_err *err)
         .settings = settings,
         .listens = {CR_LISTEN_INIT, CR_LISTEN_INIT},
         .secrets = SBX_SECRETS_INIT,
+        .metrics = CR_LISTEN_INIT,
         .audit_fd = -1,
         .runtimes_fd = -1,
         .signal_fd = -1,
@@ -493,6 +520,7 @@ int sbx_supervisor_run(const struct sbx_settings *settings, struct cr_err *err)
     for (size_t i = 0; i < supervisor.listen_count; i++)
         cr_listen_close(&supervisor.listens[i]);
     sbx_secrets_done(&supervisor.secrets);
+    cr_listen_close(&supervisor.metrics);
     cr_close_fd(&supervisor.audit_fd);
     cr_close_fd(&supervisor.runtimes_fd);
     cr_close_fd(&supervisor.signal_fd);

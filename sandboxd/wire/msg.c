@@ -24,6 +24,7 @@ _Static_assert(sizeof(struct sbx_msg_drained) == 32, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_started) == 24, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_result) == 280, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_pool) == 24, "wire layout");
+_Static_assert(sizeof(struct sbx_msg_counts) == 64, "wire layout");
 
 static const size_t msg_sizes[SBX_MSG_TYPE_END] = {
     [SBX_MSG_HELLO] = sizeof(struct sbx_msg_hello),
@@ -35,6 +36,7 @@ static const size_t msg_sizes[SBX_MSG_TYPE_END] = {
     [SBX_MSG_EXITED] = sizeof(struct sbx_msg_exited),
     [SBX_MSG_RESULT] = sizeof(struct sbx_msg_result),
     [SBX_MSG_POOL] = sizeof(struct sbx_msg_pool),
+    [SBX_MSG_COUNTS] = sizeof(struct sbx_msg_counts),
 };
 
 static const char *const limit_names[SBX_LIMIT_COUNT] = {
@@ -144,6 +146,20 @@ static bool is_hit_valid(const struct sbx_limit_hit *hit)
     return hit->limit < SBX_LIMIT_COUNT && hit->killed_by <= SBX_KILLED_BY_SECCOMP;
 }
 
+static bool is_ending_valid(const struct sbx_msg_result *result)
+{
+    return is_verdict(result->verdict) && result->exit_code >= 0 &&
+           result->exit_code <= UINT8_MAX && result->signal >= 0 && result->signal <= SIGNAL_MAX &&
+           result->stage < SBX_STAGE_COUNT && result->stage_errno >= 0;
+}
+
+/* The fields that say yes or no. */
+static bool are_claims_valid(const struct sbx_msg_result *result)
+{
+    return result->has_hit <= 1 && result->is_pool_hit <= 1 && result->has_forbidden_call <= 1 &&
+           result->is_inferred <= 1 && result->is_early <= 1;
+}
+
 static bool is_result_valid(const struct sbx_msg_result *result)
 {
     if (result->other_hit_count > SBX_OTHER_HITS_MAX)
@@ -152,12 +168,8 @@ static bool is_result_valid(const struct sbx_msg_result *result)
         if (!is_hit_valid(&result->other_hits[i]))
             return false;
     }
-    return is_verdict(result->verdict) && result->exit_code >= 0 &&
-           result->exit_code <= UINT8_MAX && result->signal >= 0 && result->signal <= SIGNAL_MAX &&
-           result->stage < SBX_STAGE_COUNT && result->stage_errno >= 0 && result->has_hit <= 1 &&
-           is_hit_valid(&result->hit) && result->cgroup_version <= 2 && result->is_pool_hit <= 1 &&
-           result->start_mode < SBX_START_MODE_COUNT && result->has_forbidden_call <= 1 &&
-           result->is_inferred <= 1 && result->is_early <= 1;
+    return is_ending_valid(result) && are_claims_valid(result) && is_hit_valid(&result->hit) &&
+           result->cgroup_version <= 2 && result->start_mode < SBX_START_MODE_COUNT;
 }
 
 static bool is_body_valid(const union sbx_msg *msg)
@@ -178,11 +190,17 @@ static bool is_body_valid(const union sbx_msg *msg)
     case SBX_MSG_STARTED:
     case SBX_MSG_EXITED:
     case SBX_MSG_POOL:
+    case SBX_MSG_COUNTS:
         return true;
     case SBX_MSG_TYPE_END:
         break;
     }
     return false;
+}
+
+static bool is_about_no_run(uint16_t type)
+{
+    return type == SBX_MSG_HELLO || type == SBX_MSG_POOL || type == SBX_MSG_COUNTS;
 }
 
 size_t sbx_msg_size(uint16_t type)
@@ -203,8 +221,7 @@ int sbx_msg_parse(const void *data, size_t size, union sbx_msg *ret_msg, struct 
     if (msg.header.size != size || sbx_msg_size(msg.header.type) != size)
         return cr_err_set(err, EPROTO, "wire message type %u says %u bytes and has %zu",
                           (unsigned int)msg.header.type, (unsigned int)msg.header.size, size);
-    if ((msg.header.run == 0) !=
-        (msg.header.type == SBX_MSG_HELLO || msg.header.type == SBX_MSG_POOL))
+    if ((msg.header.run == 0) != is_about_no_run(msg.header.type))
         return cr_err_set(err, EPROTO, "wire message type %u with run %llu",
                           (unsigned int)msg.header.type, (unsigned long long)msg.header.run);
     if (!is_body_valid(&msg))

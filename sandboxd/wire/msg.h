@@ -54,6 +54,7 @@ enum sbx_msg_type {
     SBX_MSG_EXITED = 7,       /* backend ▶ front */
     SBX_MSG_RESULT = 8,       /* backend ▶ front */
     SBX_MSG_POOL = 9,         /* backend ▶ front, when the pool is full for the first time */
+    SBX_MSG_COUNTS = 10,      /* backend ▶ front, after HELLO and when they have changed */
     SBX_MSG_TYPE_END,
 };
 
@@ -158,8 +159,8 @@ struct sbx_msg_header {
     uint32_t version; /* SBX_WIRE_VERSION */
     uint16_t type;    /* enum sbx_msg_type */
     uint16_t size;    /* of the whole message */
-    uint64_t
-        run; /* the front's number of the run, never reused on a connection; 0 in HELLO, POOL */
+    uint64_t run; /* the front's number of the run, never reused on a connection; 0 in HELLO, POOL,
+                    COUNTS */
 };
 
 struct sbx_msg_hello {
@@ -274,6 +275,22 @@ struct sbx_msg_pool {
     uint64_t ready; /* boxes that wait now */
 };
 
+/* What a backend knows of itself that no run tells, for the metrics. */
+enum sbx_count {
+    SBX_COUNT_SWEPT,           /* leftovers of an earlier backend that its start removed */
+    SBX_COUNT_QUARANTINED,     /* boxes that cannot be removed, now */
+    SBX_COUNT_TEMPLATES,       /* that can fork, now */
+    SBX_COUNT_TEMPLATE_STARTS, /* since its start */
+    SBX_COUNT_TEMPLATE_FORKS,  /* boxes that templates made since its start */
+    SBX_COUNT_TEMPLATE_SINCE,  /* start of the oldest one that can: CLOCK_MONOTONIC ns; 0: none */
+    SBX_COUNT_COUNT,
+};
+
+struct sbx_msg_counts {
+    struct sbx_msg_header header;
+    uint64_t value[SBX_COUNT_COUNT];
+};
+
 union sbx_msg {
     struct sbx_msg_header header;
     struct sbx_msg_hello hello;
@@ -285,6 +302,7 @@ union sbx_msg {
     struct sbx_msg_exited exited;
     struct sbx_msg_result result;
     struct sbx_msg_pool pool;
+    struct sbx_msg_counts counts;
 };
 
 /* Exact size of a message type; 0 for an unknown type. */

@@ -40,7 +40,9 @@ static void settings_have_safe_defaults(void **state)
     assert_string_equal(settings.socket, "/run/crisol/sandboxd.sock");
     assert_null(settings.listen);
     assert_int_not_equal(settings.front_user, 0);
-    assert_int_equal(sbx_settings_front_args(&settings, 1, &args), 0);
+    assert_string_equal(settings.metrics, "127.0.0.1:9102");
+    assert_int_equal(sbx_settings_front_args(&settings, 1, true, &args), 0);
+    assert_true(has_arg(&args, "--with-metrics"));
     assert_true(has_arg(&args, "--user=64321"));
     assert_true(has_arg(&args, "--allow-uids=0,0"));
     assert_false(has_arg(&args, "--with-token"));
@@ -96,7 +98,7 @@ static void settings_reach_the_children(void **state)
     (void)state;
     assert_int_equal(load(flags, CR_ARRAY_SIZE(flags), &settings, &err), 0);
     assert_int_equal(sbx_settings_native_args(&settings, &native), 0);
-    assert_int_equal(sbx_settings_front_args(&settings, 2, &front), 0);
+    assert_int_equal(sbx_settings_front_args(&settings, 2, false, &front), 0);
     assert_true(has_arg(&native, "--slots=3"));
     assert_true(has_arg(&native, "--max-wall-time-ms=5000"));
     assert_true(has_arg(&native, "--accept-gap=swap,ipc"));
@@ -107,6 +109,7 @@ static void settings_reach_the_children(void **state)
     assert_true(has_arg(&front, "--allow-uids=0,1234,1000,1001"));
     assert_true(has_arg(&front, "--listen-count=2"));
     assert_true(has_arg(&front, "--with-token"));
+    assert_false(has_arg(&front, "--with-metrics"));
     sbx_child_args_done(&native);
     sbx_child_args_done(&front);
     sbx_settings_done(&settings);
@@ -126,7 +129,7 @@ static void settings_are_printed_and_checked_on_demand(void **state)
     assert_int_equal(setenv("CRISOL_SANDBOXD_GRPC_USER_CONNECTIONS", "300", 1), 0);
     assert_int_equal(load(good, 2, &settings, &err), 1);
     assert_int_equal(unsetenv("CRISOL_SANDBOXD_GRPC_USER_CONNECTIONS"), 0);
-    assert_int_equal(sbx_settings_front_args(&settings, 1, &front), 0);
+    assert_int_equal(sbx_settings_front_args(&settings, 1, false, &front), 0);
     assert_true(has_arg(&front, "--grpc-streams=7"));
     assert_true(has_arg(&front, "--grpc-user-connections=300"));
     assert_true(has_arg(&front, "--grpc-rate-reset=50/320,200/640"));

@@ -16,12 +16,17 @@ static void set_limits(struct sbx_limits *limits)
         limits->value[i] = i + 1;
 }
 
+static bool is_about_no_run(enum sbx_msg_type type)
+{
+    return type == SBX_MSG_HELLO || type == SBX_MSG_POOL || type == SBX_MSG_COUNTS;
+}
+
 /* A legal message of every type. */
 static union sbx_msg legal_msg(enum sbx_msg_type type)
 {
     union sbx_msg msg;
 
-    sbx_msg_init(&msg, type, type == SBX_MSG_HELLO || type == SBX_MSG_POOL ? 0 : 7);
+    sbx_msg_init(&msg, type, is_about_no_run(type) ? 0 : 7);
     if (type == SBX_MSG_HELLO) {
         msg.hello.backend = 1;
         msg.hello.slots = 4;
@@ -132,6 +137,7 @@ static void msg_parse_refuses_fields_out_of_range(void **state)
         FIELD(SBX_MSG_RESULT, result.is_pool_hit, 2),
         FIELD(SBX_MSG_RESULT, result.is_inferred, 2),
         FIELD(SBX_MSG_POOL, header.run, 1),
+        FIELD(SBX_MSG_COUNTS, header.run, 1),
         FIELD(SBX_MSG_RESULT, result.has_forbidden_call, 2),
     };
 
