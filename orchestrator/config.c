@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "orchestrator/model/catalog.h"
 #include "orchestrator/model/key.h"
+#include "orchestrator/trace/tracer.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -297,13 +298,32 @@ static const struct cr_setting settings[] = {
      .help = "How long live runs may go on after SIGTERM."},
     {.flag = "check-model",
      .type = CR_SETTING_BOOL,
+     .is_action = true,
      .offset = MEMBER(must_check),
      .help = "Ask the model for one word with one request, print who answered, and end."},
     {.flag = "check-config",
      .type = CR_SETTING_BOOL,
+     .is_action = true,
      .offset = MEMBER(must_check_config),
      .help = "Print the settings that would be in force, say whether they are well formed, and "
              "end."},
+    {.flag = "otlp-endpoint",
+     .environment = "OTEL_EXPORTER_OTLP_ENDPOINT",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(otlp_endpoint),
+     .help = "Where spans go by OTLP/HTTP (JSON), e.g. http://127.0.0.1:4318; none without it."},
+    {.flag = "otlp-headers",
+     .environment = "OTEL_EXPORTER_OTLP_HEADERS",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(otlp_headers),
+     .is_secret = true,
+     .help = "Headers for the collector, NAME=VALUE,NAME=VALUE."},
+    {.flag = "otlp-service",
+     .environment = "OTEL_SERVICE_NAME",
+     .type = CR_SETTING_STRING,
+     .offset = MEMBER(otlp_service),
+     .fallback = "crisol-orchestrator",
+     .help = "Name of the service in its spans."},
     {.flag = "log-level",
      .environment = "CRISOL_LOG_LEVEL",
      .type = CR_SETTING_STRING,
@@ -317,6 +337,16 @@ static const struct cr_setting settings[] = {
      .fallback = "text",
      .help = "text or json."},
     CR_EDGE_SETTINGS_TABLE(EDGE_NUMBER, EDGE_TEXT)};
+
+static const struct cr_config_program program = {
+    .settings = settings,
+    .count = CR_ARRAY_SIZE(settings),
+    .name = "orchestrator",
+    .description =
+        "Turns tasks into code that passed its tests; serves gRPC (crisol.agent.v1), REST and SSE.\n"
+        "Runs the tests through sandboxd, calls a model over HTTPS, and needs no privilege.",
+    .prefix = "CRISOL_",
+};
 
 bool agt_config_is_postgres(const char *store)
 {
@@ -401,11 +431,7 @@ const char *agt_config_model_url(const struct agt_config *config)
 
 int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_err *err)
 {
-    int r = cr_config_load(
-        settings, CR_ARRAY_SIZE(settings), "orchestrator",
-        "Turns tasks into code that passed its tests; serves gRPC (crisol.agent.v1), REST and SSE.\n"
-        "Runs the tests through sandboxd, calls a model over HTTPS, and needs no privilege.",
-        argc, argv, config, err);
+    int r = cr_config_load_program(&program, argc, argv, config, err);
     const char *google = secure_getenv("GOOGLE_GEMINI_BASE_URL");
 
     if (r == 0)
@@ -417,6 +443,8 @@ int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_
         r = check_provider(config, err);
     if (r == 0)
         r = check_links(config, err);
+    if (r == 0 && config->otlp_endpoint && config->otlp_endpoint[0])
+        r = agt_tracer_check(config->otlp_endpoint, config->otlp_headers, err);
     if (r < 0)
         return r;
     /* The name that Google's own libraries read. */

@@ -58,6 +58,9 @@ struct agt_config {
     struct cr_edge limits;        /* … and as numbers */
     bool must_check_config;       /* print the settings and end */
     bool must_check;              /* ask the model once and end */
+    char *otlp_endpoint;          /* of the collector of spans; NULL: none */
+    char *otlp_headers;           /* secret; NULL: none */
+    char *otlp_service;
     char *log_level;
     char *log_format;
 };

@@ -167,7 +167,8 @@ static unsigned long port_of(const char *authority, size_t size, unsigned long f
     return strtoul(digits, NULL, 10);
 }
 
-static void add_model_port(struct plan *plan, const char *base_url)
+/* The port of an http(s) address; NULL: that of HTTPS. */
+static void add_url_port(struct plan *plan, const char *base_url)
 {
     const char *authority = base_url ? strstr(base_url, "://") : NULL;
     bool is_plain = base_url && strncmp(base_url, "http://", 7) == 0;
@@ -229,7 +230,9 @@ int agt_confine(const struct agt_config *config, int *ret_landlock_abi, struct c
     if (!plan)
         return cr_err_set(err, ENOMEM, "out of memory for the confinement");
     add_files(plan, config);
-    add_model_port(plan, agt_config_model_url(config));
+    add_url_port(plan, agt_config_model_url(config));
+    if (config->otlp_endpoint && config->otlp_endpoint[0])
+        add_url_port(plan, config->otlp_endpoint);
     add_sandbox_ports(plan, config->sandbox);
     add_port(plan, PORT_DNS); /* answers that do not fit into a datagram */
     r = add_store(plan, config, err);

@@ -86,6 +86,7 @@ static int run(struct agt_config *config, const struct secrets *secrets, struct 
         return r;
     agt_process_wipe_environment("GEMINI_API_KEY");
     agt_process_wipe_environment("OPENAI_API_KEY");
+    agt_process_wipe_environment("OTEL_EXPORTER_OTLP_HEADERS");
     if (config->must_check)
         return agt_check_model(config, err);
     agt_process_raise_files();

@@ -14,6 +14,7 @@
 #include "orchestrator/sandbox/sandbox.h"
 #include "orchestrator/service/agent.h"
 #include "orchestrator/store/store.h"
+#include "orchestrator/trace/tracer.h"
 #include "proto/descriptor_set.h"
 #include "rpc/client.h"
 #include "rpc/listener.h"
@@ -35,6 +36,7 @@ struct agt_stack {
     struct agt_sandbox *sandbox;
     struct agt_store *store; /* NULL: runs end with the process */
     struct agt_meter *meter;
+    struct agt_tracer *tracer; /* NULL: spans go nowhere */
     struct agt_engine *engine;
     struct agt_runs *runs;
     struct agt_http *http;
@@ -96,6 +98,20 @@ static int make_store(struct agt_stack *stack, const struct agt_config *config, 
     return r < 0 ? cr_err_wrap(err, "open the journal of runs") : 0;
 }
 
+static int make_tracer(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
+{
+    const struct agt_tracer_options options = {
+        .endpoint = config->otlp_endpoint,
+        .headers = config->otlp_headers,
+        .service = config->otlp_service,
+        .ca_file = config->ca_file,
+    };
+
+    if (!config->otlp_endpoint || !config->otlp_endpoint[0])
+        return 0;
+    return agt_tracer_new(&options, &stack->tracer, err);
+}
+
 static int make_engine(struct agt_stack *stack, const struct agt_config *config,
                        const struct agt_signer *signer, struct cr_err *err)
 {
@@ -106,6 +122,7 @@ static int make_engine(struct agt_stack *stack, const struct agt_config *config,
         .sandbox = stack->sandbox,
         .store = stack->store,
         .meter = stack->meter,
+        .tracer = stack->tracer,
         .signer = signer,
         .max_runs = (uint32_t)config->max_runs,
         .run_timeout_ms = (uint32_t)config->run_time_s * 1000,
@@ -126,6 +143,16 @@ static int make_engine(struct agt_stack *stack, const struct agt_config *config,
     return r < 0 ? cr_err_wrap(err, "set up the engine") : 0;
 }
 
+/* On the thread of HTTP, which starts when everything is there and stops before it goes. */
+static void write_metrics(void *user, struct cr_metrics *metrics)
+{
+    const struct agt_stack *stack = user;
+
+    rpc_server_write_metrics(stack->server, metrics);
+    rpc_channel_write_metrics(stack->channel, metrics);
+    agt_tracer_write(stack->tracer, metrics);
+}
+
 static int make_http(struct agt_stack *stack, const struct agt_config *config,
                      const struct agt_links *links, bool has_landlock, struct cr_err *err)
 {
@@ -134,6 +161,8 @@ static int make_http(struct agt_stack *stack, const struct agt_config *config,
         .runs = stack->runs,
         .sandbox = stack->sandbox,
         .meter = stack->meter,
+        .write_metrics = write_metrics,
+        .write_user = stack,
         .descriptor_set = crisol_descriptor_set,
         /* cppcheck-suppress comparePointers; begin and end of one object of assembly */
         .descriptor_set_size = (size_t)(crisol_descriptor_set_end - crisol_descriptor_set),
@@ -217,6 +246,8 @@ int agt_stack_up(const struct agt_config *config, const struct agt_links *links,
     if (r == 0)
         r = make_store(stack, config, err);
     if (r == 0)
+        r = make_tracer(stack, config, err);
+    if (r == 0)
         r = make_engine(stack, config, signer, err);
     if (r == 0)
         r = make_http(stack, config, links, has_landlock, err);
@@ -289,6 +320,7 @@ struct agt_stack *agt_stack_down(struct agt_stack *stack)
     (void)agt_http_free(stack->http);
     (void)agt_runs_free(stack->runs);
     (void)agt_engine_free(stack->engine); /* waits for every model and sandbox call */
+    (void)agt_tracer_free(stack->tracer);
     (void)agt_meter_free(stack->meter);
     if (stack->store)
         stack->store->ops->free(stack->store);

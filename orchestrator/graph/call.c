@@ -6,6 +6,7 @@
 #include "common/utf8.h"
 #include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
+#include "orchestrator/graph/spans.h"
 #include "orchestrator/graph/tool.h"
 
 #include <stdio.h>
@@ -218,6 +219,7 @@ static int go_model(struct agt_call *call, const struct agt_model_request *reque
         .user = call,
     };
 
+    agt_spans_begin_call(call);
     return call->model->ops->start(call->model, request, &handlers, &call->model_call, err);
 }
 
@@ -362,9 +364,15 @@ static int go_sandbox(struct agt_call *call, const Crisol__Sandbox__V1__ExecuteR
         .on_end = on_sandbox_end,
         .user = call,
     };
+    struct cr_trace before;
+    int r;
 
-    return call->sandbox->ops->execute(call->sandbox, &request->base, deadline_ms, &handlers,
-                                       &call->sandbox_call, err);
+    agt_spans_begin_call(call);
+    before = cr_trace_enter(&call->trace); /* which is what sandboxd is told */
+    r = call->sandbox->ops->execute(call->sandbox, &request->base, deadline_ms, &handlers,
+                                    &call->sandbox_call, err);
+    (void)cr_trace_enter(&before);
+    return r;
 }
 
 static int hold_sandbox(struct agt_call *call, const Crisol__Sandbox__V1__ExecuteRequest *request,

@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "common/mailbox.h"
+#include "common/trace.h"
 #include "crisol/agent/v1/agent.pb-c.h"
 #include "orchestrator/graph/graph.h"
 #include "orchestrator/model/model.h"
@@ -86,7 +87,9 @@ struct agt_call {
     struct agt_mail *end;      /* made ahead, so that an end cannot be lost */
     uint32_t dropped;          /* deltas lost since the last mail */
     enum agt_call_output output;
-    char key[64]; /* tells the calls of a run apart, also after a restart */
+    struct cr_trace trace; /* the span of the call */
+    int64_t began_ns;      /* since 1970; 0: it was not made */
+    char key[64];          /* tells the calls of a run apart, also after a restart */
 
     /* A call that waits for the journal: what is needed to start it. */
     struct agt_call *next_held;
@@ -162,7 +165,8 @@ struct agt_sandbox *agt_engine_sandbox(const struct agt_engine *engine);
 struct agt_store *agt_engine_store(const struct agt_engine *engine); /* NULL: none */
 /* NULL: none */
 const struct agt_signer *agt_engine_signer(const struct agt_engine *engine);
-struct agt_meter *agt_engine_meter(const struct agt_engine *engine); /* NULL: none */
+struct agt_tracer *agt_engine_tracer(const struct agt_engine *engine); /* NULL: none */
+struct agt_meter *agt_engine_meter(const struct agt_engine *engine);   /* NULL: none */
 /* Deadline and heartbeat of a run that begins, or goes on, now. */
 void agt_engine_set_times(const struct agt_engine *engine, struct agt_run *run);
 /* How long one visit of the node may take. */

@@ -58,6 +58,11 @@ const struct agt_signer *agt_engine_signer(const struct agt_engine *engine)
     return engine->options.signer;
 }
 
+struct agt_tracer *agt_engine_tracer(const struct agt_engine *engine)
+{
+    return engine->options.tracer;
+}
+
 struct agt_meter *agt_engine_meter(const struct agt_engine *engine)
 {
     return engine->options.meter;
@@ -218,11 +223,13 @@ static void take_mail(struct agt_engine *engine, struct agt_mail *mail)
     }
     if (run->has_ended && mail->kind != AGT_MAIL_DURABLE)
         return; /* a cancel that came too late */
+    (void)cr_trace_enter(&run->trace);
     if (mail->kind == AGT_MAIL_START)
         add_run(engine, run);
     else
         agt_run_on_mail(run, mail);
     settle(engine, run);
+    (void)cr_trace_enter(NULL);
 }
 
 static void take_mails(struct agt_engine *engine)
@@ -241,9 +248,11 @@ static void run_timers(struct agt_engine *engine, int64_t now_ns)
     struct agt_run *run;
 
     while ((run = agt_timers_take(&engine->timers, now_ns))) {
+        (void)cr_trace_enter(&run->trace);
         if (agt_run_due_ns(run) <= now_ns)
             agt_run_on_time(run, now_ns);
         settle(engine, run);
+        (void)cr_trace_enter(NULL);
     }
     engine->due_ns = agt_timers_due_ns(&engine->timers);
 }

@@ -13,6 +13,7 @@ struct agt_signer;
 struct agt_store;
 struct agt_store_event;
 struct agt_store_run;
+struct agt_tracer;
 struct cr_err;
 struct rpc_status;
 
@@ -59,6 +60,8 @@ struct agt_engine_options {
     const struct agt_signer *signer;
     /* Counts what runs do; NULL: nobody does. Borrowed; outlives the engine. */
     struct agt_meter *meter;
+    /* Is told what runs did when; NULL: nobody is. Borrowed; outlives the engine. */
+    struct agt_tracer *tracer;
     /* Prices and parameters of models; NULL: none. Borrowed; outlives the engine. */
     const struct agt_catalog *catalog;
     uint32_t max_runs;        /* live runs; 0: 10,000 */

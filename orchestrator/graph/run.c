@@ -8,6 +8,7 @@
 #include "orchestrator/graph/checks.h"
 #include "orchestrator/graph/event_log.h"
 #include "orchestrator/graph/journal.h"
+#include "orchestrator/graph/spans.h"
 #include "orchestrator/meter/meter.h"
 
 #include <stdarg.h>
@@ -127,6 +128,7 @@ static void emit_node_started(struct agt_run *run)
 static void end_run(struct agt_run *run)
 {
     agt_run_emit_result(run);
+    agt_spans_end_run(run);
     run->has_ended = true;
     cr_log_info("run ended run=%s node=%s cause=%d attempts=%zu steps=%u elapsed_ms=%lld", run->id,
                 agt_node_name(run->node), (int)run->cause, run->attempt_count, run->steps,
@@ -371,6 +373,7 @@ static bool is_wanted(const struct agt_run *run, const struct agt_call *call)
 void agt_run_on_call_end(struct agt_run *run, struct agt_call *call)
 {
     run->calls_in_flight--;
+    agt_spans_end_call(run, call);
     if (is_wanted(run, call)) {
         if (run->journal && !agt_journal_is_replaying(run))
             agt_journal_record(run, call);

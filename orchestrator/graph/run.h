@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "common/trace.h"
 #include "crisol/agent/v1/agent.pb-c.h"
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/graph/fenced.h"
@@ -82,6 +83,9 @@ struct agt_run {
     struct agt_mail *cancel_mail; /* made ahead, so that a cancel cannot fail; NULL once posted */
 
     /* Constant after the start. */
+    struct cr_trace trace;  /* the span of the run */
+    struct cr_trace parent; /* of who asked for it; not set: nobody's */
+    int64_t began_ns;       /* since 1970 */
     char *task;
     int32_t max_iterations;
     char *model;                         /* as asked for; "" is the provider's default */

@@ -8,6 +8,7 @@
 #include "orchestrator/graph/event_log.h"
 #include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
+#include "orchestrator/graph/spans.h"
 #include "orchestrator/graph/terms.h"
 #include "orchestrator/graph/tool.h"
 
@@ -158,6 +159,7 @@ int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
     run->max_iterations = spec->max_iterations ? spec->max_iterations : AGT_ITERATIONS_DEFAULT;
     run->started_ns = cr_clock_mono_ns();
     run->last_event_ns = run->started_ns;
+    agt_spans_begin_run(run);
     if (!fill(run, spec)) {
         free_run(run);
         return -ENOMEM;

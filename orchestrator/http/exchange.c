@@ -169,6 +169,15 @@ static bool keep_header(const struct agt_header *header, char **ret_value)
     return *ret_value;
 }
 
+/* What cannot be read, or is there twice, counts as not sent. */
+static void take_trace(struct agt_exchange *exchange, const struct agt_header *header)
+{
+    if (header->count != 1 ||
+        !cr_trace_parse(header->value, strlen(header->value), &exchange->trace))
+        exchange->trace = cr_trace_new(true);
+    (void)cr_trace_enter(&exchange->trace);
+}
+
 static bool check(struct agt_exchange *exchange, const char *method, struct agt_problem *problem)
 {
     struct agt_request request = {.method = method, .raw_url = exchange->raw_url};
@@ -183,6 +192,7 @@ static bool check(struct agt_exchange *exchange, const char *method, struct agt_
         return false;
     }
     (void)MHD_get_connection_values_n(exchange->mhd, MHD_HEADER_KIND, note_header, &request);
+    take_trace(exchange, &request.traceparent);
     origin = agt_request_origin(&request, &exchange->http->rules);
     if (origin)
         exchange->origin = strdup(origin); /* without memory the page cannot read the answer */
@@ -304,19 +314,9 @@ static enum MHD_Result dispatch(struct agt_exchange *exchange)
     return settle(exchange);
 }
 
-enum MHD_Result agt_exchange_on_request(void *cls, struct MHD_Connection *mhd, const char *url,
-                                        const char *method, const char *version,
-                                        const char *upload_data, size_t *upload_data_size,
-                                        void **request_context)
+static enum MHD_Result move_on(struct agt_exchange *exchange, const char *method,
+                               const char *upload_data, size_t *upload_data_size)
 {
-    struct agt_exchange *exchange = *request_context;
-
-    (void)cls;
-    (void)mhd;
-    (void)url;
-    (void)version;
-    if (!exchange)
-        return MHD_NO;
     switch (exchange->phase) {
     case AGT_EXCHANGE_NEW:
         return begin(exchange, method);
@@ -332,6 +332,26 @@ enum MHD_Result agt_exchange_on_request(void *cls, struct MHD_Connection *mhd, c
     default:
         return MHD_NO;
     }
+}
+
+enum MHD_Result agt_exchange_on_request(void *cls, struct MHD_Connection *mhd, const char *url,
+                                        const char *method, const char *version,
+                                        const char *upload_data, size_t *upload_data_size,
+                                        void **request_context)
+{
+    struct agt_exchange *exchange = *request_context;
+    enum MHD_Result result;
+
+    (void)cls;
+    (void)mhd;
+    (void)url;
+    (void)version;
+    if (!exchange)
+        return MHD_NO;
+    (void)cr_trace_enter(&exchange->trace);
+    result = move_on(exchange, method, upload_data, upload_data_size);
+    (void)cr_trace_enter(NULL);
+    return result;
 }
 
 void agt_exchange_hang_up(struct agt_exchange *exchange)
@@ -378,8 +398,10 @@ void agt_exchange_on_mail(struct agt_exchange *exchange)
     /* First, so that a wake from now on posts again. */
     atomic_store(&exchange->is_posted, false);
     if (exchange->connection && !exchange->has_stopped) {
+        (void)cr_trace_enter(&exchange->trace);
         if (exchange->phase == AGT_EXCHANGE_HANDLING && exchange->http_status == 0)
             exchange->operation->on_wake(exchange);
+        (void)cr_trace_enter(NULL);
         if (exchange->http_status != 0)
             resume(exchange);
     }

@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "common/mailbox.h"
+#include "common/trace.h"
 #include "orchestrator/http/connection.h"
 #include "orchestrator/http/routes.h"
 
@@ -54,6 +55,7 @@ struct agt_exchange {
     const struct agt_route *route;     /* NULL until checked */
     char *raw_url;                     /* owned; the request target */
     char caller[AGT_CALLER_SIZE]; /* who owns what it starts: the token's or the connection's */
+    struct cr_trace trace; /* that the client sent, or a new one; handlers run with it entered */
     enum agt_exchange_phase phase;
     bool is_options;
     bool wants_events; /* Accept: text/event-stream */

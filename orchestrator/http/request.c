@@ -29,6 +29,7 @@ static const struct {
     {"Idempotency-Key", offsetof(struct agt_request, idempotency_key)},
     {"Last-Event-ID", offsetof(struct agt_request, last_event_id)},
     {"Origin", offsetof(struct agt_request, origin)},
+    {"traceparent", offsetof(struct agt_request, traceparent)},
 };
 
 void agt_request_note(struct agt_request *request, const char *name, const char *value)

@@ -32,6 +32,7 @@ struct agt_request {
     struct agt_header origin;
     bool is_certified; /* the connection has shown a certificate that is allowed: no token needed */
     char *caller;      /* 64 bytes: of the connection; becomes the token's */
+    struct agt_header traceparent;
 };
 
 /* Notes one header; unknown names are ignored. `value` is NUL-terminated. */

@@ -9,6 +9,7 @@ struct agt_meter;
 struct agt_runs;
 struct agt_sandbox;
 struct cr_err;
+struct cr_metrics;
 struct rpc_channel;
 struct rpc_loop;
 struct rpc_tokens;
@@ -30,6 +31,9 @@ struct agt_http_options {
     struct agt_runs *runs;         /* borrowed; outlives the server */
     struct agt_sandbox *sandbox;   /* borrowed; outlives the server */
     const struct agt_meter *meter; /* for /metrics; NULL: none. Borrowed; outlives the server */
+    /* Adds further families to /metrics, on the loop thread; NULL: none. */
+    void (*write_metrics)(void *user, struct cr_metrics *metrics);
+    void *write_user;
     /* The serialized descriptor set, whose comments /openapi.json has. NULL: none. Borrowed. */
     const uint8_t *descriptor_set;
     size_t descriptor_set_size;
