@@ -40,6 +40,7 @@ int cli_replay(int argc, char **argv);
 int cli_verify_receipt(int argc, char **argv);
 int cli_health(int argc, char **argv);
 int cli_attack(int argc, char **argv);
+int cli_top(int argc, char **argv);
 
 /*
  * Begins calling services: turns SIGINT and SIGTERM into a signalfd that

@@ -3,6 +3,7 @@
 #include "common/auto.h"
 #include "common/config.h"
 #include "common/log.h"
+#include "common/trace.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -29,6 +30,7 @@ static const struct {
     {"batch", cli_batch, "run many programs, one in each line of a file"},
     {"attack", cli_attack, "run hostile programs in sandboxes and show what became of them"},
     {"health", cli_health, "ask both services whether they serve"},
+    {"top", cli_top, "show what both services do"},
 };
 
 static void print_usage(FILE *file)
@@ -87,6 +89,17 @@ static int run_command(int argc, char **argv)
     return CLI_EXIT_SERVICE;
 }
 
+/* All that this command does is one trace: that of $TRACEPARENT, or a new one. */
+static void begin_trace(void)
+{
+    const char *text = secure_getenv("TRACEPARENT");
+    struct cr_trace trace = cr_trace_new(true);
+
+    if (text)
+        (void)cr_trace_parse(text, strlen(text), &trace);
+    (void)cr_trace_enter(&trace);
+}
+
 int main(int argc, char **argv)
 {
     /* A closed pipe is an error of write(2), not the end of this process. */
@@ -95,6 +108,7 @@ int main(int argc, char **argv)
 
     (void)sigaction(SIGPIPE, &ignore, NULL);
     cr_log_setup("crisol", CR_LOG_ERROR, CR_LOG_TEXT);
+    begin_trace();
     if (argc < 2) {
         print_usage(stderr);
         return CLI_EXIT_SERVICE;

@@ -24,6 +24,12 @@ const struct rpc_client_method cli_method_run_batch = {
     &crisol__sandbox__v1__run_batch_response__descriptor,
 };
 
+const struct rpc_client_method cli_method_get_capabilities = {
+    "/crisol.sandbox.v1.SandboxService/GetCapabilities",
+    &crisol__sandbox__v1__get_capabilities_request__descriptor,
+    &crisol__sandbox__v1__get_capabilities_response__descriptor,
+};
+
 const struct rpc_client_method cli_method_generate_stream = {
     "/crisol.agent.v1.AgentService/GenerateStream",
     &crisol__agent__v1__generate_stream_request__descriptor,

@@ -7,6 +7,7 @@
 extern const struct rpc_client_method cli_method_execute;
 extern const struct rpc_client_method cli_method_run;
 extern const struct rpc_client_method cli_method_run_batch;
+extern const struct rpc_client_method cli_method_get_capabilities;
 extern const struct rpc_client_method cli_method_generate_stream;
 extern const struct rpc_client_method cli_method_submit_run;
 extern const struct rpc_client_method cli_method_list_runs;
