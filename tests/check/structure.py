@@ -39,8 +39,9 @@ LAYERS = {
     "orchestrator/receipt": ["common", "generated"],
     "orchestrator/graph": ["common", "rpc", "generated", "orchestrator/model", "orchestrator/sandbox",
                            "orchestrator/prompts", "orchestrator/store", "orchestrator/verify",
-                           "orchestrator/receipt", "orchestrator/meter"],
+                           "orchestrator/receipt", "orchestrator/meter", "orchestrator/trace"],
     "orchestrator/meter": ["common", "generated"],
+    "orchestrator/trace": ["common"],
     "orchestrator/prompts": ["common"],
     "orchestrator/runs": ["common", "rpc", "generated", "orchestrator/graph", "orchestrator/store"],
     "orchestrator/store": ["common"],
@@ -50,7 +51,7 @@ LAYERS = {
                           "orchestrator/runs", "orchestrator/sandbox"],
     "orchestrator/service": ["common", "rpc", "generated", "orchestrator/graph", "orchestrator/runs"],
     "orchestrator": ["common", "rpc", "tls", "proto", "generated", "orchestrator/model", "orchestrator/sandbox",
-                     "orchestrator/graph", "orchestrator/http", "orchestrator/meter", "orchestrator/receipt",
+                     "orchestrator/graph", "orchestrator/http", "orchestrator/meter", "orchestrator/trace", "orchestrator/receipt",
                      "orchestrator/runs",
                      "orchestrator/service",
                      "orchestrator/store"],
@@ -60,7 +61,7 @@ LAYERS = {
 # Third-party headers that only these folders may see.
 THIRD_PARTY = {
     "grpc/": ["rpc"],
-    "curl/": ["orchestrator/model", "sandboxd/docker"],
+    "curl/": ["orchestrator/model", "orchestrator/trace", "sandboxd/docker"],
     "Python.h": ["sandboxd/template"],
     "sqlite3.h": ["orchestrator/store"],
     "libpq-fe.h": ["orchestrator/store"],

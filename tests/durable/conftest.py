@@ -10,13 +10,7 @@ sys.path.insert(0, os.path.join(TESTS, "harness"))
 sys.path.insert(0, os.path.join(TESTS, "e2e"))
 
 from postgres import Postgres, folder_of_programs  # noqa: E402
-
-
-def pytest_sessionfinish(session, exitstatus):
-    """A file whose every test was skipped is a skipped test for ctest too."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if exitstatus == 0 and reporter and not reporter.stats.get("passed") and reporter.stats.get("skipped"):
-        session.exitstatus = 77
+from shared import needs_root, pytest_sessionfinish  # noqa: E402,F401  (taken by pytest)
 
 
 @pytest.fixture(scope="session", name="postgres")
@@ -27,9 +21,3 @@ def start_postgres():
     server = Postgres()
     yield server
     server.close()
-
-
-@pytest.fixture(autouse=True, scope="session")
-def needs_root():
-    if os.geteuid() != 0:
-        pytest.skip("starting sandboxd needs root")

@@ -7,19 +7,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import services as crisol  # noqa: E402  (needs the path above)
-
-
-def pytest_sessionfinish(session, exitstatus):
-    """A file whose every test was skipped is a skipped test for ctest too."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if exitstatus == 0 and reporter and not reporter.stats.get("passed") and reporter.stats.get("skipped"):
-        session.exitstatus = 77
-
-
-@pytest.fixture(autouse=True, scope="session")
-def needs_root():
-    if os.geteuid() != 0:
-        pytest.skip("starting sandboxd needs root")
+from shared import needs_root, pytest_sessionfinish  # noqa: E402,F401  (taken by pytest)
 
 
 @pytest.fixture(scope="module")

@@ -94,7 +94,7 @@ class Services:
         self.sandboxd = Process("sandboxd", [
             os.path.join(BIN, "sandboxd"), f"--socket={self.socket}", f"--socket-owner={SERVICE_UID}", *flags],
             os.path.join(self.folder, "sandboxd.log"), env={"PATH": "/usr/bin:/bin", "GEMINI_API_KEY": CANARY})
-        self.sandboxd.match(r" sandboxd ready ", self.ready_seconds)
+        self.sandboxd.match(r"[ \"]sandboxd ready ", self.ready_seconds)
 
     def start_agent(self, script, replay_flags=()):
         self.replay = Process("gemini-replay", [
@@ -113,7 +113,7 @@ class Services:
             f"--sandbox={self.sandbox}", f"--user={SERVICE_UID}",
             *self.orchestrator_flags],
             os.path.join(self.folder, "orchestrator.log"), env=env)
-        ready = self.orchestrator.match(r" ready .*grpc=(\S+) .*http=(\S+)")
+        ready = self.orchestrator.match(r"[ \"]ready .*grpc=(\S+) .*http=(\S+)")
         self.grpc, self.http = ready.group(1), ready.group(2)
 
     def crisol(self, *argv, stdin=b"", timeout=60):
