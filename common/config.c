@@ -121,7 +121,7 @@ static const struct cr_setting *find(const struct cr_config_program *program, co
     return NULL;
 }
 
-int cr_config_read_secret(const char *name, const char *path, char **ret_secret, struct cr_err *err)
+int cr_config_read_secret(const char *path, char **ret_secret, struct cr_err *err)
 {
     char *text = NULL;
     size_t file_size = 0;
@@ -130,7 +130,7 @@ int cr_config_read_secret(const char *name, const char *path, char **ret_secret,
     int r = cr_config_file_load(path, SECRET_MAX, &text, &file_size, err);
 
     if (r < 0)
-        return cr_err_wrap(err, "%s", name);
+        return r;
     while (begin < file_size && (text[begin] == ' ' || text[begin] == '\t'))
         begin++;
     while (begin + size < file_size && !strchr(" \t\r\n", text[begin + size]))
@@ -138,9 +138,9 @@ int cr_config_read_secret(const char *name, const char *path, char **ret_secret,
     if (size > 0)
         *ret_secret = strndup(text + begin, size);
     else
-        r = cr_err_set(err, EINVAL, "%s: the first line of '%s' is empty", name, path);
+        r = cr_err_set(err, EINVAL, "the first line of '%s' is empty", path);
     if (size > 0 && !*ret_secret)
-        r = cr_err_set(err, ENOMEM, "out of memory for %s", name);
+        r = cr_err_set(err, ENOMEM, "out of memory for a secret");
     explicit_bzero(text, file_size);
     free(text);
     return r;
@@ -151,10 +151,10 @@ static int set_from_file(struct load *load, const struct cr_setting *setting, co
 {
     char **slot = member(setting, load->values);
     char *secret = NULL;
-    int r = cr_config_read_secret(origin, path, &secret, err);
+    int r = cr_config_read_secret(path, &secret, err);
 
     if (r < 0)
-        return r;
+        return cr_err_wrap(err, "%s", origin);
     if (*slot)
         explicit_bzero(*slot, strlen(*slot));
     free(*slot);

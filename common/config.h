@@ -62,10 +62,9 @@ int cr_config_load(const struct cr_setting *settings, size_t count, const char *
 
 /*
  * The first line of a file with a secret, without the blanks around it; the caller wipes and frees
- * *ret_secret. `name` is the setting that names the file, for errors. Returns 0 or -errno.
+ * *ret_secret. Returns 0 or -errno: -EINVAL for an empty line, -EFBIG for more than 8 KiB.
  */
-int cr_config_read_secret(const char *name, const char *path, char **ret_secret,
-                          struct cr_err *err);
+int cr_config_read_secret(const char *path, char **ret_secret, struct cr_err *err);
 
 /* Prints each setting as "name = value" on stdout, in the order of the table, secrets masked, and
  * that they are well formed: for --check-config. */

@@ -6,7 +6,6 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "orchestrator/model/catalog.h"
-#include "orchestrator/model/key.h"
 #include "orchestrator/trace/tracer.h"
 
 #include <errno.h>
@@ -374,7 +373,7 @@ static int read_key_file(struct agt_config *config, struct cr_err *err)
 
     if (!config->key_file || !config->key_file[0])
         return 0;
-    r = agt_key_read(config->key_file, &config->file_key, err);
+    r = cr_config_read_secret(config->key_file, &config->file_key, err);
     return r < 0 ? cr_err_wrap(err, "model-key-file") : 0;
 }
 

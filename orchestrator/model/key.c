@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/model/key.h"
 
-#include "common/auto.h"
 #include "common/clock.h"
 #include "common/config.h"
 #include "common/err.h"
@@ -13,7 +12,6 @@
 
 #include <sys/stat.h>
 
-#define LINE_SIZE 8192
 #define LOOK_EVERY_NS CR_NS_PER_S
 /* A shorter "key" is no secret, and would blot out ordinary words. */
 static const size_t MIN_SECRET = 8;
@@ -53,31 +51,6 @@ void agt_key_redact(const struct agt_key *key, char *data, size_t size)
         size -= (size_t)(found - data);
         data = found;
     }
-}
-
-int agt_key_read(const char *path, char **ret_text, struct cr_err *err)
-{
-    CR_AUTO_FCLOSE FILE *file = fopen(path, "re");
-    char line[LINE_SIZE];
-    size_t size;
-
-    if (!file)
-        return cr_err_sys(err, errno, "open '%s'", path);
-    /* Or a buffer of the library's would keep the key. */
-    (void)setvbuf(file, NULL, _IONBF, 0);
-    if (!fgets(line, sizeof(line), file))
-        line[0] = 0;
-    size = strcspn(line, " \t\r\n");
-    if (size == 0 || size == sizeof(line) - 1) {
-        explicit_bzero(line, sizeof(line));
-        // cppcheck-suppress resourceLeak ; its attribute closes it
-        return cr_err_set(err, EINVAL, "the first line of '%s' is empty or too long for a key",
-                          path);
-    }
-    *ret_text = strndup(line, size);
-    explicit_bzero(line, sizeof(line));
-    // cppcheck-suppress resourceLeak ; the same
-    return *ret_text ? 0 : cr_err_set(err, ENOMEM, "out of memory for the model's key");
 }
 
 /* Not by asprintf: it works in a buffer of its own and gives that back with the key in it. */
@@ -184,7 +157,7 @@ static void read_again(struct agt_keyring *ring)
     struct cr_err err = CR_ERR_INIT;
     struct agt_key *key = NULL;
     char *text = NULL;
-    int r = agt_key_read(ring->path, &text, &err);
+    int r = cr_config_read_secret(ring->path, &text, &err);
 
     if (r == 0 && strcmp(text, ring->current->text ? ring->current->text : "") != 0)
         r = make_key(ring, text, &key, &err);

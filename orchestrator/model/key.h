@@ -27,12 +27,6 @@ struct agt_key *agt_key_unref(struct agt_key *key); /* NULL is allowed; returns 
 void agt_key_redact(const struct agt_key *key, char *data, size_t size);
 
 /*
- * Reads the first line of a file, without blanks around it, to be wiped and
- * freed. Returns 0 or a negative errno: -EINVAL for an empty or long line.
- */
-int agt_key_read(const char *path, char **ret_text, struct cr_err *err);
-
-/*
  * The key that is in force. One that comes from a file is read again when the
  * file has changed, as tokens that run out are replaced: looked at once a
  * second at most, when it is needed. A file that cannot be read then, or holds

@@ -245,10 +245,10 @@ static void config_refuses_an_empty_or_a_huge_secret(void **state)
 
     (void)state;
     write_file("\nsecond line", &fd, path);
-    assert_int_equal(cr_config_read_secret("key-file", path, &secret, &err), -EINVAL);
-    assert_non_null(strstr(err.text, "key-file: the first line of "));
+    assert_int_equal(cr_config_read_secret(path, &secret, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "the first line of "));
     assert_int_equal(ftruncate(fd, 1 << 20), 0);
-    assert_int_equal(cr_config_read_secret("key-file", path, &secret, &err), -EFBIG);
+    assert_int_equal(cr_config_read_secret(path, &secret, &err), -EFBIG);
     assert_null(secret);
 }
 
