@@ -191,22 +191,48 @@ static int read_object(const char *json, size_t size, const struct reading *read
     return r;
 }
 
-/* Some servers leave what a model thinks in its answer. */
-static void skip_thoughts(const char **text, size_t *size)
+/* Where a fenced block or an object begins a line; NULL: nowhere. */
+static const char *find_content(const char *text)
+{
+    while (text) {
+        if (strncmp(text, "```", 3) == 0 || strncmp(text, "~~~", 3) == 0 || *text == '{')
+            return text;
+        text = strchr(text, '\n');
+        text = text ? text + 1 : NULL;
+    }
+    return NULL;
+}
+
+/* Behind what a model thinks, which some servers leave in its answer; NULL: there is no such. */
+static const char *find_end_of_thoughts(const char *text)
 {
     static const char begin[] = "<think>";
     static const char end[] = "</think>";
-    size_t blank = strspn(*text, " \t\r\n");
+    static const char label[] = "THOUGHT:"; /* Gemini 2.5 now and then, without its flag */
     const char *found;
 
-    if (strncmp(*text + blank, begin, sizeof(begin) - 1) != 0)
+    text += strspn(text, " \t\r\n");
+    if (strncmp(text, label, sizeof(label) - 1) == 0)
+        return find_content(text);
+    if (strncmp(text, begin, sizeof(begin) - 1) != 0)
+        return NULL;
+    found = strstr(text, end);
+    return found ? found + sizeof(end) - 1 : NULL;
+}
+
+bool agt_answer_has_thoughts(const struct agt_answer *answer)
+{
+    return find_end_of_thoughts(answer->text) != NULL;
+}
+
+static void skip_thoughts(const char **text, size_t *size)
+{
+    const char *end = find_end_of_thoughts(*text);
+
+    if (!end)
         return;
-    found = strstr(*text, end);
-    if (!found)
-        return;
-    found += sizeof(end) - 1;
-    *size -= (size_t)(found - *text);
-    *text = found;
+    *size -= (size_t)(end - *text);
+    *text = end;
 }
 
 /* The one block of an answer that is only that: ```json … ```. */

@@ -4,6 +4,7 @@
 #include "crisol/agent/v1/agent.pb-c.h"
 #include "orchestrator/graph/fenced.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct agt_model_request;
@@ -40,9 +41,13 @@ struct agt_answer {
     const Crisol__Agent__V1__TaskTerms *terms; /* of the task; NULL: none */
 };
 
+/* It begins with what the model thinks, as text; its reader leaves that out. */
+bool agt_answer_has_thoughts(const struct agt_answer *answer);
+
 /*
  * Reads the files. Thoughts that a model wrote into its answer
- * (<think>…</think> at its beginning) are left out. Returns 0; -EINVAL with
+ * (<think>…</think> at its beginning, or "THOUGHT:" up to the first block or
+ * object) are left out. Returns 0; -EINVAL with
  * what was wrong, worded for the model, in `complaint` (at least 256 bytes);
  * -ENOMEM. Pure.
  */

@@ -132,7 +132,7 @@ static int keep_frozen_tests(struct agt_run *run)
     return 0;
 }
 
-static int read_answer(const struct agt_run *run, const struct agt_call *call,
+static int read_answer(struct agt_run *run, const struct agt_call *call,
                        struct agt_files *ret_files, char *complaint, size_t complaint_size)
 {
     struct agt_answer answer = {.text = call->text,
@@ -147,6 +147,9 @@ static int read_answer(const struct agt_run *run, const struct agt_call *call,
         answer.call_name = call->more_calls[i].name;
         answer.call_arguments = call->more_calls[i].arguments;
     }
+    if (agt_answer_has_thoughts(&answer))
+        agt_list_add(&run->warnings, "The model wrote what it thought into an answer as if it were "
+                                     "a part of it; that was left out.");
     return agt_answer_read(&answer, ret_files, complaint, complaint_size);
 }
 

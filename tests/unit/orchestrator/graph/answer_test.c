@@ -41,6 +41,8 @@ static void every_form_is_read_whichever_was_asked_for(void **state)
         {"I hand them in.", "submit_files", OBJECT},
         {"<think>\n```python path=solution.py\nwrong\n```\n</think>\n" FENCES, "", ""},
         {"<think>hm</think>" OBJECT, "", ""},
+        {"THOUGHT: the user wants {two} files.\nSo: ```no block```.\n\n" FENCES, "", ""},
+        {"\nTHOUGHT:\nan object\n" OBJECT, "", ""},
     };
 
     (void)state;
