@@ -118,13 +118,6 @@ def docker():
         yield Docker(running)
 
 
-def drift_of(before, after, fds_to_spare):
-    """The differences that are none of chance."""
-    drift = [text for text in after.differences(before) if not text.startswith("fds of ")]
-    return drift + [f"fds of {pid} {before.fds.get(pid)} -> {count}" for pid, count in after.fds.items()
-                    if count > before.fds.get(pid, -1) + fds_to_spare]
-
-
 def latency_of(times):
     """Of the first and of the last fifth."""
     part = len(times) // 5
@@ -148,7 +141,7 @@ def figures(runs, backend=Native(), kinds_of_runs=tuple(KINDS)):
         outcomes = list(pool.map(lambda kind: call(stub, kind), kinds))
         seconds = time.monotonic() - began
         engine_after, after, grown = backend.state(), crisol.settled(running), rss_kib(running.sandboxd_pids())
-        drift = drift_of(before, after, backend.fds_to_spare)
+        drift = after.differences(before, backend.fds_to_spare)
         drift += [f"{name} {count} -> {engine_after[name]}" for name, count in engine_before.items()
                   if engine_after[name] != count]
         drift += [f"RssAnon of {name} {memory.get(name)} -> {kib} KiB" for name, kib in grown.items()
@@ -165,7 +158,8 @@ def figures(runs, backend=Native(), kinds_of_runs=tuple(KINDS)):
                       for name, times in took.items() if times},
             "latency_of_true": latency,
             "host": {"processes": after.processes, "control_groups": after.cgroups, "network_namespaces": after.namespaces,
-                     "mounts": sum(map(len, after.mounts.values())), "open_files": sum(after.fds.values()), **engine_after},
+                     "mounts": sum(len(mounts) for _, mounts in after.mounts),
+                     "open_files": sum(count for _, count in after.fds), **engine_after},
             "rss_anon_kib": {"before": memory, "after": grown},
             "problems": [outcome for outcome in outcomes if isinstance(outcome, str)][:20],
             "drift": drift,

@@ -13,7 +13,7 @@ import time
 
 import grpc
 
-from services import (BIN, CANARY, SOURCE, Process, cgroup_folders, count_fds, descendants, mounts_of,  # noqa: F401
+from services import (BIN, CANARY, SLOWNESS, SOURCE, Process, cgroup_folders, count_fds, descendants, mounts_of,  # noqa: F401
                       processes, wait_for)
 
 SKIP = 77

@@ -43,7 +43,7 @@ class DockerSelftest(unittest.TestCase):
     def test_every_control_holds_or_is_named_and_was_seen_to_fail(self):
         done = subprocess.run([SANDBOXD, "selftest", "--json", "--backend=docker", f"--docker-socket={ENGINE.socket}",
                                f"--docker-base={docker.BASE}", "--docker-pull=never", f"--accept={','.join(NAMES)}"],
-                              capture_output=True, text=True, timeout=200, check=False)
+                              capture_output=True, text=True, timeout=200 * service.SLOWNESS, check=False)
         document = json.loads(done.stdout)
         statuses = [probe["status"] for probe in document["probes"]]
         wrong = [probe for probe in document["probes"] if probe["status"] not in ("PASS", "GAP")]
