@@ -134,7 +134,7 @@ class Privileged(unittest.TestCase):
             self.assertEqual(pod.crisol("print(2 + 2)"), (0, "4\n"))
             for code, flags, verdict in (("x = bytearray(300 << 20)", [], "MEMORY_LIMIT"),
                                          ("while True: pass", ["--wall-ms", "1000"], "WALL_TIME_LIMIT"),
-                                         ("import os\nwhile True: os.fork()", [], "PROCESS_LIMIT|WALL_TIME_LIMIT|CPU_TIME_LIMIT")):
+                                         ("import os\nwhile True: os.fork()", [], "PROCESS_LIMIT|MEMORY_LIMIT|WALL_TIME_LIMIT|CPU_TIME_LIMIT")):
                 status, text = pod.crisol(code, *flags)
                 self.assertIn(status, (124, 1), text)
                 self.assertRegex(text, verdict)
@@ -158,7 +158,7 @@ class Privileged(unittest.TestCase):
     def test_every_control_holds_but_for_a_name_of_the_engines(self):
         """The table of mounts names the folders of the container's own file system, as it does in any container."""
         with Pod("private") as pod:
-            _, text = pod.run("/opt/crisol/bin/sandboxd", "selftest", "--json", streams=(1,))
+            _, text = pod.run("/opt/crisol/bin/sandboxd", "selftest", "--json", f"--slow-host={lab.SLOWNESS}", streams=(1,))
         document = json.loads(text)
         self.assertGreater(len(document["probes"]), 200)
         self.assertEqual([(probe["control"], probe["name"]) for probe in document["probes"] if probe["status"] != "PASS"],

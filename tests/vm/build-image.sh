@@ -11,8 +11,8 @@ release=bookworm # whose kernels 6.1 and 6.12 are; the binaries under test are b
 libraries="libcap2 libcjson1 libcmocka0 libcurl4 libexpat1 libgrpc29 libmicrohttpd12 libprotobuf-c1
     libseccomp2 libssl3 libstdc++6"
 packages="mount procps protobuf-compiler protobuf-compiler-grpc python3 python3-grpcio python3-protobuf python3-pytest
-    util-linux $libraries"
-modules="virtio_pci virtio_blk virtio_console ext4"
+    util-linux docker.io crun $libraries"
+modules="virtio_pci virtio_blk virtio_console ext4 overlay"
 
 skip() {
     echo "crisol: skipped, no virtual machine here: $*" >&2

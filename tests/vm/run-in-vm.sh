@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Boots a throw-away Debian with control groups v2 under software emulation (no KVM is needed), runs
 # one command in it as root and passes its output and exit status on.
-# Usage: tests/vm/run-in-vm.sh [--kernel 6.1|6.12] [--payload FOLDER] [--timeout SECONDS] COMMAND…
+# Usage: tests/vm/run-in-vm.sh [--kernel 6.1|6.12] [--payload FOLDER] [--timeout SECONDS] [--memory MIB]
+#        [--append WORD-FOR-THE-KERNEL] COMMAND…
 # The payload is copied to /payload, where the command starts. CRISOL_BUILD names the build folder.
 # Exit status: the command's; 77 no machine can be had here (the reason is the last line on stderr);
 # 124 the time is over; 125 the machine did not do it.
@@ -11,18 +12,22 @@ here=$(cd "$(dirname "$0")" && pwd)
 kernel=6.12
 payload=""
 seconds=600
+memory=1536
+extra=""
 
 while [ $# -gt 0 ]; do
     case $1 in
     --kernel) kernel=$2 ;;
     --payload) payload=$2 ;;
     --timeout) seconds=$2 ;;
+    --memory) memory=$2 ;;
+    --append) extra=$2 ;;
     *) break ;;
     esac
     shift 2
 done
 if [ $# -eq 0 ]; then
-    echo "usage: tests/vm/run-in-vm.sh [--kernel 6.1|6.12] [--payload FOLDER] [--timeout SECONDS] COMMAND…" >&2
+    echo "usage: tests/vm/run-in-vm.sh [--kernel 6.1|6.12] [--payload FOLDER] [--timeout SECONDS] [--memory MIB] [--append WORD] COMMAND…" >&2
     exit 125
 fi
 
@@ -57,12 +62,12 @@ mke2fs -q -t ext4 -O '^has_journal' -m 0 -E root_owner=0:0 -d "${payload:-$work/
     "$work/payload.ext4" "$((megabytes * 2 + 64))M" >/dev/null
 
 # no_timer_check: on a busy host the emulated timer comes late, which the kernel takes for a broken one.
-append="console=ttyS0 quiet panic=-1 no_timer_check cgroup_no_v1=all mitigations=off nokaslr nowatchdog audit=0"
+append="console=ttyS0 quiet panic=-1 no_timer_check cgroup_no_v1=all mitigations=off nokaslr nowatchdog audit=0 $extra"
 : >"$work/status"
 # A reset ends qemu (-no-reboot). Output goes through a virtio port: a write there returns when the
 # host has it, so nothing is lost at the end. No stdio device: the end of its input closes the port.
 TMPDIR=$work timeout -k 5 "$seconds" qemu-system-x86_64 \
-    -machine pc -accel tcg,thread=multi -cpu max,la57=off -smp 1 -m 1536 \
+    -machine pc -accel tcg,thread=multi -cpu max,la57=off -smp 1 -m "$memory" \
     -nodefaults -no-user-config -display none -no-reboot -nic none -rtc base=utc \
     -kernel "$kernel_folder/vmlinuz" -initrd "$work/initramfs.cpio" -append "$append" \
     -chardev "file,id=console,path=$work/console" -serial chardev:console \

@@ -19,7 +19,7 @@ mkdir -p "$payload/build/bin" "$payload/build/tests" "$payload/tests/vm" "$paylo
 cp "$CRISOL_BUILD"/bin/{sandbox*,sbprobe,crisol-template.so} "$payload/build/bin/"
 cp "$CRISOL_BUILD"/tests/sandboxd_native_*_test "$payload/build/tests/"
 strip --strip-debug "$payload"/build/*/* # a fifth of the disk to make
-cp "$here/guest.sh" "$payload/tests/vm/"
+cp "$here/guest.sh" "$here/guest-run.sh" "$payload/tests/vm/"
 cp "$source"/tests/e2e/sandboxd_test.py "$source"/tests/e2e/sandbox_calls.py \
     "$source"/tests/e2e/sandboxd_service.py "$source"/tests/e2e/services.py "$payload/tests/e2e/"
 cp -r "$source/proto" "$payload/"
