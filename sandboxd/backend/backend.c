@@ -47,8 +47,10 @@ static int begin(void *user, const struct sbx_msg_run *msg, const int fds[SBX_RU
     struct sbx_job *job = find_free(backend);
     int error = job ? 0 : EBUSY;
 
+    if (error == 0 && msg->session != 0 && backend->sessions == 0)
+        error = ENOTSUP;
     if (error == 0 && backend->ops->admit)
-        error = backend->ops->admit(backend);
+        error = backend->ops->admit(backend, msg);
     if (error == 0)
         sbx_job_begin(backend, job, msg, fds);
     return error;
@@ -57,6 +59,23 @@ static int begin(void *user, const struct sbx_msg_run *msg, const int fds[SBX_RU
 static void cancel(void *user, uint64_t id)
 {
     sbx_job_on_cancel(user, find_job(user, id));
+}
+
+static int open_session(void *user, const struct sbx_msg_open *msg)
+{
+    struct sbx_backend *backend = user;
+
+    if (backend->sessions == 0 || msg->life_ms > backend->session_life_ms)
+        return EINVAL;
+    return backend->ops->open_session(backend, msg);
+}
+
+static void close_session(void *user, uint64_t id)
+{
+    struct sbx_backend *backend = user;
+
+    if (backend->sessions > 0)
+        backend->ops->close_session(backend, id);
 }
 
 static void output_limit(void *user, const struct sbx_msg_output_limit *msg)
@@ -75,6 +94,8 @@ static const struct sbx_link_ops link_ops = {
     .cancel = cancel,
     .output_limit = output_limit,
     .drained = drained,
+    .open_session = open_session,
+    .close_session = close_session,
 };
 
 /* ---- the start ---- */
@@ -156,6 +177,8 @@ void sbx_backend_say_hello(struct sbx_backend *backend, uint32_t number)
     (void)sbx_runtimes(&runtime_count);
     sbx_msg_init(&msg, SBX_MSG_HELLO, 0);
     msg.hello.backend = number;
+    msg.hello.sessions = backend->sessions;
+    msg.hello.session_life_ms = backend->session_life_ms;
     msg.hello.slots = backend->slot_count;
     msg.hello.runtime_count = (uint32_t)runtime_count;
     backend->link.cgroup_version = backend->cgroups.ops->version;

@@ -26,7 +26,19 @@ struct sbx_backend_ops {
     const char *stuck; /* what we say when a stop takes too long */
 
     /* Returns 0, or the errno that refuses a run before anything was made. NULL: 0. */
-    int (*admit)(struct sbx_backend *backend);
+    int (*admit)(struct sbx_backend *backend, const struct sbx_msg_run *msg);
+
+    /*
+     * A session: 0, or the errno for which there is none. Both NULL: none ever is. Its end is told
+     * with sbx_backend_send(), whoever wanted it.
+     */
+    int (*open_session)(struct sbx_backend *backend, const struct sbx_msg_open *msg);
+    void (*close_session)(struct sbx_backend *backend, uint64_t id);
+    /*
+     * The program of a run in a session has not ended: everything in its box is stopped and waits
+     * for the next run. Takes the control socket of the job back. NULL: no sessions.
+     */
+    void (*park)(struct sbx_backend *backend, struct sbx_job *job);
 
     /*
      * The job is STARTING and has no deadline: makes the box, now or over
@@ -100,9 +112,11 @@ struct sbx_backend {
     bool is_inferring;     /* counters are what somebody told of them: results say so */
     uint32_t runtimes;     /* bits of the runtime table: those that can be run; 0 until asked */
     bool is_image_root;    /* boxes have a root file system that the operator named */
-    uint32_t pool_slots;   /* boxes that are to wait for runs; 0: no pool */
-    uint32_t pool_ready;   /* of them, those that do */
-    bool was_pool_full;    /* the front has been told so */
+    uint8_t sessions;      /* that may live at one time; 0: none */
+    uint32_t session_life_ms;         /* the longest that one may live */
+    uint32_t pool_slots;              /* boxes that are to wait for runs; 0: no pool */
+    uint32_t pool_ready;              /* of them, those that do */
+    bool was_pool_full;               /* the front has been told so */
     uint64_t counts[SBX_COUNT_COUNT]; /* what the front is told for its metrics … */
     uint64_t told[SBX_COUNT_COUNT];   /* … and was told last … */
     int64_t told_ns;                  /* … and when */

@@ -88,6 +88,7 @@ void sbx_job_begin(struct sbx_backend *backend, struct sbx_job *job, const struc
     job->runtime = msg->runtime;
     job->flags = msg->flags;
     job->caller = msg->caller;
+    job->session = msg->session;
     job->limits = msg->limits;
     job->received_ns = cr_clock_mono_ns();
     job->facts.limits = &job->limits;
@@ -126,7 +127,8 @@ void sbx_job_kill(struct sbx_backend *backend, struct sbx_job *job, int64_t now_
     if (job->end_ns == 0)
         job->end_ns = now_ns;
     job->facts.is_killed = !job->facts.has_leader && !job->is_lost;
-    backend->ops->kill(backend, job);
+    if (!job->is_parked)
+        backend->ops->kill(backend, job);
     sbx_job_move(job, SBX_JOB_KILLING, now_ns + KILL_DEADLINE_NS);
 }
 
@@ -264,7 +266,8 @@ static void on_violation(struct sbx_backend *backend, struct sbx_job *job, uint3
 
 /*
  * It has reaped everybody before it said so, and ends now itself: there is no
- * need to wait for that when the kernel, too, sees nobody but it.
+ * need to wait for that when the kernel, too, sees nobody but it. In a session it may
+ * also have stopped everybody, and wait for the next run.
  */
 static void on_exited(struct sbx_backend *backend, struct sbx_job *job,
                       const struct sbx_init_msg *msg)
@@ -275,8 +278,11 @@ static void on_exited(struct sbx_backend *backend, struct sbx_job *job,
     job->has_no_socket = (msg->detail & SBX_INIT_NO_SOCKET) != 0;
     job->leftovers = msg->leftovers;
     job->end_ns = cr_clock_mono_ns();
+    job->is_parked = (msg->detail & SBX_INIT_PARKED) != 0 && (job->flags & SBX_RUN_HAS_CELL) != 0;
     sbx_job_kill(backend, job, job->end_ns);
-    if (!backend->ops->is_alone || !backend->ops->is_alone(backend, job))
+    if (job->is_parked)
+        backend->ops->park(backend, job);
+    else if (!backend->ops->is_alone || !backend->ops->is_alone(backend, job))
         return;
     sbx_backend_unwatch(backend, job->control_fd);
     cr_close_fd(&job->control_fd);
@@ -414,6 +420,17 @@ void sbx_job_on_cancel(struct sbx_backend *backend, struct sbx_job *job)
         check_limits(backend, job, cr_clock_mono_ns());
     if (job->state <= SBX_JOB_RUNNING)
         end_early(backend, job); /* else it is over: whatever ended it came first */
+}
+
+void sbx_job_lose(struct sbx_backend *backend, struct sbx_job *job)
+{
+    job->is_session_over = true;
+    if (job->state == SBX_JOB_STARTING) {
+        end_early(backend, job);
+    } else if (job->state == SBX_JOB_PREPARING || job->state == SBX_JOB_RUNNING) {
+        job->is_lost = true;
+        sbx_job_kill(backend, job, cr_clock_mono_ns());
+    }
 }
 
 void sbx_job_on_output_limit(struct sbx_backend *backend, struct sbx_job *job,

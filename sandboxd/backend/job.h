@@ -33,14 +33,18 @@ enum sbx_job_state {
  */
 struct sbx_job {
     enum sbx_job_state state;
-    uint32_t slot;       /* index */
-    uint32_t generation; /* counts uses, so that a late event of an earlier run is known as such */
-    uint64_t id;         /* the front's number */
-    uint32_t runtime;    /* index into the runtime table */
-    uint32_t flags;      /* of RUN */
-    uint64_t caller;     /* likewise */
-    bool is_pool_hit;    /* its box was made ahead */
-    uint8_t start_mode;  /* enum sbx_start_mode */
+    uint32_t slot;        /* index */
+    uint32_t generation;  /* counts uses, so that a late event of an earlier run is known as such */
+    uint64_t id;          /* the front's number */
+    uint32_t runtime;     /* index into the runtime table */
+    uint32_t flags;       /* of RUN */
+    uint64_t caller;      /* likewise */
+    uint64_t session;     /* likewise; 0: none */
+    bool is_session_over; /* it ends with this run */
+    bool is_parked;       /* its box was not killed: it waits for the next run of the session */
+    bool is_new_state;    /* the interpreter was started for this run */
+    bool is_pool_hit;     /* its box was made ahead */
+    uint8_t start_mode;   /* enum sbx_start_mode */
     struct sbx_limits limits;
     int fds[SBX_RUN_FDS]; /* as in RUN; -1 once handed on or closed */
     int control_fd;       /* messages of boxctl.h; -1: none */
@@ -95,6 +99,15 @@ int sbx_job_watch(struct sbx_backend *backend, const struct sbx_job *job);
 
 /* SIGKILL for all of the box. What made us do it is already in the facts. */
 void sbx_job_kill(struct sbx_backend *backend, struct sbx_job *job, int64_t now_ns);
+
+/*
+ * True when nothing speaks against another run in the box of this one: it waits, no limit was
+ * passed, and its session goes on.
+ */
+bool sbx_job_keeps_box(const struct sbx_job *job);
+
+/* The session of a run is at its end: a run that is on ends as SANDBOX_LOST. */
+void sbx_job_lose(struct sbx_backend *backend, struct sbx_job *job);
 
 /* The same, because of a fault in building or running the box. */
 void sbx_job_fail(struct sbx_backend *backend, struct sbx_job *job, enum sbx_stage stage,

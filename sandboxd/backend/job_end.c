@@ -57,6 +57,7 @@ int sbx_job_read_counters(struct sbx_job *job, struct cr_err *err)
     usage.cpu_user_us = since(usage.cpu_user_us, job->baseline.cpu_user_us);
     usage.cpu_system_us = since(usage.cpu_system_us, job->baseline.cpu_system_us);
     usage.cpu_throttled_us = since(usage.cpu_throttled_us, job->baseline.cpu_throttled_us);
+    usage.process_limit_hits = since(usage.process_limit_hits, job->baseline.process_limit_hits);
     split_cpu(&usage);
     job->facts.usage = usage;
     return 0;
@@ -148,14 +149,49 @@ static uint32_t narrow(uint64_t value)
     return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }
 
+/* What the programs before it left in the folder may be in the way of the files of a run. */
+static bool is_own_obstacle(const struct sbx_job *job, const struct sbx_msg_result *result)
+{
+    static const int obstacles[] = {EACCES,    EPERM, EEXIST,       EISDIR, ENOTDIR,
+                                    ENOTEMPTY, ELOOP, ENAMETOOLONG, EXDEV};
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(obstacles); i++) {
+        if (job->session != 0 && result->stage == SBX_STAGE_PAYLOAD &&
+            result->stage_errno == obstacles[i])
+            return true;
+    }
+    return false;
+}
+
 static void fill_verdict(const struct sbx_job *job, struct sbx_msg_result *result)
 {
     sbx_verdict_decide(&job->facts, result);
+    if (result->verdict == SBX_VERDICT_SANDBOX_ERROR && is_own_obstacle(job, result))
+        result->verdict = SBX_VERDICT_EXEC_FAILED;
     if (job->is_lost && result->verdict == SBX_VERDICT_SANDBOX_ERROR) {
         result->verdict = SBX_VERDICT_SANDBOX_LOST;
         result->stage = SBX_STAGE_NONE;
         result->stage_errno = 0;
     }
+}
+
+bool sbx_job_keeps_box(const struct sbx_job *job)
+{
+    struct sbx_msg_result result;
+
+    if (!job->is_parked || job->is_session_over)
+        return false;
+    fill_verdict(job, &result);
+    return result.verdict == SBX_VERDICT_OK || result.verdict == SBX_VERDICT_NONZERO_EXIT ||
+           result.verdict == SBX_VERDICT_COLLECT_FAILED;
+}
+
+static uint32_t kept(const struct sbx_job *job)
+{
+    if (job->session == 0)
+        return 0;
+    return (job->is_session_over ? 0 : SBX_KEPT_SESSION) |
+           (sbx_job_keeps_box(job) ? SBX_KEPT_STATE : 0) | (job->is_new_state ? SBX_KEPT_NEW : 0);
 }
 
 static void fill_result(const struct sbx_backend *backend, const struct sbx_job *job,
@@ -185,6 +221,7 @@ static void fill_result(const struct sbx_backend *backend, const struct sbx_job 
     result->is_inferred = backend->is_inferring;
     result->start_mode = job->start_mode;
     result->pool_ready = (uint8_t)backend->pool_ready;
+    result->kept = kept(job);
 }
 
 static void send_result(struct sbx_backend *backend, const struct sbx_job *job, bool is_early)

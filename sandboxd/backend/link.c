@@ -105,6 +105,32 @@ static int on_run(struct sbx_link *link, const struct sbx_msg_run *msg, int fds[
     return 0;
 }
 
+static int on_open(const struct sbx_link *link, const struct sbx_msg_open *msg)
+{
+    union sbx_msg closed;
+    int error = 0;
+
+    for (int i = 0; i < SBX_LIMIT_COUNT; i++) {
+        if (msg->limits.value[i] > link->maximum.value[i])
+            error = EINVAL;
+    }
+    if (error == 0)
+        error = link->ops->open_session(link->user, msg);
+    if (error == EEXIST) {
+        cr_log_error("the front used the number of a live session again session=%" PRIu64,
+                     msg->header.run);
+        return -EPROTO;
+    }
+    if (error != 0) {
+        cr_log_warn("refused a session session=%" PRIu64 " error=%s", msg->header.run,
+                    strerrordesc_np(error));
+        sbx_msg_init(&closed, SBX_MSG_CLOSED, msg->header.run);
+        closed.closed.reason = SBX_CLOSED_FAILED;
+        sbx_link_send(link, &closed);
+    }
+    return 0;
+}
+
 /*
  * Messages about a run that has just ended cross its RESULT on the way: they
  * are ignored. What no front may ever send is -EPROTO.
@@ -116,6 +142,11 @@ static int on_message(struct sbx_link *link, const union sbx_msg *msg, int fds[S
     switch (msg->header.type) {
     case SBX_MSG_RUN:
         return on_run(link, &msg->run, fds);
+    case SBX_MSG_OPEN:
+        return on_open(link, &msg->open);
+    case SBX_MSG_CLOSE:
+        link->ops->close_session(link->user, msg->header.run);
+        return 0;
     case SBX_MSG_CANCEL:
         if (is_live)
             link->ops->cancel(link->user, msg->header.run);

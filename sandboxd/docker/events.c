@@ -16,8 +16,9 @@ void sbx_docker_lose_engine(struct sbx_docker *docker, const char *text)
     sbx_backend_abandon_all(&docker->base);
 }
 
-static int admit(struct sbx_backend *backend)
+static int admit(struct sbx_backend *backend, const struct sbx_msg_run *msg)
 {
+    (void)msg;
     return sbx_wreckage_is_full(&sbx_docker_of(backend)->wreckage) ? EBUSY : 0;
 }
 

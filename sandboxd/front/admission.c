@@ -30,11 +30,13 @@ static uint64_t memory_of(const struct sbx_execution *execution)
  */
 static bool has_room(const struct sbx_admission *admission, const struct sbx_execution *execution)
 {
+    const uint64_t taken = admission->memory_taken + admission->memory_kept;
+
     if (admission->run_count >= admission->slots)
         return false;
     return admission->memory_bytes == 0 || admission->run_count == 0 ||
-           (admission->memory_taken <= admission->memory_bytes &&
-            memory_of(execution) <= admission->memory_bytes - admission->memory_taken);
+           (taken <= admission->memory_bytes &&
+            memory_of(execution) <= admission->memory_bytes - taken);
 }
 
 static void start(struct sbx_admission *admission, struct sbx_execution *execution)

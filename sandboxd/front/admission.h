@@ -14,6 +14,7 @@ struct sbx_admission {
     uint32_t slots;        /* of the backend; 0: there is none */
     uint64_t memory_bytes; /* that the memory limits of all runs together may reach; 0: any sum */
     uint64_t memory_taken; /* by those in flight */
+    uint64_t memory_kept;  /* by sandboxes that live on, in a run or not */
     bool is_draining;
     uint64_t last_run;  /* number given last */
     int64_t average_us; /* of a run, for hints when to come again */

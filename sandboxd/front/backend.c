@@ -8,6 +8,7 @@
 #include "sandboxd/front/admission.h"
 #include "sandboxd/front/audit.h"
 #include "sandboxd/front/meter.h"
+#include "sandboxd/front/sandboxes.h"
 #include "sandboxd/runtimes/table.h"
 #include "sandboxd/wire/lifeline.h"
 
@@ -63,9 +64,9 @@ static int watch_source(struct sbx_backend *backend, struct sbx_source *source, 
                : 0;
 }
 
-static int send_message(void *user, const union sbx_msg *msg, const int *fds, size_t fd_count)
+static int send_raw(struct sbx_backend *backend, const union sbx_msg *msg, const int *fds,
+                    size_t fd_count)
 {
-    struct sbx_backend *backend = user;
     int r;
 
     if (backend->wire.fd < 0)
@@ -78,10 +79,32 @@ static int send_message(void *user, const union sbx_msg *msg, const int *fds, si
     return r;
 }
 
+static int send_about_sandbox(void *user, const union sbx_msg *msg)
+{
+    return send_raw(user, msg, NULL, 0);
+}
+
+static int flush_sandboxes(struct sbx_backend *backend)
+{
+    if (!backend->options.sandboxes)
+        return 0;
+    return sbx_sandboxes_flush(backend->options.sandboxes, send_about_sandbox, backend);
+}
+
+/* A sandbox is open before a run names it. */
+static int send_message(void *user, const union sbx_msg *msg, const int *fds, size_t fd_count)
+{
+    int r = flush_sandboxes(user);
+
+    return r < 0 ? r : send_raw(user, msg, fds, fd_count);
+}
+
 static void flush_wire(struct sbx_backend *backend)
 {
     backend->is_wire_blocked = false;
     (void)watch_source(backend, &backend->wire, EPOLLIN, false);
+    if (flush_sandboxes(backend) < 0)
+        return;
     for (struct sbx_execution *run = backend->admission.runs, *next; run; run = next) {
         next = run->next; /* it may end */
         sbx_run_flush(run);
@@ -150,6 +173,8 @@ static void lose_wire(struct sbx_backend *backend, const char *why)
     backend->is_wire_blocked = false;
     set_up(backend, false, NULL);
     sbx_meter_lost(&backend->meter);
+    if (backend->options.sandboxes)
+        sbx_sandboxes_lose(backend->options.sandboxes);
     sbx_admission_lose(&backend->admission);
 }
 
@@ -228,6 +253,11 @@ static int on_message(struct sbx_backend *backend, const union sbx_msg *msg)
         return on_pool(backend, &msg->pool);
     if (msg->header.type == SBX_MSG_COUNTS)
         return on_counts(backend, &msg->counts);
+    if (msg->header.type == SBX_MSG_CLOSED)
+        return backend->options.sandboxes
+                   ? sbx_sandboxes_closed(backend->options.sandboxes, msg->header.run,
+                                          msg->closed.reason)
+                   : -EPROTO;
     if (msg->header.type == SBX_MSG_RESULT)
         note_result(backend, &msg->result);
     run = sbx_admission_find(&backend->admission, msg->header.run);
@@ -328,6 +358,7 @@ static void on_kick(struct sbx_backend *backend, struct sbx_execution *execution
 static void on_command(struct sbx_backend *backend)
 {
     atomic_store(&backend->is_command_posted, false);
+    (void)flush_sandboxes(backend); /* what is left goes when the wire has room */
     if (atomic_load(&backend->is_draining))
         sbx_admission_drain(&backend->admission);
     if (atomic_load(&backend->is_stopping)) {
@@ -444,6 +475,8 @@ static void *run_thread(void *user)
 
         for (int i = 0; i < count; i++)
             dispatch(backend, &events[i]);
+        if (backend->options.sandboxes)
+            backend->admission.memory_kept = sbx_sandboxes_memory(backend->options.sandboxes);
         sbx_admission_fill(&backend->admission);
         bury(backend);
         publish_load(backend);
@@ -541,6 +574,11 @@ struct sbx_backend *sbx_backend_free(struct sbx_backend *backend, int deadline_m
     cr_close_fd(&backend->control.fd);
     free_backend(backend);
     return NULL;
+}
+
+void sbx_backend_post_sandboxes(struct sbx_backend *backend)
+{
+    post_command(backend);
 }
 
 void sbx_backend_drain(struct sbx_backend *backend)

@@ -23,11 +23,12 @@ struct sbx_execution;
 struct sbx_backend;
 
 struct sbx_backend_options {
-    int wire_fd;             /* taken on success; -1: the supervisor will send one */
-    int control_fd;          /* taken on success; -1: none (tests) */
-    size_t queue_length;     /* runs that may wait; 0: none */
-    struct sbx_audit *audit; /* borrowed: outlives the backend; NULL: none */
-    void *user;              /* for the callbacks */
+    int wire_fd;                     /* taken on success; -1: the supervisor will send one */
+    int control_fd;                  /* taken on success; -1: none (tests) */
+    size_t queue_length;             /* runs that may wait; 0: none */
+    struct sbx_audit *audit;         /* borrowed: outlives the backend; NULL: none */
+    struct sbx_sandboxes *sandboxes; /* likewise */
+    void *user;                      /* for the callbacks */
     /* HELLO came, or the wire was lost. On the stream thread. */
     void (*on_state)(void *user, bool is_up);
     /* The supervisor is gone. On the stream thread. */
@@ -45,6 +46,9 @@ int sbx_backend_new(const struct sbx_backend_options *options, struct sbx_backen
 /* Stops the thread: every run in flight is cancelled, and lost if the backend does not answer in
  * `deadline_ms`. NULL is allowed; always returns NULL. */
 struct sbx_backend *sbx_backend_free(struct sbx_backend *backend, int deadline_ms);
+
+/* Any thread: the list of sandboxes has something for the backend. */
+void sbx_backend_post_sandboxes(struct sbx_backend *backend);
 
 /* Any thread: from now on new and waiting runs are refused with UNAVAILABLE; what runs goes on. */
 void sbx_backend_drain(struct sbx_backend *backend);

@@ -168,7 +168,9 @@ static void begin(struct rpc_call *call, struct item *item,
             rpc_status_add_violation(&status, "request", "is missing: say what to run");
     }
     if (status.code == RPC_OK)
-        item->state = sbx_call_new(call, message->request, SBX_CALL_BATCH, &status);
+        item->state = sbx_call_new(
+            call, &(struct sbx_call_order){.kind = SBX_CALL_BATCH, .message = message->request},
+            &status);
     if (!item->state) {
         answer(item, &status, NULL);
         return;

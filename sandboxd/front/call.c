@@ -15,9 +15,12 @@
 #include "sandboxd/front/compiled.h"
 #include "sandboxd/front/execution.h"
 #include "sandboxd/front/request.h"
+#include "sandboxd/front/sandbox_request.h"
+#include "sandboxd/front/sandboxes.h"
 #include "sandboxd/wire/payload.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define RETRY_MS 1000
@@ -158,23 +161,26 @@ void sbx_call_begin(struct rpc_call *call, struct sbx_call *state)
         sbx_call_submit(call, state);
 }
 
-static int make_execution(struct rpc_call *call, const Crisol__Sandbox__V1__ExecuteRequest *message,
+static int make_execution(struct rpc_call *call, const struct sbx_call_order *order,
                           const struct sbx_request *request, const struct sbx_msg_hello *hello,
                           struct sbx_call *state)
 {
     struct sbx_waker waker = {wake_call, release_call, call};
     struct cr_err err = CR_ERR_INIT;
+    char scope[128]; /* what the request is to: the same one means another thing elsewhere */
 
-    if (sbx_execution_new(message, request, rpc_call_peer(call)->caller, &waker, &state->execution,
-                          &err) < 0 ||
-        (*message->request_id != '\0' &&
-         sbx_recall_digest(rpc_call_path(call), message, state->digest) < 0)) {
+    (void)snprintf(scope, sizeof(scope), "%s %s", rpc_call_path(call),
+                   order->sandbox ? order->sandbox->id : "");
+    if (sbx_execution_new(order->message, request, rpc_call_peer(call)->caller, &waker,
+                          &state->execution, &err) < 0 ||
+        (*order->message->request_id != '\0' &&
+         sbx_recall_digest(scope, order->message, state->digest) < 0)) {
         cr_log_error("make an execution error=%s", err.text);
         return -ENOMEM;
     }
     sbx_execution_set_policy(state->execution, state->policy.digest);
-    if (request->has_compile && sbx_compile_new(message, request, state->execution, &waker, hello,
-                                                &state->compile, &err) < 0) {
+    if (request->has_compile && sbx_compile_new(order->message, request, state->execution, &waker,
+                                                hello, &state->compile, &err) < 0) {
         cr_log_error("make a compile stage error=%s", err.text);
         return -ENOMEM;
     }
@@ -190,31 +196,38 @@ static void audit_refused(struct rpc_call *call, const Crisol__Sandbox__V1__Exec
                       status->code, status->reason);
 }
 
+void sbx_call_no_backend(struct rpc_status *ret_status)
+{
+    sbx_call_refusal(&no_backend, ret_status);
+}
+
 /* Checks the request by the rules of its kind. Returns 0 or -EINVAL with `status` filled in. */
-static int check(struct rpc_call *call, const Crisol__Sandbox__V1__ExecuteRequest *message,
-                 enum sbx_call_kind kind, const struct sbx_contents *contents,
-                 struct sbx_msg_hello *hello, struct sbx_request *request,
-                 struct rpc_status *status)
+static int check(struct rpc_call *call, const struct sbx_call_order *order,
+                 const struct sbx_contents *contents, struct sbx_msg_hello *hello,
+                 struct sbx_request *request, struct rpc_status *status)
 {
     static const uint64_t output_max[] = {
         [SBX_CALL_EXECUTE] = UINT64_MAX,
         [SBX_CALL_RUN] = RUN_OUTPUT_MAX,
         [SBX_CALL_BATCH] = BATCH_OUTPUT_MAX,
+        [SBX_CALL_SANDBOX] = UINT64_MAX,
     };
     const struct sbx_service *service = rpc_call_context(call);
     struct sbx_request_rules rules;
 
     if (!sbx_backend_hello(service->backend, hello)) {
-        sbx_call_refusal(&no_backend, status);
+        sbx_call_no_backend(status);
         return -EINVAL;
     }
     rules = (struct sbx_request_rules){.maximum = hello->maximum,
                                        .runtimes = hello->runtimes,
                                        .backend = (Crisol__Sandbox__V1__Backend)hello->backend,
                                        .contents = contents};
-    if (rules.maximum.value[SBX_LIMIT_OUTPUT] > output_max[kind])
-        rules.maximum.value[SBX_LIMIT_OUTPUT] = output_max[kind];
-    return sbx_request_check(message, &rules, request, status);
+    if (rules.maximum.value[SBX_LIMIT_OUTPUT] > output_max[order->kind])
+        rules.maximum.value[SBX_LIMIT_OUTPUT] = output_max[order->kind];
+    if (order->sandbox)
+        return sbx_request_check_in(order->message, &rules, order->sandbox, request, status);
+    return sbx_request_check(order->message, &rules, request, status);
 }
 
 /* Many programs are short ones: one that hangs holds up the others behind it. */
@@ -244,9 +257,8 @@ static int count(struct rpc_call *call, struct sbx_call *state, struct rpc_statu
     return r;
 }
 
-struct sbx_call *sbx_call_new(struct rpc_call *call,
-                              const Crisol__Sandbox__V1__ExecuteRequest *message,
-                              enum sbx_call_kind kind, struct rpc_status *ret_status)
+struct sbx_call *sbx_call_new(struct rpc_call *call, const struct sbx_call_order *order,
+                              struct rpc_status *ret_status)
 {
     struct sbx_service *service = rpc_call_context(call);
     struct sbx_stored stored = {.artifacts = &service->artifacts,
@@ -257,33 +269,40 @@ struct sbx_call *sbx_call_new(struct rpc_call *call,
     struct sbx_msg_hello hello;
     struct sbx_call *state;
 
-    if (check(call, message, kind, &contents, &hello, &request, ret_status) < 0) {
-        audit_refused(call, message, ret_status);
+    if (check(call, order, &contents, &hello, &request, ret_status) < 0) {
+        audit_refused(call, order->message, ret_status);
+        (void)sbx_sandbox_leave(order->sandbox);
         return NULL;
     }
-    if (kind == SBX_CALL_BATCH)
+    if (order->kind == SBX_CALL_BATCH)
         set_batch_defaults(&request);
     state = new_state(call, &request, &hello);
-    if (state && make_execution(call, message, &request, &hello, state) < 0)
+    if (state && make_execution(call, order, &request, &hello, state) < 0)
         state = sbx_call_release(state);
     if (!state) {
         sbx_call_no_memory(ret_status);
+        (void)sbx_sandbox_leave(order->sandbox);
         return NULL;
     }
+    sbx_execution_set_sandbox(state->execution, order->sandbox);
     if (count(call, state, ret_status) < 0) {
-        audit_refused(call, message, ret_status);
+        audit_refused(call, order->message, ret_status);
         return sbx_call_release(state);
     }
-    state->is_run = kind != SBX_CALL_EXECUTE;
+    state->is_run = order->kind == SBX_CALL_RUN || order->kind == SBX_CALL_BATCH;
+    state->is_wrapped = order->kind == SBX_CALL_SANDBOX;
     return state;
 }
 
 static void on_request(struct rpc_call *call, const ProtobufCMessage *message,
                        enum sbx_call_kind kind)
 {
+    const struct sbx_call_order order = {
+        .kind = kind,
+        .message = (const Crisol__Sandbox__V1__ExecuteRequest *)(const void *)message,
+    };
     struct rpc_status status = RPC_STATUS_INIT;
-    struct sbx_call *state = sbx_call_new(
-        call, (const Crisol__Sandbox__V1__ExecuteRequest *)(const void *)message, kind, &status);
+    struct sbx_call *state = sbx_call_new(call, &order, &status);
 
     if (!state) {
         rpc_call_finish(call, &status, NULL);

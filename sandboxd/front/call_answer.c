@@ -60,13 +60,28 @@ void sbx_call_finish_out_of_memory(struct rpc_call *call, const struct sbx_call 
     sbx_call_finish(call, state, &status, NULL);
 }
 
-static void send_event(struct rpc_call *call, struct sbx_call *state,
-                       Crisol__Sandbox__V1__ExecuteResponse *response)
+/* An event as its method sends it: as it is, or alone in a message. All of these are alike. */
+static const ProtobufCMessage *wrap(struct sbx_call *state,
+                                    Crisol__Sandbox__V1__ExecuteResponse *response,
+                                    Crisol__Sandbox__V1__ExecuteInSandboxResponse *outer)
 {
     response->execution_id = cr_unconst(sbx_execution_id(state->execution));
     response->seq = state->seq++;
-    sbx_call_keep(state, &response->base);
-    (void)rpc_call_send(call, &response->base); /* cannot fail: can_send was asked before */
+    if (!state->is_wrapped)
+        return &response->base;
+    crisol__sandbox__v1__execute_in_sandbox_response__init(outer);
+    outer->event = response;
+    return &outer->base;
+}
+
+static void send_event(struct rpc_call *call, struct sbx_call *state,
+                       Crisol__Sandbox__V1__ExecuteResponse *response)
+{
+    Crisol__Sandbox__V1__ExecuteInSandboxResponse outer;
+    const ProtobufCMessage *message = wrap(state, response, &outer);
+
+    sbx_call_keep(state, message);
+    (void)rpc_call_send(call, message); /* cannot fail: can_send was asked before */
 }
 
 static void send_started(struct rpc_call *call, struct sbx_call *state)
@@ -160,6 +175,7 @@ static int fill_result(struct sbx_call *state, struct sbx_result *result)
 
 static void finish_with_result(struct rpc_call *call, struct sbx_call *state)
 {
+    Crisol__Sandbox__V1__ExecuteInSandboxResponse outer;
     Crisol__Sandbox__V1__ExecuteResponse response = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__INIT;
     struct sbx_result *result = malloc(sizeof(*result));
     bool is_done = false;
@@ -168,12 +184,12 @@ static void finish_with_result(struct rpc_call *call, struct sbx_call *state)
         if (state->is_run) {
             is_done = finish_run(call, state, &result->message);
         } else {
-            response.execution_id = cr_unconst(sbx_execution_id(state->execution));
-            response.seq = state->seq++;
+            const ProtobufCMessage *message = wrap(state, &response, &outer);
+
             response.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_RESULT;
             response.result = &result->message;
-            sbx_call_keep(state, &response.base);
-            sbx_call_finish(call, state, NULL, &response.base);
+            sbx_call_keep(state, message);
+            sbx_call_finish(call, state, NULL, message);
             is_done = true;
         }
     }

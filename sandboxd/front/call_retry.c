@@ -35,9 +35,11 @@ void sbx_call_end_record(struct sbx_call *state)
 static bool finish_replay(struct rpc_call *call, const struct sbx_call *state, const uint8_t *data,
                           size_t size)
 {
+    const ProtobufCMessageDescriptor *events =
+        state->is_wrapped ? &crisol__sandbox__v1__execute_in_sandbox_response__descriptor
+                          : &crisol__sandbox__v1__execute_response__descriptor;
     const ProtobufCMessageDescriptor *type =
-        state->is_run ? &crisol__sandbox__v1__run_response__descriptor
-                      : &crisol__sandbox__v1__execute_response__descriptor;
+        state->is_run ? &crisol__sandbox__v1__run_response__descriptor : events;
     ProtobufCMessage *message = protobuf_c_message_unpack(type, NULL, size, data);
 
     if (!message)

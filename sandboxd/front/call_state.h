@@ -20,7 +20,8 @@ struct sbx_outcome;
 enum sbx_call_kind {
     SBX_CALL_EXECUTE,
     SBX_CALL_RUN,
-    SBX_CALL_BATCH, /* one item of RunBatch; answered as Run */
+    SBX_CALL_BATCH,   /* one item of RunBatch; answered as Run */
+    SBX_CALL_SANDBOX, /* ExecuteInSandbox; answered as Execute, each event in a message around it */
 };
 
 /* Where an answer goes that does not end its call. */
@@ -38,6 +39,7 @@ struct sbx_call {
     struct sbx_policy policy;
     struct sbx_answer answer; /* take is NULL: it ends the call */
     bool is_run;
+    bool is_wrapped; /* events are sent as messages with the event as their field 1 */
     bool is_submitted;
     bool is_counted; /* among what its caller has going on */
     uint32_t seq;
@@ -55,13 +57,22 @@ struct sbx_call {
 
 /* ---- call.c ---- */
 
+/* What is to be done with a request. */
+struct sbx_call_order {
+    enum sbx_call_kind kind;
+    const Crisol__Sandbox__V1__ExecuteRequest *message;
+    struct sbx_sandbox *sandbox; /* SANDBOX: taken in every case */
+};
+
 /*
  * Checks a request and makes what it needs to run, but does not begin. NULL
  * when it is refused: ret_status says why, and the audit log has it.
  */
-struct sbx_call *sbx_call_new(struct rpc_call *call,
-                              const Crisol__Sandbox__V1__ExecuteRequest *message,
-                              enum sbx_call_kind kind, struct rpc_status *ret_status);
+struct sbx_call *sbx_call_new(struct rpc_call *call, const struct sbx_call_order *order,
+                              struct rpc_status *ret_status);
+
+/* Why nothing can run now. */
+void sbx_call_no_backend(struct rpc_status *ret_status);
 
 /* Runs it, or finds its answer under its id. */
 void sbx_call_begin(struct rpc_call *call, struct sbx_call *state);

@@ -68,6 +68,7 @@ static void fill_runtime(struct runtime_row *row, const struct sbx_runtime *runt
     message->n_backends = 1;
     message->backends = backend;
     message->has_test_report = runtime->report_file != NULL;
+    message->keeps_state = runtime->cells != NULL;
 }
 
 static bool get_hello(struct rpc_call *call, struct sbx_msg_hello *ret_hello)
@@ -223,6 +224,8 @@ void sbx_service_get_capabilities(struct rpc_call *call)
     response.rootfs_digests = roots.list;
     fill_load(service->backend, &load);
     response.load = &load;
+    response.sandboxes = hello.sessions;
+    response.maximum_sandbox_life_ms = hello.session_life_ms;
     response.n_host = HOST_ENTRIES;
     response.host = host.list;
     rpc_call_finish(call, NULL, &response.base);

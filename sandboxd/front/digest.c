@@ -96,3 +96,13 @@ void sbx_digest_runtime(const struct sbx_runtime *runtime, char ret_digest[SBX_D
     if (r == 0)
         sbx_digest(text.data, text.size, ret_digest);
 }
+
+/* FNV-1a. */
+uint64_t sbx_digest_caller(const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
+    return hash;
+}

@@ -32,6 +32,7 @@ static void free_execution(struct sbx_execution *execution)
         cr_close_fd(&execution->child_fds[i]);
     for (size_t i = 0; i < SBX_SOURCE_COUNT; i++)
         cr_close_fd(&execution->sources[i].fd);
+    (void)sbx_sandbox_leave(execution->sandbox); /* it was never submitted */
     sbx_collector_done(&execution->collector);
     sbx_output_done(&execution->outputs[0]);
     sbx_output_done(&execution->outputs[1]);
@@ -216,6 +217,11 @@ int sbx_execution_new_compile(const Crisol__Sandbox__V1__ExecuteRequest *message
     if (r == 0)
         memcpy((*ret_execution)->id, execution->id, sizeof(execution->id));
     return r;
+}
+
+void sbx_execution_set_sandbox(struct sbx_execution *execution, struct sbx_sandbox *sandbox)
+{
+    execution->sandbox = sandbox;
 }
 
 void sbx_execution_set_policy(struct sbx_execution *execution, const char *policy_digest)

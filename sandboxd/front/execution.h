@@ -15,6 +15,7 @@
 struct cr_buf;
 struct cr_err;
 struct sbx_backend;
+struct sbx_sandbox;
 
 /*
  * One run, from the checked request to its result. Reference-counted; two
@@ -91,6 +92,9 @@ int sbx_execution_new_compile(const Crisol__Sandbox__V1__ExecuteRequest *message
  */
 int sbx_execution_complete(struct sbx_execution *execution, const void *compiled, size_t size,
                            struct cr_err *err);
+
+/* Before submit: the sandbox that it runs in, which it leaves at its end. */
+void sbx_execution_set_sandbox(struct sbx_execution *execution, struct sbx_sandbox *sandbox);
 
 /* Before submit: what the audit log says as its policy. */
 void sbx_execution_set_policy(struct sbx_execution *execution, const char *policy_digest);

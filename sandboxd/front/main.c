@@ -18,6 +18,7 @@
 #include "sandboxd/front/backend.h"
 #include "sandboxd/front/confine.h"
 #include "sandboxd/front/probe.h"
+#include "sandboxd/front/sandboxes.h"
 #include "sandboxd/front/scrape.h"
 #include "sandboxd/front/service.h"
 #include "sandboxd/front/settings.h"
@@ -49,10 +50,11 @@ struct front {
     struct sbx_auth auth;
     struct sbx_audit audit;
     struct sbx_backend *backend;
+    struct sbx_sandboxes sandboxes;
     struct sbx_service service;
     struct rpc_server *server;
     struct rpc_listener *listener;
-    struct tls_context *tls; /* NULL: TCP callers speak plain text */
+    struct tls_context *tls;   /* NULL: TCP callers speak plain text */
     struct sbx_scrape *scrape; /* NULL: none */
     int64_t started_ms;        /* since 1970 */
     atomic_bool is_serving;
@@ -246,6 +248,7 @@ static int start_backend(struct front *front, struct cr_err *err)
         .control_fd = SBX_FRONT_FD_CONTROL,
         .queue_length = front->settings.queue,
         .audit = &front->audit,
+        .sandboxes = &front->sandboxes,
         .user = front,
         .on_state = on_state,
         .on_orphaned = on_orphaned,
@@ -436,6 +439,7 @@ static void release(struct front *front)
     front->service.callers = rpc_callers_free(front->service.callers);
     sbx_service_done(&front->service);
     front->auth.tokens = rpc_tokens_free(front->auth.tokens);
+    sbx_sandboxes_done(&front->sandboxes);
     cr_close_fd(&front->audit.fd);
     sbx_front_settings_done(&front->settings);
 }
@@ -457,12 +461,16 @@ static int start(struct front *front, struct cr_err *err)
     if (r == 0)
         r = take_tls(front, err);
     if (r == 0)
+        r = sbx_sandboxes_init(&front->sandboxes, (uint32_t)front->settings.sandboxes_per_caller,
+                               err);
+    if (r == 0)
         r = start_backend(front, err);
     if (r < 0)
         return r;
     front->started_ms = cr_clock_real_ms();
     rpc_init();
-    sbx_service_init(&front->service, front->backend, &front->auth, &front->audit);
+    sbx_service_init(&front->service, front->backend, &front->auth, &front->audit,
+                     &front->sandboxes);
     if (limits.max_live > 0 || limits.per_minute > 0) {
         front->service.callers = rpc_callers_new(&limits);
         if (!front->service.callers)

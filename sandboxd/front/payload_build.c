@@ -19,12 +19,21 @@ static int add_arg(struct cr_buf *buf, const char *arg)
     return sbx_payload_add(buf, SBX_PAYLOAD_ARG, 0, 0, NULL, 0, arg, strlen(arg));
 }
 
-static int add_argv(struct cr_buf *buf, const Crisol__Sandbox__V1__ExecuteRequest *message,
-                    const struct sbx_runtime *runtime, enum sbx_phase phase)
+static int add_cells(struct cr_buf *buf, const struct sbx_runtime *runtime)
 {
+    int r = add_arg(buf, "-c");
+
+    return r == 0 ? add_arg(buf, runtime->cells) : r;
+}
+
+static int add_argv(struct cr_buf *buf, const Crisol__Sandbox__V1__ExecuteRequest *message,
+                    const struct sbx_request *request)
+{
+    const struct sbx_runtime *runtime = sbx_request_runtime(request);
+    const bool has_cell = (request->flags & SBX_RUN_HAS_CELL) != 0;
     int r = 0;
 
-    if (phase == SBX_PHASE_COMPILE) {
+    if (request->phase == SBX_PHASE_COMPILE) {
         for (size_t i = 0; r == 0 && runtime->compile[i]; i++)
             r = add_arg(buf, runtime->compile[i]);
         return r;
@@ -33,8 +42,13 @@ static int add_argv(struct cr_buf *buf, const Crisol__Sandbox__V1__ExecuteReques
         r = add_arg(buf, message->command[i]);
     if (message->n_command > 0)
         return r;
-    for (size_t i = 0; r == 0 && runtime->argv[i]; i++)
-        r = add_arg(buf, runtime->argv[i]);
+    for (size_t i = 0; r == 0 && runtime->argv[i]; i++) {
+        /* The program that runs one cell after the other is told the file that each comes in. */
+        if (has_cell && strcmp(runtime->argv[i], runtime->entry_file) == 0)
+            r = add_cells(buf, runtime);
+        if (r == 0)
+            r = add_arg(buf, runtime->argv[i]);
+    }
     for (size_t i = 0; r == 0 && i < message->n_args; i++)
         r = add_arg(buf, message->args[i]);
     return r;
@@ -101,16 +115,18 @@ static int add_files(struct cr_buf *buf, const Crisol__Sandbox__V1__ExecuteReque
                      const struct sbx_request *request)
 {
     const struct sbx_runtime *runtime = sbx_request_runtime(request);
+    const uint32_t flags = request->session != 0 ? SBX_PAYLOAD_FILE_REPLACE : 0;
     int r = 0;
 
     if (*message->code && request->phase != SBX_PHASE_RUN)
-        r = sbx_payload_add(buf, SBX_PAYLOAD_FILE, 0, CODE_MODE, runtime->entry_file,
+        r = sbx_payload_add(buf, SBX_PAYLOAD_FILE, flags, CODE_MODE, runtime->entry_file,
                             strlen(runtime->entry_file), message->code, strlen(message->code));
     for (size_t i = 0; r == 0 && i < message->n_files; i++) {
         const Crisol__Sandbox__V1__InputFile *file = message->files[i];
         ProtobufCBinaryData content = sbx_file_content(request->contents, file);
 
-        r = sbx_payload_add(buf, SBX_PAYLOAD_FILE, file->read_only ? SBX_PAYLOAD_FILE_READ_ONLY : 0,
+        r = sbx_payload_add(buf, SBX_PAYLOAD_FILE,
+                            file->read_only ? SBX_PAYLOAD_FILE_READ_ONLY : flags,
                             file->mode ? file->mode : DEFAULT_MODE, file->path, strlen(file->path),
                             content.data, content.len);
     }
@@ -178,7 +194,7 @@ int sbx_payload_build(const Crisol__Sandbox__V1__ExecuteRequest *message,
     cr_buf_init(buf, SBX_PAYLOAD_MAX);
     r = sbx_payload_begin(buf);
     if (r == 0)
-        r = add_argv(buf, message, runtime, request->phase);
+        r = add_argv(buf, message, request);
     if (r == 0)
         r = add_env(buf, message, runtime, request->phase);
     if (r == 0)

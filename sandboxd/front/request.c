@@ -91,27 +91,36 @@ static void list_runtimes(const struct sbx_request_rules *rules, char *text, siz
     }
 }
 
-/* Everything else depends on the runtime, so an unknown one ends the check. */
-static int check_runtime(struct checker *check)
+int sbx_request_find_runtime(const char *name, const struct sbx_request_rules *rules,
+                             uint32_t *ret_runtime, struct rpc_status *status)
 {
-    const char *name = check->message->runtime;
     char known[256];
     int index;
 
-    list_runtimes(check->rules, known, sizeof(known));
+    list_runtimes(rules, known, sizeof(known));
     if (!is_set(name)) {
-        rpc_status_add_violation(check->status, "runtime", "is required: one of %s", known);
+        rpc_status_add_violation(status, "runtime", "is required: one of %s", known);
         return -EINVAL;
     }
     index = strlen(name) <= SBX_REQUEST_ID_MAX ? sbx_runtime_find(name) : -ENOENT;
-    if (index < 0 || !(check->rules->runtimes & (UINT32_C(1) << index))) {
-        rpc_status_set(check->status, RPC_NOT_FOUND,
+    if (index < 0 || !(rules->runtimes & (UINT32_C(1) << index))) {
+        rpc_status_set(status, RPC_NOT_FOUND,
                        "runtime: '%.64s' is not known here; this host has %s", name, known);
         return -EINVAL;
     }
-    check->request->runtime = (uint32_t)index;
-    check->runtime = sbx_request_runtime(check->request);
+    *ret_runtime = (uint32_t)index;
     return 0;
+}
+
+/* Everything else depends on the runtime, so an unknown one ends the check. */
+static int check_runtime(struct checker *check)
+{
+    int r = sbx_request_find_runtime(check->message->runtime, check->rules,
+                                     &check->request->runtime, check->status);
+
+    if (r == 0)
+        check->runtime = sbx_request_runtime(check->request);
+    return r;
 }
 
 /* Controls that do not exist here are refused by name, never ignored. */
@@ -217,7 +226,8 @@ static void check_code(struct checker *check)
     } else if (has_code && !check->runtime->entry_file) {
         rpc_status_add_violation(check->status, "code", "runtime '%s' takes files, not code",
                                  check->runtime->name);
-    } else if (!has_code && !has_command && message->n_files == 0 && check->runtime->needs_files) {
+    } else if (!has_code && !has_command && message->n_files == 0 && check->runtime->needs_files &&
+               !check->rules->is_files_only) {
         rpc_status_add_violation(check->status, check->runtime->entry_file ? "code" : "files",
                                  "is required: runtime '%s' needs code, a command, or files",
                                  check->runtime->name);

@@ -36,6 +36,7 @@ struct sbx_request_rules {
     struct sbx_limits maximum; /* of the operator, from HELLO */
     uint32_t runtimes;         /* bit i: runtime i is offered on this host */
     Crisol__Sandbox__V1__Backend backend;
+    bool is_files_only; /* files in and out of a sandbox: there is no program to ask for */
     const struct sbx_contents *contents; /* borrowed; NULL: nothing is stored */
 };
 
@@ -62,6 +63,7 @@ struct sbx_request {
     struct sbx_limits compile_limits;    /* of it */
     uint32_t compile_requested;          /* as `requested` */
     const struct sbx_contents *contents; /* borrowed: until its payload is built */
+    uint64_t session;                    /* number of the sandbox on the wire; 0: none */
 };
 
 /* What the compile stage of a request that has one is: a request of its own. */
@@ -76,6 +78,10 @@ struct sbx_request sbx_request_compile(const struct sbx_request *request);
 int sbx_request_check(const Crisol__Sandbox__V1__ExecuteRequest *message,
                       const struct sbx_request_rules *rules, struct sbx_request *ret_request,
                       struct rpc_status *status);
+
+/* Finds a runtime of this host by its name. Returns 0, or -EINVAL with `status` filled in. */
+int sbx_request_find_runtime(const char *name, const struct sbx_request_rules *rules,
+                             uint32_t *ret_runtime, struct rpc_status *status);
 
 /* What `request_id` may be; "" is valid. Pure. */
 bool sbx_request_id_is_valid(const char *id);

@@ -206,9 +206,23 @@ static void fill_exec_error(struct sbx_result *result, const struct sbx_msg_resu
 
     if (wire->verdict != SBX_VERDICT_EXEC_FAILED)
         return;
-    (void)snprintf(result->exec_error, sizeof(result->exec_error), "execve: %s",
+    (void)snprintf(result->exec_error, sizeof(result->exec_error), "%s: %s",
+                   wire->stage == SBX_STAGE_PAYLOAD ? "files" : "execve",
                    reason ? reason : "unknown error");
     result->message.exec_error = result->exec_error;
+}
+
+static void fill_sandbox(struct sbx_result *result, const struct sbx_execution *execution)
+{
+    const uint32_t kept = sbx_execution_outcome(execution)->result.kept;
+
+    if (sbx_execution_request(execution)->session == 0)
+        return;
+    crisol__sandbox__v1__sandbox_state__init(&result->sandbox);
+    result->sandbox.is_alive = (kept & SBX_KEPT_SESSION) != 0;
+    result->sandbox.is_state_kept = (kept & SBX_KEPT_STATE) != 0;
+    result->sandbox.is_state_new = (kept & SBX_KEPT_NEW) != 0;
+    result->message.sandbox = &result->sandbox;
 }
 
 static void fill_forbidden_call(struct sbx_result *result, const struct sbx_msg_result *wire)
@@ -274,6 +288,7 @@ int sbx_result_fill(struct sbx_result *result, const struct sbx_execution *execu
     fill_report(result, execution);
     fill_exec_error(result, &outcome->result);
     fill_forbidden_call(result, &outcome->result);
+    fill_sandbox(result, execution);
     fill_verdict(result, execution);
     return fill_files(result, execution);
 }

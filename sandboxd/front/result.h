@@ -23,6 +23,7 @@ struct sbx_result {
     Crisol__Sandbox__V1__CollectedFile *files; /* owned */
     Crisol__Sandbox__V1__CollectedFile **file_list;
     struct sbx_report report;
+    Crisol__Sandbox__V1__SandboxState sandbox;
     char summary[SBX_RESULT_TEXT_MAX];
     char verdict_message[SBX_RESULT_TEXT_MAX];
     char exec_error[SBX_RESULT_TEXT_MAX];

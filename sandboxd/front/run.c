@@ -100,20 +100,12 @@ static void end(struct sbx_execution *execution)
     execution->outcome.queue_us = execution->queue_us;
     execution->is_ended = true;
     (void)pthread_mutex_unlock(&execution->lock);
+    /* Before anybody is told: who has the result may send the next call. */
+    execution->sandbox = sbx_sandbox_leave(execution->sandbox);
     wake(execution);
     if (execution->waker.release)
         execution->waker.release(execution->waker.user);
     execution->host->ended(execution->host->user, execution);
-}
-
-/* FNV-1a: the backend compares it, and has no use for the name. */
-static uint64_t hash_caller(const char *name)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    for (; *name; name++)
-        hash = (hash ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
-    return hash;
 }
 
 static void fill_message(const struct sbx_execution *execution, uint32_t owed, union sbx_msg *msg)
@@ -123,7 +115,8 @@ static void fill_message(const struct sbx_execution *execution, uint32_t owed, u
         sbx_msg_init(msg, SBX_MSG_RUN, execution->run);
         msg->run.runtime = execution->request.runtime;
         msg->run.flags = execution->request.flags;
-        msg->run.caller = hash_caller(sbx_execution_caller(execution));
+        msg->run.caller = sbx_digest_caller(execution->caller);
+        msg->run.session = execution->request.session;
         msg->run.limits = execution->request.limits;
         break;
     case SBX_OWED_CANCEL:
@@ -417,6 +410,14 @@ static int on_started(struct sbx_execution *execution)
     return 0;
 }
 
+static void close_output(struct sbx_execution *execution, enum sbx_source_kind kind)
+{
+    if (execution->sources[kind].fd < 0)
+        return;
+    (void)feed_output(execution, kind, 0);
+    cr_close_fd(&execution->sources[kind].fd);
+}
+
 static int on_exited(struct sbx_execution *execution)
 {
     if (move_to(execution, SBX_RUN_DRAINING) < 0)
@@ -425,6 +426,11 @@ static int on_exited(struct sbx_execution *execution)
     read_pipe(execution, SBX_SOURCE_STDOUT);
     read_pipe(execution, SBX_SOURCE_STDERR);
     read_pipe(execution, SBX_SOURCE_COLLECT);
+    /* What is stopped and waits for the next call may hold them open: nothing more comes. */
+    if (execution->request.flags & SBX_RUN_HAS_CELL) {
+        close_output(execution, SBX_SOURCE_STDOUT);
+        close_output(execution, SBX_SOURCE_STDERR);
+    }
     wake(execution);
     check_drained(execution);
     return 0;
@@ -440,6 +446,11 @@ static int on_result(struct sbx_execution *execution, const struct sbx_msg_resul
 
     if (!is_final(execution) && (execution->state != SBX_RUN_STARTING || is_early))
         return -EPROTO;
+    if (result->stage == SBX_STAGE_REFUSED && result->stage_errno == ESRCH) {
+        sbx_run_refuse(execution, RPC_NOT_FOUND, "sandbox_id: this sandbox has just ended",
+                       "SANDBOX_EXPIRED", 0);
+        return 0;
+    }
     execution->outcome.result = *result;
     execution->has_early = is_early;
     if (is_early)

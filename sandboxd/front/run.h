@@ -6,6 +6,7 @@
 #include "sandboxd/front/digest.h"
 #include "sandboxd/front/execution.h"
 #include "sandboxd/front/queue.h"
+#include "sandboxd/front/sandboxes.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -92,6 +93,7 @@ struct sbx_execution {
     struct sbx_request request;
     bool wants_report;
     struct cr_buf payload; /* until sbx_execution_complete(), where there is a compile stage */
+    struct sbx_sandbox *sandbox; /* that it is in, until it ends; NULL: none */
 
     /* Shared by both threads. */
     pthread_mutex_t lock; /* guards everything down to the next comment */
@@ -146,6 +148,6 @@ void sbx_run_flush(struct sbx_execution *execution);
 void sbx_run_abort(struct sbx_execution *execution, enum sbx_verdict verdict, enum sbx_stage stage,
                    int error);
 
-/* Ends it as refused; before sbx_run_start() only. */
+/* Ends it as refused: before its program was started. */
 void sbx_run_refuse(struct sbx_execution *execution, enum rpc_code code, const char *text,
                     const char *reason, int32_t retry_after_ms);

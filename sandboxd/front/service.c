@@ -8,6 +8,7 @@
 #include "sandboxd/front/batch.h"
 #include "sandboxd/front/call.h"
 #include "sandboxd/front/execution.h"
+#include "sandboxd/front/sandbox_calls.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,9 +17,11 @@
 #define HEALTH_PREFIX "/grpc.health.v1.Health/"
 
 void sbx_service_init(struct sbx_service *service, struct sbx_backend *backend,
-                      const struct sbx_auth *auth, struct sbx_audit *audit)
+                      const struct sbx_auth *auth, struct sbx_audit *audit,
+                      struct sbx_sandboxes *sandboxes)
 {
-    *service = (struct sbx_service){.backend = backend, .auth = *auth, .audit = audit};
+    *service = (struct sbx_service){
+        .backend = backend, .auth = *auth, .audit = audit, .sandboxes = sandboxes};
     (void)pthread_mutex_init(&service->lock, NULL); /* cannot fail with default attributes */
 }
 
@@ -229,11 +232,48 @@ const struct rpc_method sbx_service_methods[] = {
      .request = TYPE(delete_artifact_request),
      .response = TYPE(delete_artifact_response),
      .on_message = sbx_artifact_delete},
-    UNIMPLEMENTED(RPC_UNARY, "CreateSandbox", create_sandbox),
-    UNIMPLEMENTED(RPC_SERVER_STREAM, "ExecuteInSandbox", execute_in_sandbox),
-    UNIMPLEMENTED(RPC_BIDI, "WriteFiles", write_files),
-    UNIMPLEMENTED(RPC_SERVER_STREAM, "ReadFiles", read_files),
-    UNIMPLEMENTED(RPC_UNARY, "ListSandboxes", list_sandboxes),
-    UNIMPLEMENTED(RPC_UNARY, "DeleteSandbox", delete_sandbox),
+    {.path = PATH("CreateSandbox"),
+     .kind = RPC_UNARY,
+     .request = TYPE(create_sandbox_request),
+     .response = TYPE(create_sandbox_response),
+     .on_message = sbx_sandbox_create},
+    {.path = PATH("ExecuteInSandbox"),
+     .kind = RPC_SERVER_STREAM,
+     .request = TYPE(execute_in_sandbox_request),
+     .response = TYPE(execute_in_sandbox_response),
+     .on_message = sbx_sandbox_execute,
+     .on_writable = sbx_call_pump,
+     .on_wake = sbx_call_pump,
+     .on_cancel = sbx_call_cancel,
+     .on_free = sbx_call_free},
+    {.path = PATH("WriteFiles"),
+     .kind = RPC_BIDI,
+     .request = TYPE(write_files_request),
+     .response = TYPE(write_files_response),
+     .on_start = sbx_sandbox_write_start,
+     .on_message = sbx_sandbox_write_message,
+     .on_half_close = sbx_sandbox_write_half_close,
+     .on_wake = sbx_sandbox_files_pump,
+     .on_cancel = sbx_sandbox_files_cancel,
+     .on_free = sbx_sandbox_files_free},
+    {.path = PATH("ReadFiles"),
+     .kind = RPC_SERVER_STREAM,
+     .request = TYPE(read_files_request),
+     .response = TYPE(read_files_response),
+     .on_message = sbx_sandbox_read,
+     .on_writable = sbx_sandbox_files_pump,
+     .on_wake = sbx_sandbox_files_pump,
+     .on_cancel = sbx_sandbox_files_cancel,
+     .on_free = sbx_sandbox_files_free},
+    {.path = PATH("ListSandboxes"),
+     .kind = RPC_UNARY,
+     .request = TYPE(list_sandboxes_request),
+     .response = TYPE(list_sandboxes_response),
+     .on_message = sbx_sandbox_list},
+    {.path = PATH("DeleteSandbox"),
+     .kind = RPC_UNARY,
+     .request = TYPE(delete_sandbox_request),
+     .response = TYPE(delete_sandbox_response),
+     .on_message = sbx_sandbox_delete},
     {.path = NULL},
 };

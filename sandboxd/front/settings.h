@@ -30,6 +30,7 @@ struct sbx_front_settings {
     uint64_t queue;
     uint64_t caller_runs; /* at one time; 0: no limit */
     uint64_t caller_rate; /* begun in a minute; 0: no limit */
+    uint64_t sandboxes_per_caller;
     uint64_t grace_ms;
     struct cr_edge_settings edge; /* what callers may do, as written … */
     struct cr_edge limits;        /* … and as numbers */

@@ -12,20 +12,19 @@
  * pid 1 of its namespace), nor trace or look into it (not dumpable).
  */
 #include "common/auto.h"
-#include "common/privilege.h"
 #include "common/signals.h"
 #include "common/slice.h"
 #include "sandboxd/init/adopt.h"
 #include "sandboxd/init/ahead.h"
+#include "sandboxd/init/cells.h"
 #include "sandboxd/init/leader.h"
-#include "sandboxd/init/payload_map.h"
+#include "sandboxd/init/place.h"
 #include "sandboxd/init/program.h"
+#include "sandboxd/init/reap.h"
+#include "sandboxd/init/say.h"
 #include "sandboxd/init/stream.h"
-#include "sandboxd/init/unpack.h"
-#include "sandboxd/init/violation.h"
 #include "sandboxd/wire/boxctl.h"
 #include "sandboxd/wire/msg.h"
-#include "sandboxd/wire/payload.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,33 +41,15 @@
 #include <sys/wait.h>
 
 #define WORKSPACE "/workspace"
-#define WORKSPACE_MODE_SHARED 01775
-/* Exit codes of an unpacking child: 0, an errno, or this. */
-#define UNPACK_HAS_READ_ONLY 255
 
 /* How the box was started, see boxctl.h. */
 enum mode {
     MODE_RUN,   /* everything is there */
     MODE_WAIT,  /* made ahead: the payload comes with LOAD */
     MODE_ADOPT, /* made ahead, and so is the program */
+    MODE_CELLS, /* made ahead, for an interpreter that outlives its runs */
+    MODE_FILES, /* everything is there, and there is no program */
 };
-
-static int send_event(struct sbx_init_msg msg)
-{
-    ssize_t sent;
-
-    do {
-        sent = send(SBX_INIT_FD_CONTROL, &msg, sizeof(msg), MSG_NOSIGNAL);
-    } while (sent < 0 && errno == EINTR);
-    return sent == (ssize_t)sizeof(msg) ? 0 : -EPIPE;
-}
-
-_Noreturn static void fail(enum sbx_stage stage, int error)
-{
-    (void)send_event(
-        (struct sbx_init_msg){.event = SBX_INIT_FAILED, .stage = (uint32_t)stage, .error = -error});
-    _exit(1);
-}
 
 /* The control fds have to survive the exec of this program; they shall not survive the next. */
 static int secure_self(enum mode mode)
@@ -91,98 +72,22 @@ static bool await_load(enum mode mode, int *listener_fd)
     int r = mode == MODE_ADOPT ? sbx_adopt_await(listener_fd) : 0;
 
     if (r < 0)
-        fail(SBX_STAGE_CLONE, r);
+        sbx_say_failed(SBX_STAGE_CLONE, r);
     (void)prctl(PR_SET_NAME, SBX_INIT_IDLE_NAME, 0, 0, 0);
-    if (send_event((struct sbx_init_msg){.event = SBX_INIT_WAITING}) < 0)
+    if (sbx_say((struct sbx_init_msg){.event = SBX_INIT_WAITING}) < 0)
         _exit(1);
     r = sbx_adopt_load(&is_go);
     (void)prctl(PR_SET_NAME, SBX_INIT_NAME, 0, 0, 0);
     if (r == -EPIPE)
         _exit(1); /* nobody is left who could want it */
     if (r < 0)
-        fail(SBX_STAGE_INIT, r);
+        sbx_say_failed(SBX_STAGE_INIT, r);
     return is_go;
-}
-
-enum unpack_role {
-    UNPACK_FIRST,     /* the user of the program; writes nothing when a file is read-only */
-    UNPACK_READ_ONLY, /* the user 0 without any capability */
-    UNPACK_REST,      /* the user of the program */
-};
-
-static int unpack(int workspace_fd, enum unpack_role role)
-{
-    /* A file beyond the size limit is EFBIG, not a signal. */
-    const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    struct sbx_payload_reader reader;
-    int r;
-
-    (void)sigaction(SIGXFSZ, &ignore, NULL);
-    r = cr_privilege_drop(role == UNPACK_READ_ONLY ? 0 : SBX_PROGRAM_UID, SBX_PROGRAM_GID, NULL);
-    if (r < 0)
-        return r;
-    (void)close(SBX_INIT_FD_CONTROL);
-    r = sbx_payload_map(SBX_INIT_FD_PAYLOAD, &reader);
-    if (r == 0 && role == UNPACK_FIRST)
-        r = sbx_unpack_has_read_only(reader);
-    if (r < 0)
-        return r;
-    if (r > 0)
-        return -UNPACK_HAS_READ_ONLY;
-    return sbx_unpack_files(reader, workspace_fd,
-                            role == UNPACK_READ_ONLY ? SBX_UNPACK_READ_ONLY : SBX_UNPACK_WRITABLE);
-}
-
-/* Returns what unpack() returned in a child, or -EIO when the child died of a signal. */
-static int unpack_in_child(int workspace_fd, enum unpack_role role)
-{
-    const pid_t pid = fork();
-    int status;
-
-    if (pid < 0)
-        return -errno;
-    if (pid == 0)
-        _exit(-unpack(workspace_fd, role));
-    while (waitpid(pid, &status, 0) < 0) {
-        if (errno != EINTR)
-            return -errno;
-    }
-    return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
-}
-
-/*
- * Read-only files: the workspace and their folders are taken from the program
- * (owner 0, its group, sticky), so that it can add files but neither remove
- * nor rename these, nor their folders; and the files belong to the user 0, so
- * that it cannot change their mode.
- */
-static int place_read_only(int workspace_fd)
-{
-    if (fchown(workspace_fd, 0, SBX_PROGRAM_GID) < 0 ||
-        fchmod(workspace_fd, WORKSPACE_MODE_SHARED) < 0)
-        return -errno;
-    return unpack_in_child(workspace_fd, UNPACK_READ_ONLY);
-}
-
-/* For a program that exists already and leaves the files to us. */
-static int place_files(void)
-{
-    CR_AUTO_CLOSE int workspace_fd =
-        open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int r;
-
-    if (workspace_fd < 0)
-        return -errno;
-    r = unpack_in_child(workspace_fd, UNPACK_FIRST);
-    if (r != -UNPACK_HAS_READ_ONLY)
-        return r;
-    r = place_read_only(workspace_fd);
-    return r < 0 ? r : unpack_in_child(workspace_fd, UNPACK_REST);
 }
 
 _Noreturn static void fail_with(const struct sbx_program_failure *failure)
 {
-    fail((enum sbx_stage)failure->stage, -failure->error);
+    sbx_say_failed((enum sbx_stage)failure->stage, -failure->error);
 }
 
 /* Programs are the third process of their box, whoever forked them. */
@@ -201,7 +106,7 @@ static void start_ahead(struct sbx_ahead *ret_ahead)
     struct sbx_program_failure failure;
 
     if (chdir(WORKSPACE) < 0)
-        fail(SBX_STAGE_MOUNT, -errno);
+        sbx_say_failed(SBX_STAGE_MOUNT, -errno);
     if (sbx_ahead_start(ret_ahead, &failure) < 0)
         fail_with(&failure);
 }
@@ -216,26 +121,14 @@ static void load_ahead(struct sbx_ahead *ahead, bool is_go)
         CR_AUTO_CLOSE int workspace_fd =
             open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-        r = workspace_fd < 0 ? -errno : place_read_only(workspace_fd);
+        r = workspace_fd < 0 ? -errno : sbx_place_read_only(workspace_fd);
         if (r < 0)
-            fail(SBX_STAGE_PAYLOAD, r);
+            sbx_say_failed(SBX_STAGE_PAYLOAD, r);
         start_ahead(ahead);
         r = sbx_ahead_load(ahead, SBX_AHEAD_REST, &failure);
     }
     if (r < 0)
         fail_with(&failure);
-}
-
-/* The end of the connection means that the backend is gone. */
-static int wait_for_go(void)
-{
-    struct sbx_init_msg msg;
-    ssize_t size;
-
-    do {
-        size = recv(SBX_INIT_FD_CONTROL, &msg, sizeof(msg), 0);
-    } while (size < 0 && errno == EINTR);
-    return size == (ssize_t)sizeof(msg) && msg.event == SBX_INIT_GO ? 0 : -EPIPE;
 }
 
 /* The end of our own copies: a pipe ends when the program closes it, not when pid 1 does. */
@@ -257,95 +150,82 @@ static pid_t start_program(enum mode mode, struct sbx_ahead *ahead, int *listene
     return mode == MODE_ADOPT ? SBX_INIT_ADOPTED_PID : ahead->pid;
 }
 
-/*
- * Once is enough. Whoever is held back dies here, not by the kill of the
- * backend: that one ends this process, and with it the listener, a moment
- * before the others, and the call would return for that moment.
- */
-static void tell_violation(struct pollfd *listener, bool *has_socket)
+/* From the start of the program to its end. Returns the status to exit with. */
+static int lead_to_end(pid_t leader, int listener_fd, bool has_socket)
 {
-    struct sbx_init_msg violation = {.event = SBX_INIT_VIOLATION};
-    bool is_socket;
+    struct sbx_init_msg exited = {.event = SBX_INIT_EXITED};
+    struct sbx_reaper reaper;
+    int r = sbx_reaper_init(&reaper, leader, listener_fd);
 
-    if (listener->revents & POLLIN) {
-        violation.detail = sbx_violation_read(listener->fd, &is_socket);
-        if (is_socket) {
-            *has_socket = true;
-            return;
-        }
-        (void)kill(-1, SIGKILL);
-        if (send_event(violation) < 0)
-            _exit(1);
-    }
-    listener->fd = -1; /* or, POLLHUP: nobody is left who has the filter */
+    if (r < 0)
+        sbx_say_failed(SBX_STAGE_INIT, r);
+    reaper.has_socket = has_socket;
+    (void)sbx_reaper_wait(&reaper, NULL, 0, &exited.wait_status);
+    exited.leftovers = sbx_leader_kill_rest();
+    exited.detail = listener_fd < 0 ? 0 : SBX_INIT_WATCHED;
+    exited.detail |= listener_fd < 0 || reaper.has_socket ? 0 : SBX_INIT_NO_SOCKET;
+    return sbx_say(exited) < 0 ? 1 : 0;
 }
 
-static int open_signals(void)
+/* Nothing is started. */
+static int serve_files(void)
 {
-    sigset_t set;
+    struct sbx_init_msg exited = {.event = SBX_INIT_EXITED,
+                                  .detail = SBX_INIT_WATCHED | SBX_INIT_NO_SOCKET};
+    int r = sbx_place_files();
 
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGCHLD);
-    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0)
-        return -EINVAL;
-    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-/* Reaps every process that is dead. Returns true when the leader was among them. */
-static bool reap(pid_t leader, int *ret_status)
-{
-    pid_t pid;
-
-    do {
-        pid = waitpid(-1, ret_status, WNOHANG);
-        if (pid == leader)
-            return true;
-    } while (pid > 0 || (pid < 0 && errno == EINTR));
-    if (pid < 0)
-        fail(SBX_STAGE_INIT, -errno);
-    return false;
-}
-
-/* Adopted processes are reaped as they come. */
-static int reap_until(pid_t leader, int listener_fd, bool *has_socket)
-{
-    struct pollfd fds[] = {{.fd = open_signals(), .events = POLLIN},
-                           {.fd = listener_fd, .events = POLLIN}};
-    struct signalfd_siginfo info;
-    int status = 0;
-
-    if (fds[0].fd < 0)
-        fail(SBX_STAGE_INIT, -errno);
-    while (!reap(leader, &status)) {
-        if (poll(fds, CR_ARRAY_SIZE(fds), -1) < 0)
-            continue;
-        if (fds[0].revents)
-            (void)!read(fds[0].fd, &info, sizeof(info));
-        if (fds[1].revents)
-            tell_violation(&fds[1], has_socket);
-    }
-    /* A child of the program may be held back while the program ended. */
-    while (fds[1].fd >= 0 && poll(&fds[1], 1, 0) > 0)
-        tell_violation(&fds[1], has_socket);
-    return status;
+    if (r < 0)
+        sbx_say_failed(SBX_STAGE_PAYLOAD, r);
+    if (sbx_say((struct sbx_init_msg){.event = SBX_INIT_READY}) < 0 || sbx_say_await_go() < 0)
+        return 1;
+    close_streams();
+    return sbx_say(exited) < 0 ? 1 : 0;
 }
 
 static enum mode parse_mode(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], SBX_INIT_ADOPT_ARGUMENT) == 0)
-        return MODE_ADOPT;
-    return argc == 2 && strcmp(argv[1], SBX_INIT_WAIT_ARGUMENT) == 0 ? MODE_WAIT : MODE_RUN;
+    static const struct {
+        const char *argument;
+        enum mode mode;
+    } modes[] = {
+        {SBX_INIT_ADOPT_ARGUMENT, MODE_ADOPT},
+        {SBX_INIT_WAIT_ARGUMENT, MODE_WAIT},
+        {SBX_INIT_CELLS_ARGUMENT, MODE_CELLS},
+        {SBX_INIT_FILES_ARGUMENT, MODE_FILES},
+    };
+
+    for (size_t i = 0; argc == 2 && i < CR_ARRAY_SIZE(modes); i++) {
+        if (strcmp(argv[1], modes[i].argument) == 0)
+            return modes[i].mode;
+    }
+    return MODE_RUN;
+}
+
+/* Puts the streams of the first run out of the way of the program. */
+static void take_streams(struct sbx_cells *cells)
+{
+    int r = sbx_cells_take_streams(cells);
+
+    if (r < 0)
+        sbx_say_failed(SBX_STAGE_INIT, r);
+}
+
+/* Has it run what is in place. Returns the status to exit with. */
+static int go(enum mode mode, struct sbx_ahead *ahead, int listener_fd, struct sbx_cells *cells)
+{
+    pid_t leader = start_program(mode, ahead, &listener_fd);
+
+    return mode == MODE_CELLS ? sbx_cells_serve(cells, leader, listener_fd)
+                              : lead_to_end(leader, listener_fd, mode == MODE_ADOPT);
 }
 
 int main(int argc, char **argv)
 {
-    struct sbx_init_msg exited = {.event = SBX_INIT_EXITED};
     const enum mode mode = parse_mode(argc, argv);
     struct sbx_ahead ahead = {.pid = -1, .fd = -1};
+    struct sbx_cells cells;
     int listener_fd = -1; /* of the program's filter; lives as long as this process */
     bool is_go = false;   /* nobody says GO any more */
-    bool has_socket = mode == MODE_ADOPT; /* there they are not watched for */
-    pid_t leader;
     int r;
 
     if (argc == 2 && strcmp(argv[1], SBX_STREAM_ARGUMENT) == 0)
@@ -357,24 +237,25 @@ int main(int argc, char **argv)
     if (r == 0)
         r = secure_self(mode);
     if (r < 0)
-        fail(SBX_STAGE_INIT, r);
+        sbx_say_failed(SBX_STAGE_INIT, r);
+    if (mode == MODE_FILES)
+        return serve_files();
     if (mode != MODE_ADOPT) {
         use_up_pid();
         start_ahead(&ahead);
     }
+    if (mode == MODE_CELLS && (r = sbx_cells_open(&cells)) < 0)
+        sbx_say_failed(SBX_STAGE_INIT, r);
     if (mode != MODE_RUN)
         is_go = await_load(mode, &listener_fd);
+    if (mode == MODE_CELLS)
+        take_streams(&cells);
     if (mode != MODE_ADOPT)
         load_ahead(&ahead, is_go);
-    else if ((r = place_files()) < 0)
-        fail(SBX_STAGE_PAYLOAD, r);
-    if (send_event((struct sbx_init_msg){.event = SBX_INIT_READY}) < 0 ||
-        (!is_go && wait_for_go() < 0))
+    else if ((r = sbx_place_files()) < 0)
+        sbx_say_failed(SBX_STAGE_PAYLOAD, r);
+    if (sbx_say((struct sbx_init_msg){.event = SBX_INIT_READY}) < 0 ||
+        (!is_go && sbx_say_await_go() < 0))
         return 1;
-    leader = start_program(mode, &ahead, &listener_fd);
-    exited.wait_status = reap_until(leader, listener_fd, &has_socket);
-    exited.leftovers = sbx_leader_kill_rest();
-    exited.detail = listener_fd < 0 ? 0 : SBX_INIT_WATCHED;
-    exited.detail |= listener_fd < 0 || has_socket ? 0 : SBX_INIT_NO_SOCKET;
-    return send_event(exited) < 0 ? 1 : 0;
+    return go(mode, &ahead, listener_fd, &cells);
 }

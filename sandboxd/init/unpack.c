@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <linux/openat2.h>
 #include <sys/stat.h>
@@ -88,6 +89,10 @@ static int write_file(int folder_fd, const char *name, const struct sbx_payload_
 
     if (item->record.flags & SBX_PAYLOAD_FILE_READ_ONLY)
         mode = (mode & 0555U) | 0444U;
+    /* A link goes, not what it leads to. */
+    if ((item->record.flags & SBX_PAYLOAD_FILE_REPLACE) && unlinkat(folder_fd, name, 0) < 0 &&
+        errno != ENOENT)
+        return -errno;
     fd = open_beneath(folder_fd, name, O_WRONLY | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
     if (fd < 0)
         return fd;

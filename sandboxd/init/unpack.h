@@ -21,6 +21,7 @@ int sbx_unpack_has_read_only(struct sbx_payload_reader reader);
 /*
  * Writes the FILE records below the folder `workspace_fd` with the rights and
  * the ids of the caller. Follows no link, leaves nothing that was there
- * changed: a file that exists is -EEXIST. Returns 0 or -errno.
+ * changed: a file that exists is -EEXIST, unless its record is to take its place. Returns 0 or
+ * -errno.
  */
 int sbx_unpack_files(struct sbx_payload_reader reader, int workspace_fd, enum sbx_unpack_pass pass);

@@ -38,6 +38,15 @@ struct sbx_box_shell {
     uint32_t weakened; /* see backend/weaken.h */
 };
 
+/* What a box is for: how its sandbox-init is started, see boxctl.h. */
+enum sbx_box_mode {
+    SBX_BOX_RUN,   /* one program, which is known */
+    SBX_BOX_AHEAD, /* one that is not: payload and stdio are /dev/null */
+    SBX_BOX_CELLS, /* the interpreter of a session, likewise */
+    SBX_BOX_FILES, /* none: files in and out */
+    SBX_BOX_MODE_COUNT,
+};
+
 /* The second half. All fds are borrowed for the call. */
 struct sbx_box_plan {
     const struct sbx_limits *limits;
@@ -46,7 +55,7 @@ struct sbx_box_plan {
     int workspace_fd; /* from sbx_workspace_make() */
     int payload_fd;
     int stdio_fds[3];
-    bool is_ahead; /* made before its run: payload and stdio are /dev/null, see boxctl.h */
+    enum sbx_box_mode mode;
 };
 
 /*
@@ -69,8 +78,8 @@ int sbx_workspace_usage(int fd, uint64_t *ret_bytes, uint64_t *ret_inodes, bool 
 int sbx_box_begin(const struct sbx_box_shell *shell, struct sbx_box *ret_box, struct cr_err *err);
 
 /*
- * Lets it become sandbox-init, and returns at once; READY (WAITING when it is
- * made ahead) or FAILED comes on control_fd, also when it is dead by now.
+ * Lets it become sandbox-init, and returns at once; READY (WAITING when its run
+ * is to come) or FAILED comes on control_fd, also when it is dead by now.
  * Returns 0 or -errno.
  */
 int sbx_box_finish(const struct sbx_box *box, const struct sbx_box_plan *plan, struct cr_err *err);

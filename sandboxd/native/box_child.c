@@ -147,7 +147,11 @@ _Static_assert((int)SHELL_CONTROL == (int)SBX_INIT_FD_CONTROL, "failures are tol
 __attribute__((noreturn)) void sbx_box_child(const struct sbx_box_shell *shell, int control_fd)
 {
     char name[] = "sandbox-init";
-    char wait[] = SBX_INIT_WAIT_ARGUMENT;
+    char modes[SBX_BOX_MODE_COUNT][sizeof(SBX_INIT_CELLS_ARGUMENT)] = {
+        [SBX_BOX_AHEAD] = SBX_INIT_WAIT_ARGUMENT,
+        [SBX_BOX_CELLS] = SBX_INIT_CELLS_ARGUMENT,
+        [SBX_BOX_FILES] = SBX_INIT_FILES_ARGUMENT,
+    };
     char *argv[] = {name, NULL, NULL};
     char *const environment[] = {NULL};
     int fds[SBX_BOX_ORDER_FDS];
@@ -165,7 +169,7 @@ __attribute__((noreturn)) void sbx_box_child(const struct sbx_box_shell *shell, 
     sbx_box_check(control_fd, SBX_STAGE_LIMITS,
                   sbx_box_make_limits(&order.limits, shell->weakened));
     sbx_box_check(control_fd, SBX_STAGE_IDENTITY, sbx_box_enter_identity(FD_USERNS));
-    argv[1] = order.is_ahead ? wait : NULL;
+    argv[1] = order.mode == SBX_BOX_RUN ? NULL : modes[order.mode];
     (void)syscall(SYS_execveat, FD_BINARY, "", argv, environment, AT_EMPTY_PATH);
     sbx_box_fail(control_fd, SBX_STAGE_INIT, -errno);
 }

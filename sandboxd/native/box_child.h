@@ -8,8 +8,8 @@
 /* What sbx_box_finish() sends to the child. */
 struct sbx_box_order {
     struct sbx_limits limits;
-    bool is_ahead;
     bool has_root; /* the last fd is there */
+    enum sbx_box_mode mode;
 };
 
 /* The fds that go with it. */

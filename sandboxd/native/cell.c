@@ -7,6 +7,7 @@
 #include "sandboxd/backend/weaken.h"
 #include "sandboxd/native/native.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include <sys/resource.h>
@@ -15,19 +16,35 @@
 #define SHARED_MARGIN_BYTES (UINT64_C(1) << 20)
 #define WEAK_FACTOR 16 /* of a workspace whose limits are left out: see weaken.h */
 
+int sbx_place_take(struct sbx_native *native)
+{
+    for (uint32_t i = 0; i < native->place_count; i++) {
+        if (native->places[i].users > 0)
+            continue;
+        native->places[i].users = 1;
+        return (int)i;
+    }
+    return -EAGAIN;
+}
+
+void sbx_place_drop(struct sbx_native *native, uint32_t place)
+{
+    assert(native->places[place].users > 0);
+    native->places[place].users--;
+}
+
 int sbx_cell_open(struct sbx_native *native, bool with_shell, struct sbx_cell *ret_cell)
 {
     struct sbx_cell cell = SBX_CELL_INIT;
-    uint32_t place = 0;
+    int place = sbx_place_take(native);
 
-    while (place < native->place_count && native->places[place].is_taken)
-        place++;
-    if (place == native->place_count)
+    if (place < 0)
+        return place;
+    if (sbx_groups_take(native, with_shell, &cell) < 0) {
+        sbx_place_drop(native, (uint32_t)place);
         return -EAGAIN;
-    if (sbx_groups_take(native, with_shell, &cell) < 0)
-        return -EAGAIN;
-    native->places[place].is_taken = true;
-    cell.place = place;
+    }
+    cell.place = (uint32_t)place;
     *ret_cell = cell;
     return 0;
 }
@@ -51,19 +68,21 @@ enum sbx_stage sbx_cell_furnish(struct sbx_native *native, struct sbx_cell *cell
         sbx_cgroup_arm(&cell->group, err) < 0)
         return SBX_STAGE_CGROUP;
     sbx_cgroup_open_counters(&cell->group);
-    if (sbx_workspace_make(limits->value[SBX_LIMIT_WORKSPACE_BYTES] * weak,
+    if (cell->workspace_fd < 0 &&
+        sbx_workspace_make(limits->value[SBX_LIMIT_WORKSPACE_BYTES] * weak,
                            limits->value[SBX_LIMIT_WORKSPACE_INODES] * weak,
                            sbx_cell_owner(native, cell), &cell->workspace_fd, err) < 0)
         return SBX_STAGE_MOUNT;
     return SBX_STAGE_NONE;
 }
 
-int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, const int *fds,
-                   struct cr_err *err)
+int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, enum sbx_box_mode mode,
+                   const int *fds, struct cr_err *err)
 {
     int null_fd = native->null_fd;
-    /* A box that waits has the most that anybody may ask for: only that can be lowered later. */
-    const struct sbx_limits *limits = fds ? &cell->limits : &native->base.link.maximum;
+    /* A box of the pool has the most that anybody may ask for: only that can be lowered later. */
+    const struct sbx_limits *limits =
+        mode == SBX_BOX_AHEAD ? &native->base.link.maximum : &cell->limits;
     struct sbx_box_plan plan = {
         .limits = limits,
         .userns_fd = native->places[cell->place].userns_fd,
@@ -71,7 +90,7 @@ int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, const int *
         .root_fd = cell->root_fd,
         .payload_fd = fds ? fds[0] : null_fd,
         .stdio_fds = {fds ? fds[1] : null_fd, fds ? fds[2] : null_fd, fds ? fds[3] : null_fd},
-        .is_ahead = !fds,
+        .mode = mode,
     };
     int r = 0;
 
@@ -169,7 +188,7 @@ void sbx_cell_close(struct sbx_native *native, struct sbx_cell *cell)
 {
     if (cell->place == SBX_NO_PLACE)
         return;
-    native->places[cell->place].is_taken = false;
+    sbx_place_drop(native, cell->place);
     /* A box of a template has a network that the template made. */
     if (!cell->is_net_clean && cell->asked_of < 0)
         cr_close_fd(&cell->net_fd);

@@ -41,6 +41,12 @@ struct sbx_cell {
         .box = SBX_BOX_INIT, .asked_of = -1                                                        \
     }
 
+/* Takes a place that nobody has, for a session or a cell. Returns it or -EAGAIN. */
+int sbx_place_take(struct sbx_native *native);
+
+/* One user of it less: it is free when that was the last. */
+void sbx_place_drop(struct sbx_native *native, uint32_t place);
+
 /*
  * Takes a place, and what the keeper has made ahead; `with_shell`: with the
  * first half of its box, if one is there. Returns 0, or -EAGAIN when one of
@@ -49,7 +55,7 @@ struct sbx_cell {
 int sbx_cell_open(struct sbx_native *native, bool with_shell, struct sbx_cell *ret_cell);
 
 /*
- * Sets the limits of the group and makes the workspace. `extra_bytes` of
+ * Sets the limits of the group and makes the workspace, unless there is one. `extra_bytes` of
  * memory are not the program's: what the box itself is charged for.
  * Returns the stage that failed, or SBX_STAGE_NONE.
  */
@@ -59,10 +65,11 @@ enum sbx_stage sbx_cell_furnish(struct sbx_native *native, struct sbx_cell *cell
 
 /*
  * Starts the box of a furnished cell, or goes on with what it has of one: with `fds` (payload,
- * stdin, stdout, stderr; borrowed) for their run, with NULL ahead of one. Returns 0 or -errno.
+ * stdin, stdout, stderr; borrowed) for their run, with NULL where that is to come.
+ * Returns 0 or -errno.
  */
-int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, const int *fds,
-                   struct cr_err *err);
+int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, enum sbx_box_mode mode,
+                   const int *fds, struct cr_err *err);
 
 /*
  * Makes memory (and `extra_bytes`, which may be less than none) and processes

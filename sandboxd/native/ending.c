@@ -25,7 +25,7 @@ void sbx_ending_add(struct sbx_native *native, struct sbx_cell *cell)
 {
     struct sbx_ending *ending = &native->ending;
 
-    assert(ending->count < SBX_PLACES_MAX); /* each has a place */
+    assert(ending->count < SBX_GROUPS_MAX); /* each has a group */
     if (sbx_backend_watch(&native->base, cell->box.pidfd, EPOLLIN, SBX_NATIVE_WATCH_ENDED, NULL) <
         0) {
         cr_log_error("cannot watch a box that ends, waiting for it");

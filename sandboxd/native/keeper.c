@@ -119,6 +119,8 @@ static void handle(struct keeping *keeping, const struct sbx_keeper_msg *msg)
         make(keeping, msg->op, msg->number);
         return;
     }
+    if (msg->op == SBX_KEEPER_DROP)
+        return; /* it is done */
     if (keeping->pending_count == PENDING_MAX) {
         (void)answer(keeping, SBX_KEEPER_REMOVE, msg->number, ENOSPC, -1);
         return;
@@ -224,6 +226,11 @@ int sbx_keeper_make(const struct sbx_keeper *keeper, uint32_t number, bool with_
 int sbx_keeper_remove(const struct sbx_keeper *keeper, uint32_t number, int workspace_fd)
 {
     return request(keeper, SBX_KEEPER_REMOVE, number, workspace_fd);
+}
+
+int sbx_keeper_drop(const struct sbx_keeper *keeper, int space_fd)
+{
+    return request(keeper, SBX_KEEPER_DROP, 0, space_fd);
 }
 
 int sbx_keeper_receive(const struct sbx_keeper *keeper, struct sbx_keeper_msg *ret_msg,

@@ -30,6 +30,7 @@ enum sbx_keeper_op {
     SBX_KEEPER_MAKE = 1,
     SBX_KEEPER_REMOVE = 2,
     SBX_KEEPER_MAKE_NETLESS = 3,
+    SBX_KEEPER_DROP = 4, /* has no answer */
 };
 
 struct sbx_keeper_msg {
@@ -53,6 +54,9 @@ int sbx_keeper_make(const struct sbx_keeper *keeper, uint32_t number, bool with_
  * its fd after this returned; -1: none). Returns 0 or -errno.
  */
 int sbx_keeper_remove(const struct sbx_keeper *keeper, uint32_t number, int workspace_fd);
+
+/* Hands it the namespace of a workspace to drop (borrowed, likewise). Returns 0 or -errno. */
+int sbx_keeper_drop(const struct sbx_keeper *keeper, int space_fd);
 
 /*
  * Next answer: 0, -EAGAIN, -EPIPE when the keeper is gone. *ret_net_fd is the

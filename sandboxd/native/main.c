@@ -35,6 +35,8 @@ static const struct cr_setting settings_table[] = {
         .max = UINT32_MAX - SBX_PLACES_MAX * SBX_USERNS_RANGE,
         .help = "First host user id of the boxes; each takes 65,536, templates the one before.",
     },
+    NUMBER("sessions", sessions, 0, SBX_SESSIONS_MAX, "Sandboxes that live on, at one time."),
+    NUMBER("session-life-ms", session_life_ms, 0, UINT32_MAX, "The longest that one may live."),
     TEXT("init", init_path, NULL, false,
          "The sandbox-init binary; empty: the one beside this binary."),
     TEXT("rootfs", rootfs, NULL, false,

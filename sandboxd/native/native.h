@@ -8,7 +8,9 @@
 #include "sandboxd/native/pool.h"
 #include "sandboxd/native/roots.h"
 #include "sandboxd/native/run.h"
+#include "sandboxd/native/session.h"
 #include "sandboxd/native/templates.h"
+#include "sandboxd/native/vault.h"
 #include "sandboxd/wire/msg.h"
 
 #include <stdbool.h>
@@ -17,7 +19,7 @@
 struct cr_err;
 
 #define SBX_PLACES_SPARE 6U /* for boxes whose run has been answered while they end */
-#define SBX_PLACES_MAX (SBX_SLOTS_MAX + SBX_POOL_MAX + SBX_PLACES_SPARE)
+#define SBX_PLACES_MAX (SBX_SLOTS_MAX + SBX_POOL_MAX + SBX_SESSIONS_MAX + SBX_PLACES_SPARE)
 #define SBX_GROUPS_SPARE 2U
 #define SBX_GROUPS_MAX (SBX_PLACES_MAX + SBX_GROUPS_SPARE)
 
@@ -25,7 +27,9 @@ struct cr_err;
 struct sbx_native_settings {
     uint64_t slots; /* 0: by cores and memory */
     uint64_t uid_base;
-    char *init_path;    /* NULL: beside our own binary */
+    uint64_t sessions;        /* that may live at one time */
+    uint64_t session_life_ms; /* the longest that one may live */
+    char *init_path;          /* NULL: beside our own binary */
     char *rootfs;       /* folder of the boxes' root file system; NULL or empty: the host's /usr */
     char *roots;        /* folder where root file systems of runtimes are registered; NULL: none */
     char *accept_gaps;  /* comma-separated names of controls; NULL: none */
@@ -64,14 +68,17 @@ struct sbx_groups {
 
 /* Cells whose run has been answered: their boxes are on their way out. */
 struct sbx_ending {
-    struct sbx_cell cells[SBX_PLACES_MAX];
+    struct sbx_cell cells[SBX_GROUPS_MAX];
     uint32_t count;
 };
 
-/* Host ids for one box at a time, with the user namespace that maps them. */
+/*
+ * Host ids with the user namespace that maps them: for one box at a time, or for a session and
+ * all of its boxes.
+ */
 struct sbx_place {
     int userns_fd;
-    bool is_taken;
+    uint32_t users; /* cells and sessions that have it; 0: nobody */
 };
 
 /* Everything of the one process; one thread. */
@@ -88,6 +95,8 @@ struct sbx_native {
     struct sbx_groups groups;
     struct sbx_pool pool;
     struct sbx_ending ending;
+    struct sbx_sessions sessions;
+    struct sbx_vault vault;
     struct sbx_templates templates;
     struct sbx_roots roots;
     struct sbx_run runs[SBX_SLOTS_MAX];
@@ -127,6 +136,7 @@ enum sbx_native_watch_kind {
     SBX_NATIVE_WATCH_KEEPER = SBX_WATCH_OWN,
     SBX_NATIVE_WATCH_DEAD,
     SBX_NATIVE_WATCH_ENDED,        /* one of those that end */
+    SBX_NATIVE_WATCH_SESSION,      /* an interpreter that waits has died */
     SBX_NATIVE_WATCH_POOL_CONTROL, /* and the index of the slot */
     SBX_NATIVE_WATCH_POOL_DEAD = SBX_NATIVE_WATCH_POOL_CONTROL + SBX_POOL_MAX, /* likewise */
     SBX_NATIVE_WATCH_TEMPLATE = SBX_NATIVE_WATCH_POOL_DEAD + SBX_POOL_MAX,     /* and its index */

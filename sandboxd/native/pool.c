@@ -378,7 +378,7 @@ bool sbx_pool_is_empty(const struct sbx_pool *pool)
 
 static int start_plain(struct sbx_native *native, struct sbx_cell *cell, struct cr_err *err)
 {
-    return sbx_cell_start(native, cell, NULL, err);
+    return sbx_cell_start(native, cell, SBX_BOX_AHEAD, NULL, err);
 }
 
 /* Everybody with the common root, but those who wait less for a template to fork a box than for all

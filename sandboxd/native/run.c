@@ -76,18 +76,36 @@ static void fail_start(struct sbx_native *native, struct sbx_run *run, enum sbx_
     sbx_job_fail_start(&native->base, &run->job, stage, -err->code);
 }
 
+static enum sbx_box_mode mode_of(const struct sbx_job *job)
+{
+    if (job->flags & SBX_RUN_HAS_CELL)
+        return SBX_BOX_CELLS;
+    return job->flags & SBX_RUN_NO_PROGRAM ? SBX_BOX_FILES : SBX_BOX_RUN;
+}
+
 /* From nothing. */
 static void start_cold(struct sbx_native *native, struct sbx_run *run)
 {
+    const enum sbx_box_mode mode = mode_of(&run->job);
+    const bool is_later = mode == SBX_BOX_CELLS; /* they go with LOAD, for this run and the next */
     struct cr_err err = CR_ERR_INIT;
 
     run->cell.root_fd = native->roots.fds[run->job.runtime];
-    if (sbx_cell_start(native, &run->cell, run->job.fds, &err) < 0) {
+    if (sbx_cell_start(native, &run->cell, mode, is_later ? NULL : run->job.fds, &err) < 0) {
         fail_start(native, run, SBX_STAGE_CLONE, &err);
         return;
     }
-    close_streams(&run->job);
+    run->job.is_new_state = is_later;
+    if (!is_later)
+        close_streams(&run->job);
     go_on(native, run);
+}
+
+static int open_cell(struct sbx_native *native, struct sbx_run *run)
+{
+    return run->job.session != 0
+               ? sbx_session_open_cell(native, run)
+               : sbx_cell_open(native, !sbx_templates_suit(native, &run->job), &run->cell);
 }
 
 void sbx_run_on_group(struct sbx_native *native, struct sbx_run *run)
@@ -96,14 +114,18 @@ void sbx_run_on_group(struct sbx_native *native, struct sbx_run *run)
     struct cr_err err = CR_ERR_INIT;
     enum sbx_stage stage;
 
-    if (run->cell.asked != 0 ||
-        sbx_cell_open(native, !sbx_templates_suit(native, job), &run->cell) < 0)
+    if (run->cell.asked != 0 || open_cell(native, run) < 0)
         return; /* comes again when the keeper has made a group */
     run->box_bytes = (int64_t)native->box_bytes;
+    if (job->session != 0 && run->cell.workspace_fd < 0) {
+        (void)cr_err_set(&err, EIO, "the workspace of a session cannot be had");
+        fail_start(native, run, SBX_STAGE_MOUNT, &err);
+        return;
+    }
     stage = sbx_cell_furnish(native, &run->cell, &job->limits, run->box_bytes, &err);
     if (stage != SBX_STAGE_NONE)
         fail_start(native, run, stage, &err);
-    else if (sbx_templates_ask_for(native, job, &run->cell) == 0)
+    else if (job->session == 0 && sbx_templates_ask_for(native, job, &run->cell) == 0)
         job->deadline_ns = cr_clock_mono_ns() + TEMPLATE_DEADLINE_NS;
     else
         start_cold(native, run);
@@ -132,7 +154,8 @@ void sbx_run_on_template(struct sbx_native *native, struct sbx_run *run, const s
     sbx_job_finish(&native->base, job);
 }
 
-/* A box of a template waits for what it is to run; it is charged for what it brought along. */
+/* A box of a template, or of a session, waits for what it is to run; it is charged for what it
+ * brought along. */
 bool sbx_run_on_own_message(struct sbx_backend *backend, struct sbx_job *job,
                             const struct sbx_init_msg *msg)
 {
@@ -160,8 +183,8 @@ void sbx_run_start(struct sbx_backend *backend, struct sbx_job *job)
     struct sbx_run *run = run_of(job);
 
     run->cell = (struct sbx_cell)SBX_CELL_INIT;
-    job->is_pool_hit = sbx_pool_take(native, job, &run->cell, &run->box_bytes);
-    if (job->is_pool_hit) {
+    job->is_pool_hit = job->session == 0 && sbx_pool_take(native, job, &run->cell, &run->box_bytes);
+    if (job->is_pool_hit || (job->session != 0 && sbx_session_enter(native, run))) {
         close_streams(job);
         go_on(native, run);
         return;
@@ -195,6 +218,12 @@ void sbx_run_on_start_cancelled(struct sbx_backend *backend, struct sbx_job *job
 }
 
 /* ---- its end ---- */
+
+void sbx_run_park(struct sbx_backend *backend, struct sbx_job *job)
+{
+    sbx_backend_unwatch(backend, job->control_fd);
+    run_of(job)->cell.box.control_fd = cr_take_fd(&job->control_fd);
+}
 
 /* A process that is neither ours nor sandbox-init's counts there until it is reaped. */
 bool sbx_run_is_alone(struct sbx_backend *backend, struct sbx_job *job)
@@ -281,5 +310,7 @@ void sbx_run_release(struct sbx_backend *backend, struct sbx_job *job)
     struct sbx_run *run = run_of(job);
 
     run->cell.is_net_clean = job->has_no_socket;
-    sbx_ending_close(native, &run->cell);
+    if (job->session != 0)
+        sbx_session_leave(native, run);
+    sbx_ending_close(native, &run->cell); /* unless the session has it */
 }

@@ -76,10 +76,16 @@ void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_nati
         .null_fd = -1,
         .uid_base = (uint32_t)settings->uid_base,
         .keeper = SBX_KEEPER_INIT,
+        .vault = SBX_VAULT_INIT,
     };
     sbx_templates_init(&native->templates, settings->preload);
     sbx_roots_init(&native->roots);
     sbx_backend_init(&native->base, &sbx_native_ops);
+    /* Without a time to live there is none. */
+    native->sessions.most = settings->session_life_ms > 0 ? (uint32_t)settings->sessions : 0;
+    native->base.sessions = (uint8_t)native->sessions.most;
+    native->base.session_life_ms =
+        native->sessions.most > 0 ? (uint32_t)settings->session_life_ms : 0;
     for (uint32_t i = 0; i < SBX_PLACES_MAX; i++)
         native->places[i].userns_fd = -1;
 }
@@ -94,6 +100,8 @@ static int prepare(const struct sbx_native_settings *settings, struct sbx_native
         native->null_fd = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
         r = native->null_fd < 0 ? cr_err_sys(err, errno, "open /dev/null of the boxes") : 0;
     }
+    if (r == 0 && native->sessions.most > 0)
+        r = sbx_vault_open(&native->vault, err);
     if (r == 0)
         r = sbx_keeper_start(&native->base.cgroups, &native->keeper, err);
     return r == 0 ? sbx_groups_start(native, err) : r;
@@ -170,6 +178,7 @@ void sbx_native_stop(struct sbx_native *native)
     if (sbx_sweep_own(&native->base.cgroups, &err) < 0)
         cr_log_error("%s", err.text);
     sbx_roots_close(&native->roots);
+    sbx_vault_close(&native->vault);
     cr_close_fd(&native->null_fd);
     cr_close_fd(&native->seccomp_fd);
     cr_close_fd(&native->init_fd);

@@ -197,6 +197,17 @@ static int take_needs_files(struct sbx_file_parser *parser, const char *value)
     return 0;
 }
 
+extern const char sbx_cells_python[]; /* cells.py, in shipped.S */
+
+static int take_cells(struct sbx_file_parser *parser, const char *value)
+{
+    if (strcmp(value, "python") == 0)
+        parser->runtime.cells = sbx_cells_python;
+    else if (strcmp(value, "none") != 0)
+        return sbx_file_fail(parser, "cells: '%.64s' is neither python nor none", value);
+    return 0;
+}
+
 static int take_rootfs(struct sbx_file_parser *parser, const char *value)
 {
     const bool is_build = strcmp(value, "build") == 0;
@@ -288,6 +299,7 @@ static const struct {
     {"report_file", .take = take_report_file},
     {"needs_files", .take = take_needs_files},
     {"preload", .take = take_preload},
+    {"cells", .take = take_cells},
     {"compile.argv", .is_list = true, .take = take_compile_argv},
     {"compile.output", .is_list = true, .take = take_compile_output},
     {"rootfs", .take = take_rootfs},
@@ -366,6 +378,17 @@ int sbx_file_take(struct sbx_file_parser *parser, const char *key, const char *v
 
 /* ---- the end ---- */
 
+static bool has_entry_file(const struct sbx_file_parser *parser)
+{
+    const char *entry = parser->runtime.entry_file;
+
+    for (size_t i = 0; entry && i < parser->storage->argv.count; i++) {
+        if (strcmp(parser->storage->argv.items[i], entry) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int check_together(struct sbx_file_parser *parser)
 {
     const struct sbx_file_storage *storage = parser->storage;
@@ -384,6 +407,11 @@ static int check_together(struct sbx_file_parser *parser)
         return sbx_file_fail(parser, "build.archive: is a whole root file system, so it does not "
                                      "go with build.package; build.folder and build.requirements "
                                      "can be laid over either");
+    /* The program takes the place of the entry file in the argv. */
+    if (parser->runtime.cells && (!has_entry_file(parser) || storage->compile.count > 0))
+        return sbx_file_fail(parser,
+                             "cells: a line of argv must be the entry_file alone, and there "
+                             "can be no compile.argv");
     if (recipe->smoke_output && storage->smoke_code.count == 0)
         return sbx_file_fail(parser, "smoke.output: there is no smoke.code that could print it");
     if (storage->smoke_code.count > 0 && !parser->runtime.entry_file)

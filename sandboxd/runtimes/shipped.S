@@ -21,4 +21,9 @@
     shipped sbx_shipped_python_data, "python-data.runtime"
     shipped sbx_shipped_rust, "rust.runtime"
     shipped sbx_shipped_shell, "shell.runtime"
+    .global sbx_cells_python
+    .hidden sbx_cells_python
+sbx_cells_python:
+    .incbin "cells.py"
+    .byte 0
     .section .note.GNU-stack, "", %progbits

@@ -54,6 +54,7 @@ struct sbx_runtime {
     bool needs_files;  /* refuses a request without files and without code */
     bool is_shipped;   /* built in */
     bool is_in_image;  /* every image of Dockerfile.sandbox has what it needs */
+    const char *cells; /* program that runs `code` in sandboxes that live on; NULL: none */
     enum sbx_rootfs rootfs;
     struct sbx_limits defaults; /* 0: sbx_default_limits */
     /*

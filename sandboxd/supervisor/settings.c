@@ -78,6 +78,12 @@ static const struct cr_setting table[] = {
     NUMBER("slots", slots, 0, 1024, "0", "Runs at one time; 0: by cores and memory."),
     NUMBER("uid-base", uid_base, 0, UINT32_MAX, "0",
            "First host user id of the sandboxes (65,536 for each slot); 0: built in."),
+    NUMBER("sandboxes", sandboxes, 0, 64, "16",
+           "Sandboxes that live over several calls, at one time (native only); 0: none."),
+    NUMBER("sandboxes-per-caller", sandboxes_per_caller, 1, 64, "8",
+           "How many of them one caller may have."),
+    NUMBER("sandbox-life-ms", sandbox_life_ms, 1000, UINT32_MAX, "3600000",
+           "The longest that one of them may live."),
     NUMBER("queue", queue, 0, 4096, "64", "Runs that may wait for a slot."),
     NUMBER("caller-runs", caller_runs, 0, 100000, "0",
            "Runs of one caller at one time, waiting ones included; 0: no limit."),
@@ -318,6 +324,10 @@ int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_chi
         r = add_log(settings, args);
     if (r == 0 && settings->slots > 0)
         r = add(args, "--slots=%" PRIu64, settings->slots);
+    if (r == 0 && settings->sandboxes > 0)
+        r = add(args, "--sessions=%" PRIu64, settings->sandboxes);
+    if (r == 0 && settings->sandboxes > 0)
+        r = add(args, "--session-life-ms=%" PRIu64, settings->sandbox_life_ms);
     if (r == 0 && settings->uid_base > 0)
         r = add(args, "--uid-base=%" PRIu64, settings->uid_base);
     if (r == 0)
@@ -452,6 +462,8 @@ int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_c
                 is_empty(settings->allow_uids) ? "" : settings->allow_uids);
     if (r == 0)
         r = add(args, "--queue=%" PRIu64, settings->queue);
+    if (r == 0 && settings->sandboxes_per_caller > 0)
+        r = add(args, "--sandboxes-per-caller=%" PRIu64, settings->sandboxes_per_caller);
     if (r == 0)
         r = add(args, "--caller-runs=%" PRIu64, settings->caller_runs);
     if (r == 0)

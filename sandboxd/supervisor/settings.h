@@ -27,6 +27,9 @@ struct sbx_settings {
     uint64_t front_user;
     uint64_t slots;
     uint64_t uid_base;
+    uint64_t sandboxes;
+    uint64_t sandboxes_per_caller;
+    uint64_t sandbox_life_ms;
     uint64_t queue;
     uint64_t caller_runs;
     uint64_t caller_rate;

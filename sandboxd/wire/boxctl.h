@@ -25,6 +25,17 @@
  */
 #define SBX_INIT_WAIT_ARGUMENT "--wait"
 
+/*
+ * Also made ahead, for a session: the program is an interpreter that runs one cell after the other.
+ * Its standard input is a SOCK_SEQPACKET socket: for each run, init sends a struct sbx_cell_word
+ * with the run's streams, and gets one back when the cell has ended. Then everybody is stopped
+ * until the next LOAD. What comes over that socket is the program's own claim, as an exit code is.
+ */
+#define SBX_INIT_CELLS_ARGUMENT "--cells"
+
+/* Puts the files in place and ends: READY, GO, EXITED without a program. */
+#define SBX_INIT_FILES_ARGUMENT "--files"
+
 /* Names of the process: on the host, ps tells a box that waits from one that has a run. */
 #define SBX_INIT_IDLE_NAME "sandbox-idle"
 #define SBX_INIT_NAME "sandbox-init"
@@ -75,6 +86,9 @@ enum sbx_init_event {
  * network namespace. */
 #define SBX_INIT_NO_SOCKET UINT32_C(2)
 
+/* Likewise: the program has not ended; everybody is stopped, and init waits for LOAD. */
+#define SBX_INIT_PARKED UINT32_C(4)
+
 /*
  * How the filter allows the calls that make a socket: SECCOMP_RET_ALLOW, with
  * data that the kernel ignores and a watching sandbox-init knows them by.
@@ -107,6 +121,11 @@ struct sbx_init_msg {
     int32_t wait_status; /* as from wait4(2), with EXITED */
     uint32_t leftovers;  /* processes that were still alive, with EXITED; low half of a COUNTER */
     uint32_t detail;     /* with VIOLATION, EXITED and COLLECTED; high half of a COUNTER; else 0 */
+};
+
+struct sbx_cell_word {
+    uint32_t number; /* of the cell, counted from 1: what answers another one is not heard */
+    int32_t code;    /* back: its exit code, 0 to 255 */
 };
 
 struct sbx_adopt_hello {

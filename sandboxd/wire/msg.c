@@ -18,13 +18,15 @@
 /* The structs travel as they are: no padding, whose bytes would be somebody's stack. */
 _Static_assert(sizeof(struct sbx_msg_header) == 16, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_hello) == 168, "wire layout");
-_Static_assert(sizeof(struct sbx_msg_run) == 120, "wire layout");
+_Static_assert(sizeof(struct sbx_msg_run) == 128, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_output_limit) == 32, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_drained) == 32, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_started) == 24, "wire layout");
-_Static_assert(sizeof(struct sbx_msg_result) == 280, "wire layout");
+_Static_assert(sizeof(struct sbx_msg_result) == 288, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_pool) == 24, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_counts) == 64, "wire layout");
+_Static_assert(sizeof(struct sbx_msg_open) == 120, "wire layout");
+_Static_assert(sizeof(struct sbx_msg_closed) == 24, "wire layout");
 
 static const size_t msg_sizes[SBX_MSG_TYPE_END] = {
     [SBX_MSG_HELLO] = sizeof(struct sbx_msg_hello),
@@ -37,6 +39,9 @@ static const size_t msg_sizes[SBX_MSG_TYPE_END] = {
     [SBX_MSG_RESULT] = sizeof(struct sbx_msg_result),
     [SBX_MSG_POOL] = sizeof(struct sbx_msg_pool),
     [SBX_MSG_COUNTS] = sizeof(struct sbx_msg_counts),
+    [SBX_MSG_OPEN] = sizeof(struct sbx_msg_open),
+    [SBX_MSG_CLOSE] = sizeof(struct sbx_msg_close),
+    [SBX_MSG_CLOSED] = sizeof(struct sbx_msg_closed),
 };
 
 static const char *const limit_names[SBX_LIMIT_COUNT] = {
@@ -137,8 +142,8 @@ static bool is_hello_valid(const struct sbx_msg_hello *hello)
     }
     return hello->backend >= 1 && hello->backend <= BACKEND_MAX && hello->slots > 0 &&
            hello->runtime_count > 0 && hello->cgroup_version <= 2 &&
-           are_limits_valid(&hello->maximum) && hello->is_image_root <= 1 && hello->reserved == 0 &&
-           hello->reserved_end == 0;
+           are_limits_valid(&hello->maximum) && hello->is_image_root <= 1 &&
+           (hello->sessions == 0) == (hello->session_life_ms == 0);
 }
 
 static bool is_hit_valid(const struct sbx_limit_hit *hit)
@@ -169,7 +174,17 @@ static bool is_result_valid(const struct sbx_msg_result *result)
             return false;
     }
     return is_ending_valid(result) && are_claims_valid(result) && is_hit_valid(&result->hit) &&
-           result->cgroup_version <= 2 && result->start_mode < SBX_START_MODE_COUNT;
+           result->cgroup_version <= 2 && result->start_mode < SBX_START_MODE_COUNT &&
+           (result->kept & ~SBX_KEPT_ALL) == 0 && result->reserved == 0;
+}
+
+/* What is only for sessions says which. */
+static bool is_run_valid(const struct sbx_msg_run *run)
+{
+    const uint32_t of_session = SBX_RUN_HAS_CELL | SBX_RUN_NO_PROGRAM;
+
+    return (run->flags & ~SBX_RUN_FLAGS) == 0 && (run->flags & of_session) != of_session &&
+           (run->session != 0 || (run->flags & of_session) == 0) && are_limits_valid(&run->limits);
 }
 
 static bool is_body_valid(const union sbx_msg *msg)
@@ -178,7 +193,7 @@ static bool is_body_valid(const union sbx_msg *msg)
     case SBX_MSG_HELLO:
         return is_hello_valid(&msg->hello);
     case SBX_MSG_RUN:
-        return (msg->run.flags & ~SBX_RUN_FLAGS) == 0 && are_limits_valid(&msg->run.limits);
+        return is_run_valid(&msg->run);
     case SBX_MSG_OUTPUT_LIMIT:
         return msg->output_limit.stream >= 1 && msg->output_limit.stream <= 2 &&
                msg->output_limit.reserved == 0;
@@ -186,6 +201,13 @@ static bool is_body_valid(const union sbx_msg *msg)
         return msg->drained.overflow_stream <= 2 && msg->drained.collect_failed <= 1;
     case SBX_MSG_RESULT:
         return is_result_valid(&msg->result);
+    case SBX_MSG_OPEN:
+        return msg->open.idle_ms > 0 && msg->open.life_ms > 0 &&
+               are_limits_valid(&msg->open.limits);
+    case SBX_MSG_CLOSED:
+        return msg->closed.reason > 0 && msg->closed.reason < SBX_CLOSED_END &&
+               msg->closed.reserved == 0;
+    case SBX_MSG_CLOSE:
     case SBX_MSG_CANCEL:
     case SBX_MSG_STARTED:
     case SBX_MSG_EXITED:

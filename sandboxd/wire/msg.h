@@ -25,6 +25,12 @@ struct cr_err;
  * When nothing is collected, RESULT follows EXITED at once with is_early: what
  * holds when the front finds no overflow. Then DRAINED, which frees the slot,
  * is the last message; else another RESULT is.
+ *
+ * A session (Sandbox in the contract), which lives over several runs:
+ *   OPEN ─▶                 runs may name it at once
+ *   RUN … ─▶                with its number: one at a time, each with a RESULT as above
+ *   CLOSE ─▶                its run is killed, and what is left of it
+ *   ◀─ CLOSED               it is gone; also unasked: its time is over, or it could not be made
  */
 #define SBX_WIRE_VERSION UINT32_C(1)
 
@@ -40,9 +46,11 @@ struct cr_err;
  * What a program has beside files, in the flags of RUN: the backend does not
  * read the payload, and these tell which boxes that were made ahead fit.
  */
-#define SBX_RUN_HAS_ARGS 1U /* arguments behind the runtime's own */
-#define SBX_RUN_HAS_OWN 2U  /* its own command, or environment variables */
-#define SBX_RUN_FLAGS (SBX_RUN_HAS_ARGS | SBX_RUN_HAS_OWN)
+#define SBX_RUN_HAS_ARGS 1U   /* arguments behind the runtime's own */
+#define SBX_RUN_HAS_OWN 2U    /* its own command, or environment variables */
+#define SBX_RUN_HAS_CELL 4U   /* of a session: for its interpreter, which keeps its state */
+#define SBX_RUN_NO_PROGRAM 8U /* of a session: files in and out, nothing is started */
+#define SBX_RUN_FLAGS (SBX_RUN_HAS_ARGS | SBX_RUN_HAS_OWN | SBX_RUN_HAS_CELL | SBX_RUN_NO_PROGRAM)
 
 enum sbx_msg_type {
     SBX_MSG_HELLO = 1,        /* backend ▶ front, once, first */
@@ -55,6 +63,9 @@ enum sbx_msg_type {
     SBX_MSG_RESULT = 8,       /* backend ▶ front */
     SBX_MSG_POOL = 9,         /* backend ▶ front, when the pool is full for the first time */
     SBX_MSG_COUNTS = 10,      /* backend ▶ front, after HELLO and when they have changed */
+    SBX_MSG_OPEN = 11,        /* front ▶ backend: a session */
+    SBX_MSG_CLOSE = 12,       /* front ▶ backend */
+    SBX_MSG_CLOSED = 13,      /* backend ▶ front: last about it */
     SBX_MSG_TYPE_END,
 };
 
@@ -159,8 +170,8 @@ struct sbx_msg_header {
     uint32_t version; /* SBX_WIRE_VERSION */
     uint16_t type;    /* enum sbx_msg_type */
     uint16_t size;    /* of the whole message */
-    uint64_t run; /* the front's number of the run, never reused on a connection; 0 in HELLO, POOL,
-                    COUNTS */
+    uint64_t run; /* the front's number of the run or session, never reused on a connection; 0 in
+                     HELLO, POOL, COUNTS */
 };
 
 struct sbx_msg_hello {
@@ -173,11 +184,11 @@ struct sbx_msg_hello {
     struct sbx_limits maximum; /* operator maxima, enforced by the backend too */
     uint8_t controls[SBX_CONTROL_COUNT]; /* enum sbx_enforcement */
     uint8_t is_image_root; /* 1: boxes have the root file system of --rootfs, not the host's /usr */
-    uint8_t reserved;
+    uint8_t sessions;      /* that may live at one time; 0: this backend has none */
     uint32_t pool_slots;   /* boxes that wait for runs when the pool is full */
     uint64_t memory_bytes; /* that memory limits of all runs together may reach; 0: any sum */
     uint32_t runtimes;     /* bits of the runtime table: those whose interpreter is there */
-    uint32_t reserved_end;
+    uint32_t session_life_ms; /* the longest that one may live; 0: there are none */
 };
 
 struct sbx_msg_run {
@@ -185,7 +196,36 @@ struct sbx_msg_run {
     uint32_t runtime; /* index into the runtime table */
     uint32_t flags;   /* SBX_RUN_HAS_… */
     uint64_t caller;  /* the same for the runs of one caller and for nobody else's */
+    uint64_t session; /* number of the session that it runs in; 0: in none */
     struct sbx_limits limits;
+};
+
+/* The limits hold for each run in it; memory and processes for its interpreter as a whole. */
+struct sbx_msg_open {
+    struct sbx_msg_header header;
+    uint32_t idle_ms; /* without a run, it ends after this time */
+    uint32_t life_ms; /* and after this time in any case */
+    uint64_t caller;  /* as in RUN: nobody else's runs get in */
+    struct sbx_limits limits;
+};
+
+struct sbx_msg_close {
+    struct sbx_msg_header header;
+};
+
+/* Why a session is gone. */
+enum sbx_closed {
+    SBX_CLOSED_ASKED = 1,  /* CLOSE came */
+    SBX_CLOSED_IDLE = 2,   /* idle_ms passed */
+    SBX_CLOSED_LIFE = 3,   /* life_ms passed */
+    SBX_CLOSED_FAILED = 4, /* it could not be made */
+    SBX_CLOSED_END,
+};
+
+struct sbx_msg_closed {
+    struct sbx_msg_header header;
+    uint32_t reason; /* enum sbx_closed */
+    uint32_t reserved;
 };
 
 struct sbx_msg_cancel {
@@ -234,6 +274,12 @@ struct sbx_limit_hit {
 
 #define SBX_OTHER_HITS_MAX 4
 
+/* What a run in a session left of it; all of them 0 for any other run. */
+#define SBX_KEPT_SESSION 1U /* it lives on, with its files */
+#define SBX_KEPT_STATE 2U   /* and so does its interpreter, with its state */
+#define SBX_KEPT_NEW 4U     /* the interpreter was started for this run: it had no state yet */
+#define SBX_KEPT_ALL (SBX_KEPT_SESSION | SBX_KEPT_STATE | SBX_KEPT_NEW)
+
 struct sbx_msg_result {
     struct sbx_msg_header header;
     uint32_t verdict;  /* enum sbx_verdict */
@@ -268,6 +314,8 @@ struct sbx_msg_result {
     uint16_t has_forbidden_call; /* 1: SECURITY_VIOLATION, and the filter named the call */
     uint16_t is_early;           /* 1: holds when DRAINED tells of no overflow and no failure */
     uint32_t forbidden_call;     /* its number, or SBX_CALL_… of boxctl.h */
+    uint32_t kept;               /* SBX_KEPT_… */
+    uint32_t reserved;
 };
 
 struct sbx_msg_pool {
@@ -303,6 +351,9 @@ union sbx_msg {
     struct sbx_msg_result result;
     struct sbx_msg_pool pool;
     struct sbx_msg_counts counts;
+    struct sbx_msg_open open;
+    struct sbx_msg_close close;
+    struct sbx_msg_closed closed;
 };
 
 /* Exact size of a message type; 0 for an unknown type. */

@@ -153,7 +153,7 @@ static bool is_item_valid(const struct sbx_payload_item *item)
                !has_byte(item->name, record->name_size, '=') &&
                !has_byte(item->data, data_size, '\0');
     case SBX_PAYLOAD_FILE:
-        return record->flags <= SBX_PAYLOAD_FILE_READ_ONLY && record->mode <= FILE_MODE_MAX &&
+        return record->flags <= SBX_PAYLOAD_FILE_REPLACE && record->mode <= FILE_MODE_MAX &&
                sbx_path_is_safe(item->name, record->name_size);
     case SBX_PAYLOAD_COLLECT:
         return is_collect_valid(item);

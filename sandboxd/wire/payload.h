@@ -35,6 +35,7 @@ enum sbx_payload_kind {
 };
 
 #define SBX_PAYLOAD_FILE_READ_ONLY 1U
+#define SBX_PAYLOAD_FILE_REPLACE 2U /* takes the place of what has its name; not with READ_ONLY */
 #define SBX_PAYLOAD_COLLECT_REQUIRED 1U
 #define SBX_PAYLOAD_COLLECT_GLOB 2U
 #define SBX_PAYLOAD_GLOB_FILES_MAX 1024U /* of one pattern, and of all patterns of a request */

@@ -159,6 +159,31 @@ static void unpack_refuses_a_path_twice(void **state)
     assert_file(box, "a", 0644, "first");
 }
 
+static void unpack_replaces_what_it_is_told_to(void **state)
+{
+    struct box *box = *state;
+
+    assert_int_equal(symlinkat("/etc/passwd", box->fd, "link"), 0);
+    add_file(box, "file", 0, 0600, "first");
+    add_file(box, "file", SBX_PAYLOAD_FILE_REPLACE, 0644, "second");
+    add_file(box, "link", SBX_PAYLOAD_FILE_REPLACE, 0, "own");
+
+    assert_int_equal(sbx_unpack_files(reader_of(box), box->fd, SBX_UNPACK_WRITABLE), 0);
+
+    assert_file(box, "file", 0644, "second");
+    assert_file(box, "link", 0644, "own");
+}
+
+static void unpack_replaces_no_folder(void **state)
+{
+    struct box *box = *state;
+
+    assert_int_equal(mkdirat(box->fd, "folder", 0755), 0);
+    add_file(box, "folder", SBX_PAYLOAD_FILE_REPLACE, 0, "x");
+
+    assert_int_equal(sbx_unpack_files(reader_of(box), box->fd, SBX_UNPACK_WRITABLE), -EISDIR);
+}
+
 static void unpack_refuses_a_file_as_a_folder(void **state)
 {
     struct box *box = *state;
@@ -189,6 +214,8 @@ int main(void)
         BOX_TEST(unpack_says_when_nothing_is_read_only),
         BOX_TEST(unpack_follows_no_link),
         BOX_TEST(unpack_refuses_a_path_twice),
+        BOX_TEST(unpack_replaces_what_it_is_told_to),
+        BOX_TEST(unpack_replaces_no_folder),
         BOX_TEST(unpack_refuses_a_file_as_a_folder),
         BOX_TEST(unpack_refuses_a_malformed_payload),
     };

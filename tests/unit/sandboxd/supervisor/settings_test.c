@@ -84,12 +84,21 @@ static void settings_refuse_nonsense_by_name(void **state)
 
 static void settings_reach_the_children(void **state)
 {
-    static const char *const flags[] = {"--slots=3",           "--max-wall-time-ms=5000",
-                                        "--accept-gap=swap",   "--accept-gap=ipc",
-                                        "--allow-uid=1000",    "--allow-uid=1001",
-                                        "--socket-owner=1234", "--token-file=/t",
-                                        "--log-level=debug",   "--pool=0",
-                                        "--pool=plain=3",      "--runtimes-dir=/r"};
+    static const char *const flags[] = {"--slots=3",
+                                        "--max-wall-time-ms=5000",
+                                        "--accept-gap=swap",
+                                        "--accept-gap=ipc",
+                                        "--allow-uid=1000",
+                                        "--allow-uid=1001",
+                                        "--socket-owner=1234",
+                                        "--token-file=/t",
+                                        "--log-level=debug",
+                                        "--pool=0",
+                                        "--pool=plain=3",
+                                        "--runtimes-dir=/r",
+                                        "--sandboxes=5",
+                                        "--sandboxes-per-caller=2",
+                                        "--sandbox-life-ms=9000"};
     struct sbx_child_args native = {0};
     struct sbx_child_args front = {0};
     struct cr_err err = CR_ERR_INIT;
@@ -105,6 +114,9 @@ static void settings_reach_the_children(void **state)
     assert_true(has_arg(&native, "--pool=0,plain=3"));
     assert_true(has_arg(&native, "--log-level=debug"));
     assert_true(has_arg(&native, "--with-runtimes"));
+    assert_true(has_arg(&native, "--sessions=5"));
+    assert_true(has_arg(&native, "--session-life-ms=9000"));
+    assert_true(has_arg(&front, "--sandboxes-per-caller=2"));
     assert_true(has_arg(&front, "--with-runtimes"));
     assert_true(has_arg(&front, "--allow-uids=0,1234,1000,1001"));
     assert_true(has_arg(&front, "--listen-count=2"));

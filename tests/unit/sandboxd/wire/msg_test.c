@@ -37,6 +37,13 @@ static union sbx_msg legal_msg(enum sbx_msg_type type)
     }
     if (type == SBX_MSG_RUN)
         set_limits(&msg.run.limits);
+    if (type == SBX_MSG_OPEN) {
+        set_limits(&msg.open.limits);
+        msg.open.idle_ms = 1000;
+        msg.open.life_ms = 2000;
+    }
+    if (type == SBX_MSG_CLOSED)
+        msg.closed.reason = SBX_CLOSED_IDLE;
     if (type == SBX_MSG_OUTPUT_LIMIT)
         msg.output_limit.stream = 2;
     if (type == SBX_MSG_RESULT)
@@ -112,11 +119,23 @@ static void msg_parse_refuses_fields_out_of_range(void **state)
         FIELD(SBX_MSG_HELLO, hello.cgroup_version, 3),
         FIELD(SBX_MSG_HELLO, hello.controls[SBX_CONTROL_COUNT - 1], 0),
         FIELD(SBX_MSG_HELLO, hello.controls[0], 4),
-        FIELD(SBX_MSG_HELLO, hello.reserved, 1),
+        FIELD(SBX_MSG_HELLO, hello.sessions, 1),
         FIELD(SBX_MSG_HELLO, hello.is_image_root, 2),
-        FIELD(SBX_MSG_HELLO, hello.reserved_end, 1),
+        FIELD(SBX_MSG_HELLO, hello.session_life_ms, 1),
         FIELD(SBX_MSG_RUN, header.run, 0),
-        FIELD(SBX_MSG_RUN, run.flags, 4),
+        FIELD(SBX_MSG_RUN, run.flags, SBX_RUN_FLAGS + 1),
+        FIELD(SBX_MSG_RUN, run.flags, SBX_RUN_HAS_CELL), /* without a session */
+        FIELD(SBX_MSG_RUN, run.flags, SBX_RUN_NO_PROGRAM),
+        FIELD(SBX_MSG_OPEN, header.run, 0),
+        FIELD(SBX_MSG_OPEN, open.idle_ms, 0),
+        FIELD(SBX_MSG_OPEN, open.life_ms, 0),
+        FIELD(SBX_MSG_OPEN, open.limits.value[SBX_LIMIT_MEMORY], 0),
+        FIELD(SBX_MSG_CLOSE, header.run, 0),
+        FIELD(SBX_MSG_CLOSED, closed.reason, 0),
+        FIELD(SBX_MSG_CLOSED, closed.reason, SBX_CLOSED_END),
+        FIELD(SBX_MSG_CLOSED, closed.reserved, 1),
+        FIELD(SBX_MSG_RESULT, result.kept, SBX_KEPT_ALL + 1),
+        FIELD(SBX_MSG_RESULT, result.reserved, 1),
         FIELD(SBX_MSG_RUN, run.limits.value[SBX_LIMIT_OUTPUT], 0),
         FIELD(SBX_MSG_OUTPUT_LIMIT, output_limit.stream, 0),
         FIELD(SBX_MSG_OUTPUT_LIMIT, output_limit.stream, 3),
@@ -147,6 +166,28 @@ static void msg_parse_refuses_fields_out_of_range(void **state)
 
         memcpy((uint8_t *)&msg + cases[i].offset, &cases[i].bad_value, cases[i].size);
         assert_refused(&msg);
+    }
+}
+
+static void msg_parse_takes_one_kind_of_run_in_a_session(void **state)
+{
+    static const struct {
+        uint32_t flags;
+        int expected;
+    } cases[] = {
+        {0, 0},
+        {SBX_RUN_HAS_CELL, 0},
+        {SBX_RUN_NO_PROGRAM, 0},
+        {SBX_RUN_HAS_CELL | SBX_RUN_NO_PROGRAM, -EPROTO},
+    };
+    union sbx_msg msg = legal_msg(SBX_MSG_RUN);
+    union sbx_msg parsed;
+
+    (void)state;
+    msg.run.session = 9;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(cases); i++) {
+        msg.run.flags = cases[i].flags;
+        assert_int_equal(sbx_msg_parse(&msg, sizeof(msg.run), &parsed, NULL), cases[i].expected);
     }
 }
 
@@ -329,6 +370,7 @@ int main(void)
         cmocka_unit_test(msg_parse_wants_the_exact_size),
         cmocka_unit_test(msg_parse_says_what_is_wrong),
         cmocka_unit_test(msg_parse_refuses_fields_out_of_range),
+        cmocka_unit_test(msg_parse_takes_one_kind_of_run_in_a_session),
         cmocka_unit_test(msg_parse_checks_each_counted_hit),
         cmocka_unit_test(msg_run_travels_with_its_fds),
         cmocka_unit_test(msg_receive_closes_fds_that_do_not_belong),

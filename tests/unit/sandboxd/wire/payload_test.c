@@ -154,7 +154,8 @@ static void payload_refuses_what_a_kind_may_not_hold(void **state)
         {SBX_PAYLOAD_ENV, 0, 0, "", "x", 1},
         {SBX_PAYLOAD_ENV, 0, 0, "A=B", "x", 1},
         {SBX_PAYLOAD_ENV, 0, 0, "A", "a\0b", 3},
-        {SBX_PAYLOAD_FILE, 2, 0644, "a", "x", 1},
+        {SBX_PAYLOAD_FILE, 3, 0644, "a", "x", 1}, /* both ways to stand there */
+        {SBX_PAYLOAD_FILE, 4, 0644, "a", "x", 1},
         {SBX_PAYLOAD_FILE, 0, 04755, "a", "x", 1},
         {SBX_PAYLOAD_FILE, 0, 0644, "../a", "x", 1},
         {SBX_PAYLOAD_COLLECT, 0, 10, "/a", "", 0},
