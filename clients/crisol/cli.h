@@ -29,6 +29,7 @@ enum cli_exit {
 /* Subcommands: argv[0] is the subcommand. Each returns the exit code. */
 int cli_exec(int argc, char **argv);
 int cli_batch(int argc, char **argv);
+int cli_shell(int argc, char **argv);
 int cli_run(int argc, char **argv);
 int cli_watch(int argc, char **argv);
 int cli_runs(int argc, char **argv);

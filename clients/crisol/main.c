@@ -27,6 +27,7 @@ static const struct {
     {"replay", cli_replay, "repeat a run that was exported, and compare"},
     {"verify-receipt", cli_verify_receipt, "check the result of a run against its receipt"},
     {"exec", cli_exec, "run a program in a sandbox"},
+    {"shell", cli_shell, "run a program in a sandbox with your terminal"},
     {"batch", cli_batch, "run many programs, one in each line of a file"},
     {"attack", cli_attack, "run hostile programs in sandboxes and show what became of them"},
     {"health", cli_health, "ask both services whether they serve"},

@@ -18,6 +18,12 @@ const struct rpc_client_method cli_method_run = {
     &crisol__sandbox__v1__run_response__descriptor,
 };
 
+const struct rpc_client_method cli_method_execute_interactive = {
+    "/crisol.sandbox.v1.SandboxService/ExecuteInteractive",
+    &crisol__sandbox__v1__execute_interactive_request__descriptor,
+    &crisol__sandbox__v1__execute_interactive_response__descriptor,
+};
+
 const struct rpc_client_method cli_method_run_batch = {
     "/crisol.sandbox.v1.SandboxService/RunBatch",
     &crisol__sandbox__v1__run_batch_request__descriptor,

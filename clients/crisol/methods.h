@@ -6,6 +6,7 @@
 /* The methods that the command line calls. */
 extern const struct rpc_client_method cli_method_execute;
 extern const struct rpc_client_method cli_method_run;
+extern const struct rpc_client_method cli_method_execute_interactive;
 extern const struct rpc_client_method cli_method_run_batch;
 extern const struct rpc_client_method cli_method_get_capabilities;
 extern const struct rpc_client_method cli_method_generate_stream;

@@ -47,7 +47,9 @@ static int begin(void *user, const struct sbx_msg_run *msg, const int fds[SBX_RU
     struct sbx_job *job = find_free(backend);
     int error = job ? 0 : EBUSY;
 
-    if (error == 0 && msg->session != 0 && backend->sessions == 0)
+    if (error == 0 &&
+        ((msg->session != 0 && backend->sessions == 0) ||
+         ((msg->flags & SBX_RUN_HAS_TERMINAL) && !(backend->features & SBX_FEATURE_TERMINAL))))
         error = ENOTSUP;
     if (error == 0 && backend->ops->admit)
         error = backend->ops->admit(backend, msg);
@@ -78,6 +80,16 @@ static void close_session(void *user, uint64_t id)
         backend->ops->close_session(backend, id);
 }
 
+static void signal_program(void *user, const struct sbx_msg_signal *msg)
+{
+    sbx_job_on_signal(user, find_job(user, msg->header.run), msg->number);
+}
+
+static void resize(void *user, const struct sbx_msg_resize *msg)
+{
+    sbx_job_on_resize(user, find_job(user, msg->header.run), msg->columns, msg->rows);
+}
+
 static void output_limit(void *user, const struct sbx_msg_output_limit *msg)
 {
     sbx_job_on_output_limit(user, find_job(user, msg->header.run), msg);
@@ -94,6 +106,8 @@ static const struct sbx_link_ops link_ops = {
     .cancel = cancel,
     .output_limit = output_limit,
     .drained = drained,
+    .signal = signal_program,
+    .resize = resize,
     .open_session = open_session,
     .close_session = close_session,
 };
@@ -179,6 +193,7 @@ void sbx_backend_say_hello(struct sbx_backend *backend, uint32_t number)
     msg.hello.backend = number;
     msg.hello.sessions = backend->sessions;
     msg.hello.session_life_ms = backend->session_life_ms;
+    msg.hello.features = backend->features;
     msg.hello.slots = backend->slot_count;
     msg.hello.runtime_count = (uint32_t)runtime_count;
     backend->link.cgroup_version = backend->cgroups.ops->version;

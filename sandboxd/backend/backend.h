@@ -114,6 +114,7 @@ struct sbx_backend {
     bool is_image_root;    /* boxes have a root file system that the operator named */
     uint8_t sessions;      /* that may live at one time; 0: none */
     uint32_t session_life_ms;         /* the longest that one may live */
+    uint32_t features;                /* SBX_FEATURE_… */
     uint32_t pool_slots;              /* boxes that are to wait for runs; 0: no pool */
     uint32_t pool_ready;              /* of them, those that do */
     bool was_pool_full;               /* the front has been told so */

@@ -144,6 +144,32 @@ static int limit_one(int resource, uint64_t value)
     return setrlimit((__rlimit_resource_t)resource, &now) < 0 ? -errno : 0;
 }
 
+int sbx_box_make_terminal(uint16_t columns, uint16_t rows, int ret_fds[2])
+{
+    const struct winsize size = {.ws_col = columns, .ws_row = rows};
+    const int open_flags = O_RDWR | O_NOCTTY | O_CLOEXEC;
+    CR_AUTO_CLOSE int fs = fsopen("devpts", FSOPEN_CLOEXEC);
+    CR_AUTO_CLOSE int mount_fd = -1;
+    CR_AUTO_CLOSE int master = -1;
+    int unlock = 0;
+    int slave;
+
+    if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "ptmxmode", "0600", 0) < 0 ||
+        fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return -errno;
+    mount_fd = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    master = mount_fd < 0 ? -1 : openat(mount_fd, "ptmx", open_flags);
+    if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0 ||
+        ioctl(master, TIOCSWINSZ, &size) < 0)
+        return -errno;
+    slave = ioctl(master, TIOCGPTPEER, open_flags);
+    if (slave < 0)
+        return -errno;
+    ret_fds[0] = cr_take_fd(&master);
+    ret_fds[1] = slave;
+    return 0;
+}
+
 /* The backend put itself in front; programs go behind everything else. Best effort, as there. */
 void sbx_box_lose_priority(void)
 {

@@ -33,6 +33,12 @@ int sbx_box_mount_proc(uint32_t weakened);
  */
 int sbx_box_mount_workspace(int workspace_fd);
 
+/*
+ * A terminal of its own instance of devpts, which hangs nowhere: nobody can open either end
+ * anew. Master and slave go to ret_fds.
+ */
+int sbx_box_make_terminal(uint16_t columns, uint16_t rows, int ret_fds[2]);
+
 /* Behind everything else when CPU or memory is short. Best effort. */
 void sbx_box_lose_priority(void);
 

@@ -89,6 +89,8 @@ void sbx_job_begin(struct sbx_backend *backend, struct sbx_job *job, const struc
     job->flags = msg->flags;
     job->caller = msg->caller;
     job->session = msg->session;
+    job->columns = msg->columns;
+    job->rows = msg->rows;
     job->limits = msg->limits;
     job->received_ns = cr_clock_mono_ns();
     job->facts.limits = &job->limits;
@@ -420,6 +422,29 @@ void sbx_job_on_cancel(struct sbx_backend *backend, struct sbx_job *job)
         check_limits(backend, job, cr_clock_mono_ns());
     if (job->state <= SBX_JOB_RUNNING)
         end_early(backend, job); /* else it is over: whatever ended it came first */
+}
+
+/* What does not arrive is for a program that is about to end. */
+static void tell_init(const struct sbx_job *job, enum sbx_init_event event, uint32_t detail)
+{
+    const struct sbx_init_msg msg = {.event = (uint32_t)event, .detail = detail};
+
+    if (job->state == SBX_JOB_RUNNING && job->control_fd >= 0)
+        (void)!send(job->control_fd, &msg, sizeof(msg), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void sbx_job_on_signal(const struct sbx_backend *backend, const struct sbx_job *job,
+                       uint32_t number)
+{
+    if (backend->features & SBX_FEATURE_SIGNALS)
+        tell_init(job, SBX_INIT_SIGNAL, number);
+}
+
+void sbx_job_on_resize(const struct sbx_backend *backend, const struct sbx_job *job,
+                       uint32_t columns, uint32_t rows)
+{
+    if ((backend->features & SBX_FEATURE_TERMINAL) && (job->flags & SBX_RUN_HAS_TERMINAL))
+        tell_init(job, SBX_INIT_RESIZE, columns << 16 | rows);
 }
 
 void sbx_job_lose(struct sbx_backend *backend, struct sbx_job *job)

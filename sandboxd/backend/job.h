@@ -33,13 +33,15 @@ enum sbx_job_state {
  */
 struct sbx_job {
     enum sbx_job_state state;
-    uint32_t slot;        /* index */
-    uint32_t generation;  /* counts uses, so that a late event of an earlier run is known as such */
-    uint64_t id;          /* the front's number */
-    uint32_t runtime;     /* index into the runtime table */
-    uint32_t flags;       /* of RUN */
-    uint64_t caller;      /* likewise */
-    uint64_t session;     /* likewise; 0: none */
+    uint32_t slot;       /* index */
+    uint32_t generation; /* counts uses, so that a late event of an earlier run is known as such */
+    uint64_t id;         /* the front's number */
+    uint32_t runtime;    /* index into the runtime table */
+    uint32_t flags;      /* of RUN */
+    uint64_t caller;     /* likewise */
+    uint64_t session;    /* likewise; 0: none */
+    uint16_t columns;    /* likewise: of its terminal */
+    uint16_t rows;
     bool is_session_over; /* it ends with this run */
     bool is_parked;       /* its box was not killed: it waits for the next run of the session */
     bool is_new_state;    /* the interpreter was started for this run */
@@ -144,6 +146,10 @@ void sbx_job_on_time(struct sbx_backend *backend, struct sbx_job *job, int64_t n
 void sbx_job_on_cancel(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_job_on_output_limit(struct sbx_backend *backend, struct sbx_job *job,
                              const struct sbx_msg_output_limit *msg);
+void sbx_job_on_signal(const struct sbx_backend *backend, const struct sbx_job *job,
+                       uint32_t number);
+void sbx_job_on_resize(const struct sbx_backend *backend, const struct sbx_job *job,
+                       uint32_t columns, uint32_t rows);
 int sbx_job_on_drained(struct sbx_backend *backend, struct sbx_job *job,
                        const struct sbx_msg_drained *msg);
 

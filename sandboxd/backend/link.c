@@ -155,6 +155,14 @@ static int on_message(struct sbx_link *link, const union sbx_msg *msg, int fds[S
         if (is_live)
             link->ops->output_limit(link->user, &msg->output_limit);
         return 0;
+    case SBX_MSG_SIGNAL:
+        if (is_live)
+            link->ops->signal(link->user, &msg->signal);
+        return 0;
+    case SBX_MSG_RESIZE:
+        if (is_live)
+            link->ops->resize(link->user, &msg->resize);
+        return 0;
     case SBX_MSG_DRAINED:
         return is_live ? link->ops->drained(link->user, &msg->drained) : 0;
     default:

@@ -18,6 +18,8 @@ struct sbx_link_ops {
     void (*cancel)(void *user, uint64_t run);
     void (*output_limit)(void *user, const struct sbx_msg_output_limit *msg);
     int (*drained)(void *user, const struct sbx_msg_drained *msg);
+    void (*signal)(void *user, const struct sbx_msg_signal *msg);
+    void (*resize)(void *user, const struct sbx_msg_resize *msg);
     /* Returns 0; EEXIST when its number is that of a live one; or another errno: it is refused. */
     int (*open_session)(void *user, const struct sbx_msg_open *msg);
     void (*close_session)(void *user, uint64_t id); /* or it is gone already */

@@ -207,9 +207,8 @@ static int check(struct rpc_call *call, const struct sbx_call_order *order,
                  struct sbx_request *request, struct rpc_status *status)
 {
     static const uint64_t output_max[] = {
-        [SBX_CALL_EXECUTE] = UINT64_MAX,
-        [SBX_CALL_RUN] = RUN_OUTPUT_MAX,
-        [SBX_CALL_BATCH] = BATCH_OUTPUT_MAX,
+        [SBX_CALL_EXECUTE] = UINT64_MAX,     [SBX_CALL_RUN] = RUN_OUTPUT_MAX,
+        [SBX_CALL_BATCH] = BATCH_OUTPUT_MAX, [SBX_CALL_INTERACTIVE] = UINT64_MAX,
         [SBX_CALL_SANDBOX] = UINT64_MAX,
     };
     const struct sbx_service *service = rpc_call_context(call);
@@ -257,6 +256,15 @@ static int count(struct rpc_call *call, struct sbx_call *state, struct rpc_statu
     return r;
 }
 
+static void make_interactive(const struct sbx_call_order *order, struct sbx_request *request)
+{
+    request->is_interactive = true;
+    request->columns = order->columns;
+    request->rows = order->rows;
+    if (order->columns > 0)
+        request->flags |= SBX_RUN_HAS_TERMINAL;
+}
+
 struct sbx_call *sbx_call_new(struct rpc_call *call, const struct sbx_call_order *order,
                               struct rpc_status *ret_status)
 {
@@ -276,6 +284,8 @@ struct sbx_call *sbx_call_new(struct rpc_call *call, const struct sbx_call_order
     }
     if (order->kind == SBX_CALL_BATCH)
         set_batch_defaults(&request);
+    if (order->kind == SBX_CALL_INTERACTIVE)
+        make_interactive(order, &request);
     state = new_state(call, &request, &hello);
     if (state && make_execution(call, order, &request, &hello, state) < 0)
         state = sbx_call_release(state);
@@ -290,7 +300,7 @@ struct sbx_call *sbx_call_new(struct rpc_call *call, const struct sbx_call_order
         return sbx_call_release(state);
     }
     state->is_run = order->kind == SBX_CALL_RUN || order->kind == SBX_CALL_BATCH;
-    state->is_wrapped = order->kind == SBX_CALL_SANDBOX;
+    state->is_wrapped = order->kind == SBX_CALL_SANDBOX || order->kind == SBX_CALL_INTERACTIVE;
     return state;
 }
 

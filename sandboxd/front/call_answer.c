@@ -97,6 +97,15 @@ static void send_started(struct rpc_call *call, struct sbx_call *state)
     send_event(call, state, &response);
 }
 
+/* A terminal has one stream, which comes by the pipe of standard output. */
+static Crisol__Sandbox__V1__OutputStream stream_of(const struct sbx_call *state,
+                                                   const struct sbx_event *event)
+{
+    return sbx_execution_request(state->execution)->flags & SBX_RUN_HAS_TERMINAL
+               ? CRISOL__SANDBOX__V1__OUTPUT_STREAM__OUTPUT_STREAM_TERMINAL
+               : (Crisol__Sandbox__V1__OutputStream)event->stream;
+}
+
 /* Returns false when there is no memory for the text. */
 static bool send_output(struct rpc_call *call, struct sbx_call *state,
                         const struct sbx_event *event)
@@ -106,7 +115,7 @@ static bool send_output(struct rpc_call *call, struct sbx_call *state,
     CR_AUTO_BUF struct cr_buf text;
 
     cr_buf_init(&text, (size_t)3 * SBX_CHUNK_MAX); /* each ill-formed byte becomes three */
-    output.stream = (Crisol__Sandbox__V1__OutputStream)event->stream;
+    output.stream = stream_of(state, event);
     output.offset = event->offset;
     output.data = (ProtobufCBinaryData){.len = state->chunk.size, .data = state->chunk.data};
     if (sbx_execution_request(state->execution)->as_text) {
@@ -127,7 +136,7 @@ static void send_truncated(struct rpc_call *call, struct sbx_call *state,
     Crisol__Sandbox__V1__ExecuteResponse response = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__INIT;
     Crisol__Sandbox__V1__Truncated truncated = CRISOL__SANDBOX__V1__TRUNCATED__INIT;
 
-    truncated.stream = (Crisol__Sandbox__V1__OutputStream)event->stream;
+    truncated.stream = stream_of(state, event);
     truncated.dropped_bytes = event->dropped;
     response.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_TRUNCATED;
     response.truncated = &truncated;

@@ -20,7 +20,8 @@ struct sbx_outcome;
 enum sbx_call_kind {
     SBX_CALL_EXECUTE,
     SBX_CALL_RUN,
-    SBX_CALL_BATCH,   /* one item of RunBatch; answered as Run */
+    SBX_CALL_BATCH,       /* one item of RunBatch; answered as Run */
+    SBX_CALL_INTERACTIVE, /* ExecuteInteractive, likewise */
     SBX_CALL_SANDBOX, /* ExecuteInSandbox; answered as Execute, each event in a message around it */
 };
 
@@ -42,6 +43,7 @@ struct sbx_call {
     bool is_wrapped; /* events are sent as messages with the event as their field 1 */
     bool is_submitted;
     bool is_counted; /* among what its caller has going on */
+    bool must_read; /* interactive: the next message was not asked for yet */
     uint32_t seq;
     struct sbx_record *record;    /* NULL: the request has no id */
     struct sbx_waiter waiter;     /* in the record, while another call runs the same request */
@@ -62,6 +64,8 @@ struct sbx_call_order {
     enum sbx_call_kind kind;
     const Crisol__Sandbox__V1__ExecuteRequest *message;
     struct sbx_sandbox *sandbox; /* SANDBOX: taken in every case */
+    uint16_t columns;            /* INTERACTIVE: of its terminal; 0: none */
+    uint16_t rows;
 };
 
 /*

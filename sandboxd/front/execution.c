@@ -37,6 +37,7 @@ static void free_execution(struct sbx_execution *execution)
     sbx_output_done(&execution->outputs[0]);
     sbx_output_done(&execution->outputs[1]);
     cr_buf_done(&execution->payload);
+    cr_buf_done(&execution->input);
     (void)pthread_mutex_destroy(&execution->lock);
     free(execution->stdin_data);
     free(execution);
@@ -186,6 +187,7 @@ int sbx_execution_new(const Crisol__Sandbox__V1__ExecuteRequest *message,
     if (cr_trace_current())
         execution->trace = *cr_trace_current();
     execution->request = *request;
+    cr_buf_init(&execution->input, SBX_INPUT_MAX);
     (void)snprintf(execution->request_id, sizeof(execution->request_id), "%s", message->request_id);
     (void)snprintf(execution->caller, sizeof(execution->caller), "%s", caller);
     for (size_t i = 0; i < 2; i++)
@@ -251,6 +253,54 @@ void sbx_execution_submit(struct sbx_execution *execution, struct sbx_backend *b
 void sbx_execution_cancel(struct sbx_execution *execution, bool is_abandoned)
 {
     kick(execution, SBX_KICK_CANCEL | (is_abandoned ? SBX_KICK_ABANDON : 0));
+}
+
+bool sbx_execution_wants_input(struct sbx_execution *execution)
+{
+    bool wants;
+
+    (void)pthread_mutex_lock(&execution->lock);
+    wants = execution->input.size < SBX_INPUT_MAX / 2 && !execution->is_ended;
+    (void)pthread_mutex_unlock(&execution->lock);
+    return wants;
+}
+
+int sbx_execution_add_input(struct sbx_execution *execution, const void *data, size_t size)
+{
+    int r = 0;
+
+    (void)pthread_mutex_lock(&execution->lock);
+    if (!execution->is_input_closed && !execution->is_ended)
+        r = cr_buf_add(&execution->input, data, size);
+    (void)pthread_mutex_unlock(&execution->lock);
+    if (r == 0)
+        kick(execution, SBX_KICK_INPUT);
+    return r < 0 ? -ENOMEM : 0;
+}
+
+void sbx_execution_close_input(struct sbx_execution *execution)
+{
+    (void)pthread_mutex_lock(&execution->lock);
+    execution->is_input_closed = true;
+    (void)pthread_mutex_unlock(&execution->lock);
+    kick(execution, SBX_KICK_INPUT);
+}
+
+void sbx_execution_signal(struct sbx_execution *execution, uint32_t number)
+{
+    (void)pthread_mutex_lock(&execution->lock);
+    execution->signals |= UINT64_C(1) << (number - 1);
+    (void)pthread_mutex_unlock(&execution->lock);
+    kick(execution, SBX_KICK_CONTROL);
+}
+
+void sbx_execution_resize(struct sbx_execution *execution, uint16_t columns, uint16_t rows)
+{
+    (void)pthread_mutex_lock(&execution->lock);
+    execution->columns = columns;
+    execution->rows = rows;
+    (void)pthread_mutex_unlock(&execution->lock);
+    kick(execution, SBX_KICK_CONTROL);
 }
 
 /* The stream to take from next: the one that was not taken last, when it has something. */

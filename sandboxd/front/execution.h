@@ -112,6 +112,22 @@ void sbx_execution_submit(struct sbx_execution *execution, struct sbx_backend *b
  */
 void sbx_execution_cancel(struct sbx_execution *execution, bool is_abandoned);
 
+/* ---- interactive, from submit on ---- */
+
+#define SBX_INPUT_MAX (256U << 10) /* that the program has not taken */
+
+/* True while more input may be given. */
+bool sbx_execution_wants_input(struct sbx_execution *execution);
+
+/* Bytes for standard input; what it is closed for is dropped. Returns 0 or -ENOMEM. */
+int sbx_execution_add_input(struct sbx_execution *execution, const void *data, size_t size);
+void sbx_execution_close_input(struct sbx_execution *execution);
+
+/* For the program, once it runs; a signal that waits already is one. `number`: 1 to
+ * SBX_SIGNAL_MAX. */
+void sbx_execution_signal(struct sbx_execution *execution, uint32_t number);
+void sbx_execution_resize(struct sbx_execution *execution, uint16_t columns, uint16_t rows);
+
 /* The next event; DATA appends to `chunk` (at most SBX_CHUNK_MAX bytes). Taking is what lets the
  * stream thread read on. One thread at a time. */
 struct sbx_event sbx_execution_take(struct sbx_execution *execution, struct cr_buf *chunk);

@@ -507,6 +507,16 @@ int sbx_request_check(const Crisol__Sandbox__V1__ExecuteRequest *message,
     return 0;
 }
 
+void sbx_request_name_part(struct rpc_status *status, const char *part)
+{
+    char field[sizeof(status->violations[0].field)];
+
+    for (size_t i = 0; i < status->violation_count; i++) {
+        (void)snprintf(field, sizeof(field), "%.16s.%.100s", part, status->violations[i].field);
+        memcpy(status->violations[i].field, field, sizeof(field));
+    }
+}
+
 bool sbx_request_wants_report(const Crisol__Sandbox__V1__ExecuteRequest *message,
                               const struct sbx_request *request)
 {

@@ -64,6 +64,9 @@ struct sbx_request {
     uint32_t compile_requested;          /* as `requested` */
     const struct sbx_contents *contents; /* borrowed: until its payload is built */
     uint64_t session;                    /* number of the sandbox on the wire; 0: none */
+    uint16_t columns;                    /* of its terminal; 0: it has none */
+    uint16_t rows;
+    bool is_interactive; /* standard input and signals come while it runs */
 };
 
 /* What the compile stage of a request that has one is: a request of its own. */
@@ -82,6 +85,10 @@ int sbx_request_check(const Crisol__Sandbox__V1__ExecuteRequest *message,
 /* Finds a runtime of this host by its name. Returns 0, or -EINVAL with `status` filled in. */
 int sbx_request_find_runtime(const char *name, const struct sbx_request_rules *rules,
                              uint32_t *ret_runtime, struct rpc_status *status);
+
+/* For a request that is part of another message: puts its name before the fields that were named.
+ */
+void sbx_request_name_part(struct rpc_status *status, const char *part);
 
 /* What `request_id` may be; "" is valid. Pure. */
 bool sbx_request_id_is_valid(const char *id);

@@ -108,6 +108,24 @@ static void end(struct sbx_execution *execution)
     execution->host->ended(execution->host->user, execution);
 }
 
+/* Both change on the call's thread as well: with the lock. Moves what is to be sent among what is
+ * owed; `sent`: that was sent as it stands. */
+static void settle_controls(struct sbx_execution *execution, uint32_t sent,
+                            const union sbx_msg *msg)
+{
+    (void)pthread_mutex_lock(&execution->lock);
+    if (sent == SBX_OWED_SIGNAL)
+        execution->signals &= ~(UINT64_C(1) << (msg->signal.number - 1));
+    if (sent == SBX_OWED_RESIZE && execution->columns == msg->resize.columns &&
+        execution->rows == msg->resize.rows)
+        execution->columns = execution->rows = 0;
+    execution->owed &= ~(SBX_OWED_SIGNAL | SBX_OWED_RESIZE);
+    if (execution->state == SBX_RUN_RUNNING)
+        execution->owed |=
+            (execution->signals ? SBX_OWED_SIGNAL : 0) | (execution->columns ? SBX_OWED_RESIZE : 0);
+    (void)pthread_mutex_unlock(&execution->lock);
+}
+
 static void fill_message(const struct sbx_execution *execution, uint32_t owed, union sbx_msg *msg)
 {
     switch (owed) {
@@ -117,6 +135,8 @@ static void fill_message(const struct sbx_execution *execution, uint32_t owed, u
         msg->run.flags = execution->request.flags;
         msg->run.caller = sbx_digest_caller(execution->caller);
         msg->run.session = execution->request.session;
+        msg->run.columns = execution->request.columns;
+        msg->run.rows = execution->request.rows;
         msg->run.limits = execution->request.limits;
         break;
     case SBX_OWED_CANCEL:
@@ -126,6 +146,15 @@ static void fill_message(const struct sbx_execution *execution, uint32_t owed, u
         sbx_msg_init(msg, SBX_MSG_OUTPUT_LIMIT, execution->run);
         msg->output_limit.stream = execution->overflow_stream;
         msg->output_limit.observed = execution->overflow_observed;
+        break;
+    case SBX_OWED_SIGNAL:
+        sbx_msg_init(msg, SBX_MSG_SIGNAL, execution->run);
+        msg->signal.number = (uint32_t)ffsll((long long)execution->signals);
+        break;
+    case SBX_OWED_RESIZE:
+        sbx_msg_init(msg, SBX_MSG_RESIZE, execution->run);
+        msg->resize.columns = execution->columns;
+        msg->resize.rows = execution->rows;
         break;
     default:
         sbx_msg_init(msg, SBX_MSG_DRAINED, execution->run);
@@ -147,17 +176,21 @@ static void end_early(struct sbx_execution *execution)
 
 void sbx_run_flush(struct sbx_execution *execution)
 {
-    static const uint32_t order[] = {SBX_OWED_RUN, SBX_OWED_CANCEL, SBX_OWED_OUTPUT_LIMIT,
-                                     SBX_OWED_DRAINED};
+    static const uint32_t order[] = {SBX_OWED_RUN,    SBX_OWED_RESIZE,       SBX_OWED_SIGNAL,
+                                     SBX_OWED_CANCEL, SBX_OWED_OUTPUT_LIMIT, SBX_OWED_DRAINED};
 
-    for (size_t i = 0; i < CR_ARRAY_SIZE(order); i++) {
+    for (size_t i = 0; i < CR_ARRAY_SIZE(order);) {
         bool is_run = order[i] == SBX_OWED_RUN;
         union sbx_msg msg;
         int r;
 
-        if (!(execution->owed & order[i]))
+        if (!(execution->owed & order[i])) {
+            i++;
             continue;
+        }
+        (void)pthread_mutex_lock(&execution->lock);
         fill_message(execution, order[i], &msg);
+        (void)pthread_mutex_unlock(&execution->lock);
         r = execution->host->send(execution->host->user, &msg, is_run ? execution->child_fds : NULL,
                                   is_run ? SBX_RUN_FDS : 0);
         if (r == -EAGAIN)
@@ -166,6 +199,8 @@ void sbx_run_flush(struct sbx_execution *execution)
         execution->owed &= ~order[i];
         if (is_run)
             close_child_fds(execution);
+        if (order[i] & (SBX_OWED_SIGNAL | SBX_OWED_RESIZE))
+            settle_controls(execution, order[i], &msg);
     }
     end_early(execution);
 }
@@ -308,18 +343,62 @@ void sbx_run_start(struct sbx_execution *execution, uint64_t run)
         sbx_run_abort(execution, SBX_VERDICT_SANDBOX_ERROR, SBX_STAGE_NONE, -r);
         return;
     }
-    if (execution->stdin_size == 0)
+    if (execution->stdin_size == 0 && !execution->request.is_interactive)
         cr_close_fd(&execution->sources[SBX_SOURCE_STDIN].fd);
     owe(execution, SBX_OWED_RUN);
+}
+
+/* What came for an interactive program since. Returns false when there is nothing: *ret_is_over
+ * tells whether nothing will come. */
+static bool take_input(struct sbx_execution *execution, bool *ret_is_over)
+{
+    struct cr_buf *input = &execution->input;
+    size_t size;
+
+    free(execution->stdin_data);
+    execution->stdin_data = NULL;
+    execution->stdin_size = 0;
+    execution->stdin_at = 0;
+    (void)pthread_mutex_lock(&execution->lock);
+    size = input->size;
+    *ret_is_over = execution->is_input_closed || !execution->request.is_interactive;
+    execution->stdin_data = size > 0 ? malloc(size) : NULL;
+    if (execution->stdin_data) {
+        memcpy(execution->stdin_data, input->data, size);
+        execution->stdin_size = size;
+        cr_buf_consume(input, size);
+    }
+    (void)pthread_mutex_unlock(&execution->lock);
+    if (size > 0)
+        wake(execution); /* there is room for more */
+    return execution->stdin_size > 0;
+}
+
+/* The program reads no more: what comes is dropped. */
+static void drop_input(struct sbx_execution *execution)
+{
+    (void)pthread_mutex_lock(&execution->lock);
+    execution->is_input_closed = true;
+    cr_buf_clear(&execution->input);
+    (void)pthread_mutex_unlock(&execution->lock);
+    wake(execution);
 }
 
 static void write_stdin(struct sbx_execution *execution)
 {
     struct sbx_source *source = &execution->sources[SBX_SOURCE_STDIN];
+    bool is_over = false;
 
-    while (source->fd >= 0 && execution->stdin_at < execution->stdin_size) {
-        ssize_t n = write(source->fd, execution->stdin_data + execution->stdin_at,
-                          execution->stdin_size - execution->stdin_at);
+    while (source->fd >= 0) {
+        ssize_t n;
+
+        if (execution->stdin_at == execution->stdin_size && !take_input(execution, &is_over)) {
+            if (!is_over)
+                return; /* the next kick comes back here */
+            break;
+        }
+        n = write(source->fd, execution->stdin_data + execution->stdin_at,
+                  execution->stdin_size - execution->stdin_at);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -327,8 +406,10 @@ static void write_stdin(struct sbx_execution *execution)
             arm(execution, SBX_SOURCE_STDIN);
             return;
         }
-        if (n < 0)
-            break; /* EPIPE: the program does not read it */
+        if (n < 0) {
+            drop_input(execution); /* EPIPE: the program does not read it */
+            break;
+        }
         execution->stdin_at += (size_t)n;
     }
     cr_close_fd(&source->fd);
@@ -406,6 +487,8 @@ static int on_started(struct sbx_execution *execution)
     (void)pthread_mutex_unlock(&execution->lock);
     for (size_t i = 0; i < SBX_SOURCE_COUNT; i++)
         arm(execution, (enum sbx_source_kind)i);
+    settle_controls(execution, 0, NULL);
+    sbx_run_flush(execution);
     wake(execution);
     return 0;
 }
@@ -506,6 +589,12 @@ void sbx_run_kicked(struct sbx_execution *execution, uint32_t kicks)
     if ((kicks & SBX_KICK_CANCEL) && !execution->is_cancel_sent && !is_final(execution)) {
         execution->is_cancel_sent = true;
         owe(execution, SBX_OWED_CANCEL);
+    }
+    if (execution->state == SBX_RUN_RUNNING && (kicks & SBX_KICK_INPUT))
+        write_stdin(execution);
+    if (execution->state == SBX_RUN_RUNNING && (kicks & SBX_KICK_CONTROL)) {
+        settle_controls(execution, 0, NULL);
+        sbx_run_flush(execution);
     }
     if (execution->state == SBX_RUN_RUNNING && (kicks & (SBX_KICK_ROOM | SBX_KICK_ABANDON)))
         resume(execution);

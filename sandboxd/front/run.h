@@ -34,12 +34,16 @@ int sbx_run_state_check(enum sbx_run_state from, enum sbx_run_state to);
 #define SBX_KICK_CANCEL 2U
 #define SBX_KICK_ABANDON 4U
 #define SBX_KICK_ROOM 8U
+#define SBX_KICK_INPUT 16U   /* there is input, or its end */
+#define SBX_KICK_CONTROL 32U /* there is a signal or a size */
 
 /* Messages that the wire did not take yet. */
 #define SBX_OWED_RUN 1U
 #define SBX_OWED_CANCEL 2U
 #define SBX_OWED_OUTPUT_LIMIT 4U
 #define SBX_OWED_DRAINED 8U
+#define SBX_OWED_SIGNAL 16U
+#define SBX_OWED_RESIZE 32U
 
 enum sbx_source_kind {
     SBX_SOURCE_STDIN,
@@ -104,6 +108,11 @@ struct sbx_execution {
     bool is_ended;
     bool is_ended_taken;
     uint64_t queue_us;
+    struct cr_buf input;  /* interactive: for standard input */
+    bool is_input_closed; /* nothing more will come */
+    uint64_t signals;     /* bit number - 1: to be sent */
+    uint16_t columns;     /* to be sent; 0: no new size */
+    uint16_t rows;
     struct sbx_output outputs[2];
     uint32_t last_stream; /* taken last, so that streams alternate */
 

@@ -68,17 +68,6 @@ int sbx_sandbox_check_create(const Crisol__Sandbox__V1__CreateSandboxRequest *me
     return 0;
 }
 
-/* Puts "request." before what the check of a request has named. */
-static void name_whole(struct rpc_status *status)
-{
-    char field[sizeof(status->violations[0].field)];
-
-    for (size_t i = 0; i < status->violation_count; i++) {
-        (void)snprintf(field, sizeof(field), "request.%.100s", status->violations[i].field);
-        memcpy(status->violations[i].field, field, sizeof(field));
-    }
-}
-
 static void check_limits(const Crisol__Sandbox__V1__ExecuteRequest *message, uint32_t requested,
                          struct rpc_status *status)
 {
@@ -139,7 +128,7 @@ int sbx_request_check_in(const Crisol__Sandbox__V1__ExecuteRequest *message,
                          struct sbx_request *ret_request, struct rpc_status *status)
 {
     if (check_as_own(message, rules, sandbox, ret_request, status) < 0) {
-        name_whole(status);
+        sbx_request_name_part(status, "request");
         return -EINVAL;
     }
     if (sbx_request_runtime(ret_request)->cells && *message->code && message->n_args == 0 &&

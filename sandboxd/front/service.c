@@ -8,6 +8,7 @@
 #include "sandboxd/front/batch.h"
 #include "sandboxd/front/call.h"
 #include "sandboxd/front/execution.h"
+#include "sandboxd/front/interactive.h"
 #include "sandboxd/front/sandbox_calls.h"
 
 #include <stdio.h>
@@ -212,7 +213,16 @@ const struct rpc_method sbx_service_methods[] = {
      .request = TYPE(get_capabilities_request),
      .response = TYPE(get_capabilities_response),
      .on_message = on_get_capabilities},
-    UNIMPLEMENTED(RPC_BIDI, "ExecuteInteractive", execute_interactive),
+    {.path = PATH("ExecuteInteractive"),
+     .kind = RPC_BIDI,
+     .request = TYPE(execute_interactive_request),
+     .response = TYPE(execute_interactive_response),
+     .on_message = sbx_interactive_message,
+     .on_half_close = sbx_interactive_half_close,
+     .on_writable = sbx_interactive_pump,
+     .on_wake = sbx_interactive_pump,
+     .on_cancel = sbx_call_cancel,
+     .on_free = sbx_call_free},
     UNIMPLEMENTED(RPC_SERVER_STREAM, "Attach", attach),
     {.path = PATH("WriteArtifact"),
      .kind = RPC_BIDI,

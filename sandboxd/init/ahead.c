@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -114,6 +115,8 @@ _Noreturn static void lead(int fd)
         _exit(127); /* nobody is left who could want it */
     if (r < 0)
         give_up(fd, SBX_STAGE_INIT, r);
+    /* Where it is a terminal, it becomes that of the session which prepare() began. */
+    (void)ioctl(STDIN_FILENO, TIOCSCTTY, 0);
     r = sbx_payload_map(SBX_INIT_FD_PAYLOAD, &reader);
     if (r == 0 && message.order != SBX_AHEAD_REST)
         r = sbx_unpack_has_read_only(reader);

@@ -23,6 +23,7 @@
 #include "sandboxd/init/reap.h"
 #include "sandboxd/init/say.h"
 #include "sandboxd/init/stream.h"
+#include "sandboxd/init/terminal.h"
 #include "sandboxd/wire/boxctl.h"
 #include "sandboxd/wire/msg.h"
 
@@ -44,17 +45,23 @@
 
 /* How the box was started, see boxctl.h. */
 enum mode {
-    MODE_RUN,   /* everything is there */
-    MODE_WAIT,  /* made ahead: the payload comes with LOAD */
-    MODE_ADOPT, /* made ahead, and so is the program */
-    MODE_CELLS, /* made ahead, for an interpreter that outlives its runs */
-    MODE_FILES, /* everything is there, and there is no program */
+    MODE_RUN,      /* everything is there */
+    MODE_WAIT,     /* made ahead: the payload comes with LOAD */
+    MODE_ADOPT,    /* made ahead, and so is the program */
+    MODE_CELLS,    /* made ahead, for an interpreter that outlives its runs */
+    MODE_FILES,    /* everything is there, and there is no program */
+    MODE_TERMINAL, /* everything is there, a terminal too */
 };
 
 /* The control fds have to survive the exec of this program; they shall not survive the next. */
 static int secure_self(enum mode mode)
 {
-    const int last = mode == MODE_ADOPT ? SBX_INIT_FD_ADOPTED : SBX_INIT_FD_SECCOMP;
+    const int last_of_mode[] = {
+        [MODE_RUN] = SBX_INIT_FD_SECCOMP,   [MODE_WAIT] = SBX_INIT_FD_SECCOMP,
+        [MODE_ADOPT] = SBX_INIT_FD_ADOPTED, [MODE_CELLS] = SBX_INIT_FD_SECCOMP,
+        [MODE_FILES] = SBX_INIT_FD_SECCOMP, [MODE_TERMINAL] = SBX_INIT_FD_SLAVE,
+    };
+    const int last = last_of_mode[mode];
 
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return -errno;
@@ -150,8 +157,45 @@ static pid_t start_program(enum mode mode, struct sbx_ahead *ahead, int *listene
     return mode == MODE_ADOPT ? SBX_INIT_ADOPTED_PID : ahead->pid;
 }
 
+/* What the backend says while the program runs. */
+static void hear(pid_t leader, const struct sbx_terminal *terminal)
+{
+    struct sbx_init_msg msg;
+    const ssize_t size = recv(SBX_INIT_FD_CONTROL, &msg, sizeof(msg), MSG_DONTWAIT);
+
+    if (size == 0)
+        _exit(1); /* it is gone, and everybody in here with it */
+    if (size != (ssize_t)sizeof(msg))
+        return;
+    /* The leader began a session of its own, and may have left its group since. */
+    if (msg.event == SBX_INIT_SIGNAL && kill(-leader, (int)msg.detail) < 0)
+        (void)kill(leader, (int)msg.detail);
+    if (msg.event == SBX_INIT_RESIZE && terminal)
+        sbx_terminal_resize(terminal, msg.detail >> 16, msg.detail & UINT16_MAX);
+}
+
+/* Until the leader has ended. Returns its status. */
+static int attend(struct sbx_reaper *reaper, struct sbx_terminal *terminal)
+{
+    int status = 0;
+
+    for (;;) {
+        struct pollfd more[1 + SBX_TERMINAL_FDS] = {{.fd = SBX_INIT_FD_CONTROL, .events = POLLIN}};
+
+        if (terminal)
+            sbx_terminal_watch(terminal, more + 1);
+        if (sbx_reaper_wait(reaper, more, terminal ? 1 + SBX_TERMINAL_FDS : 1, &status))
+            return status;
+        if (more[0].revents)
+            hear(reaper->leader, terminal);
+        if (terminal)
+            sbx_terminal_pass(terminal, more + 1);
+    }
+}
+
 /* From the start of the program to its end. Returns the status to exit with. */
-static int lead_to_end(pid_t leader, int listener_fd, bool has_socket)
+static int lead_to_end(pid_t leader, int listener_fd, bool has_socket,
+                       struct sbx_terminal *terminal)
 {
     struct sbx_init_msg exited = {.event = SBX_INIT_EXITED};
     struct sbx_reaper reaper;
@@ -160,8 +204,10 @@ static int lead_to_end(pid_t leader, int listener_fd, bool has_socket)
     if (r < 0)
         sbx_say_failed(SBX_STAGE_INIT, r);
     reaper.has_socket = has_socket;
-    (void)sbx_reaper_wait(&reaper, NULL, 0, &exited.wait_status);
+    exited.wait_status = attend(&reaper, terminal);
     exited.leftovers = sbx_leader_kill_rest();
+    if (terminal)
+        sbx_terminal_drain(terminal);
     exited.detail = listener_fd < 0 ? 0 : SBX_INIT_WATCHED;
     exited.detail |= listener_fd < 0 || reaper.has_socket ? 0 : SBX_INIT_NO_SOCKET;
     return sbx_say(exited) < 0 ? 1 : 0;
@@ -188,10 +234,9 @@ static enum mode parse_mode(int argc, char **argv)
         const char *argument;
         enum mode mode;
     } modes[] = {
-        {SBX_INIT_ADOPT_ARGUMENT, MODE_ADOPT},
-        {SBX_INIT_WAIT_ARGUMENT, MODE_WAIT},
-        {SBX_INIT_CELLS_ARGUMENT, MODE_CELLS},
-        {SBX_INIT_FILES_ARGUMENT, MODE_FILES},
+        {SBX_INIT_ADOPT_ARGUMENT, MODE_ADOPT},       {SBX_INIT_WAIT_ARGUMENT, MODE_WAIT},
+        {SBX_INIT_CELLS_ARGUMENT, MODE_CELLS},       {SBX_INIT_FILES_ARGUMENT, MODE_FILES},
+        {SBX_INIT_TERMINAL_ARGUMENT, MODE_TERMINAL},
     };
 
     for (size_t i = 0; argc == 2 && i < CR_ARRAY_SIZE(modes); i++) {
@@ -211,12 +256,14 @@ static void take_streams(struct sbx_cells *cells)
 }
 
 /* Has it run what is in place. Returns the status to exit with. */
-static int go(enum mode mode, struct sbx_ahead *ahead, int listener_fd, struct sbx_cells *cells)
+static int go(enum mode mode, struct sbx_ahead *ahead, int listener_fd, struct sbx_cells *cells,
+              struct sbx_terminal *terminal)
 {
     pid_t leader = start_program(mode, ahead, &listener_fd);
 
     return mode == MODE_CELLS ? sbx_cells_serve(cells, leader, listener_fd)
-                              : lead_to_end(leader, listener_fd, mode == MODE_ADOPT);
+                              : lead_to_end(leader, listener_fd, mode == MODE_ADOPT,
+                                            mode == MODE_TERMINAL ? terminal : NULL);
 }
 
 int main(int argc, char **argv)
@@ -224,6 +271,7 @@ int main(int argc, char **argv)
     const enum mode mode = parse_mode(argc, argv);
     struct sbx_ahead ahead = {.pid = -1, .fd = -1};
     struct sbx_cells cells;
+    static struct sbx_terminal terminal; /* large */
     int listener_fd = -1; /* of the program's filter; lives as long as this process */
     bool is_go = false;   /* nobody says GO any more */
     int r;
@@ -246,7 +294,10 @@ int main(int argc, char **argv)
     }
     if (mode == MODE_CELLS && (r = sbx_cells_open(&cells)) < 0)
         sbx_say_failed(SBX_STAGE_INIT, r);
-    if (mode != MODE_RUN)
+    if (mode == MODE_TERMINAL &&
+        (r = sbx_terminal_open(&terminal, SBX_INIT_FD_MASTER, SBX_INIT_FD_SLAVE)) < 0)
+        sbx_say_failed(SBX_STAGE_INIT, r);
+    if (mode != MODE_RUN && mode != MODE_TERMINAL)
         is_go = await_load(mode, &listener_fd);
     if (mode == MODE_CELLS)
         take_streams(&cells);
@@ -257,5 +308,5 @@ int main(int argc, char **argv)
     if (sbx_say((struct sbx_init_msg){.event = SBX_INIT_READY}) < 0 ||
         (!is_go && sbx_say_await_go() < 0))
         return 1;
-    return go(mode, &ahead, listener_fd, &cells);
+    return go(mode, &ahead, listener_fd, &cells, &terminal);
 }

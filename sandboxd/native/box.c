@@ -130,8 +130,11 @@ int sbx_box_begin(const struct sbx_box_shell *shell, struct sbx_box *ret_box, st
 
 int sbx_box_finish(const struct sbx_box *box, const struct sbx_box_plan *plan, struct cr_err *err)
 {
-    const struct sbx_box_order order = {
-        .limits = *plan->limits, .mode = plan->mode, .has_root = plan->root_fd >= 0};
+    const struct sbx_box_order order = {.limits = *plan->limits,
+                                        .mode = plan->mode,
+                                        .columns = plan->columns,
+                                        .rows = plan->rows,
+                                        .has_root = plan->root_fd >= 0};
     const int fds[SBX_BOX_ORDER_FDS] = {
         [SBX_BOX_ORDER_STDIO] = plan->stdio_fds[0],
         [SBX_BOX_ORDER_STDIO + 1] = plan->stdio_fds[1],

@@ -40,10 +40,11 @@ struct sbx_box_shell {
 
 /* What a box is for: how its sandbox-init is started, see boxctl.h. */
 enum sbx_box_mode {
-    SBX_BOX_RUN,   /* one program, which is known */
-    SBX_BOX_AHEAD, /* one that is not: payload and stdio are /dev/null */
-    SBX_BOX_CELLS, /* the interpreter of a session, likewise */
-    SBX_BOX_FILES, /* none: files in and out */
+    SBX_BOX_RUN,      /* one program, which is known */
+    SBX_BOX_AHEAD,    /* one that is not: payload and stdio are /dev/null */
+    SBX_BOX_CELLS,    /* the interpreter of a session, likewise */
+    SBX_BOX_FILES,    /* none: files in and out */
+    SBX_BOX_TERMINAL, /* one program, with a terminal */
     SBX_BOX_MODE_COUNT,
 };
 
@@ -56,6 +57,8 @@ struct sbx_box_plan {
     int payload_fd;
     int stdio_fds[3];
     enum sbx_box_mode mode;
+    uint16_t columns; /* TERMINAL */
+    uint16_t rows;
 };
 
 /*

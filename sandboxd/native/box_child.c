@@ -19,7 +19,7 @@
 
 /* Of sandbox-init, behind those of boxctl.h. */
 enum {
-    FD_BINARY = SBX_INIT_FD_SECCOMP + 1,
+    FD_BINARY = SBX_INIT_FD_SLAVE + 1,
     FD_USERNS,
     FD_COUNT,
 };
@@ -118,7 +118,7 @@ static void await_order(struct sbx_box_order *ret_order, int fds[SBX_BOX_ORDER_F
  * Those of boxctl.h. The two that only this file needs follow, low as well,
  * because RLIMIT_NOFILE comes next; exec closes them.
  */
-static int place_fds(const int order_fds[SBX_BOX_ORDER_FDS])
+static int place_fds(const int order_fds[SBX_BOX_ORDER_FDS], const int terminal[2])
 {
     int fds[FD_COUNT] = {
         [0] = order_fds[SBX_BOX_ORDER_STDIO],
@@ -127,6 +127,8 @@ static int place_fds(const int order_fds[SBX_BOX_ORDER_FDS])
         [SBX_INIT_FD_CONTROL] = SHELL_CONTROL,
         [SBX_INIT_FD_PAYLOAD] = order_fds[SBX_BOX_ORDER_PAYLOAD],
         [SBX_INIT_FD_SECCOMP] = SHELL_SECCOMP,
+        [SBX_INIT_FD_MASTER] = terminal[0],
+        [SBX_INIT_FD_SLAVE] = terminal[1],
         [FD_BINARY] = SHELL_BINARY,
         [FD_USERNS] = order_fds[SBX_BOX_ORDER_USERNS],
     };
@@ -147,14 +149,16 @@ _Static_assert((int)SHELL_CONTROL == (int)SBX_INIT_FD_CONTROL, "failures are tol
 __attribute__((noreturn)) void sbx_box_child(const struct sbx_box_shell *shell, int control_fd)
 {
     char name[] = "sandbox-init";
-    char modes[SBX_BOX_MODE_COUNT][sizeof(SBX_INIT_CELLS_ARGUMENT)] = {
+    char modes[SBX_BOX_MODE_COUNT][sizeof(SBX_INIT_TERMINAL_ARGUMENT)] = {
         [SBX_BOX_AHEAD] = SBX_INIT_WAIT_ARGUMENT,
         [SBX_BOX_CELLS] = SBX_INIT_CELLS_ARGUMENT,
         [SBX_BOX_FILES] = SBX_INIT_FILES_ARGUMENT,
+        [SBX_BOX_TERMINAL] = SBX_INIT_TERMINAL_ARGUMENT,
     };
     char *argv[] = {name, NULL, NULL};
     char *const environment[] = {NULL};
     int fds[SBX_BOX_ORDER_FDS];
+    int terminal[2] = {-1, -1};
     struct sbx_box_order order;
 
     build_shell(shell, control_fd);
@@ -165,7 +169,10 @@ __attribute__((noreturn)) void sbx_box_child(const struct sbx_box_shell *shell, 
                       enter_root(fds[SBX_BOX_ORDER_ROOT], shell->weakened));
     sbx_box_check(control_fd, SBX_STAGE_MOUNT,
                   sbx_box_mount_workspace(fds[SBX_BOX_ORDER_WORKSPACE]));
-    sbx_box_check(control_fd, SBX_STAGE_INIT, place_fds(fds));
+    if (order.mode == SBX_BOX_TERMINAL)
+        sbx_box_check(control_fd, SBX_STAGE_MOUNT,
+                      sbx_box_make_terminal(order.columns, order.rows, terminal));
+    sbx_box_check(control_fd, SBX_STAGE_INIT, place_fds(fds, terminal));
     sbx_box_check(control_fd, SBX_STAGE_LIMITS,
                   sbx_box_make_limits(&order.limits, shell->weakened));
     sbx_box_check(control_fd, SBX_STAGE_IDENTITY, sbx_box_enter_identity(FD_USERNS));

@@ -4,12 +4,15 @@
 #include "sandboxd/native/box.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* What sbx_box_finish() sends to the child. */
 struct sbx_box_order {
     struct sbx_limits limits;
     bool has_root; /* the last fd is there */
     enum sbx_box_mode mode;
+    uint16_t columns; /* TERMINAL */
+    uint16_t rows;
 };
 
 /* The fds that go with it. */

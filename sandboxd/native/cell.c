@@ -91,6 +91,8 @@ int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, enum sbx_bo
         .payload_fd = fds ? fds[0] : null_fd,
         .stdio_fds = {fds ? fds[1] : null_fd, fds ? fds[2] : null_fd, fds ? fds[3] : null_fd},
         .mode = mode,
+        .columns = cell->columns,
+        .rows = cell->rows,
     };
     int r = 0;
 

@@ -30,6 +30,8 @@ struct sbx_cell {
     struct sbx_limits limits; /* what it was made with; cell.c says which of them can change */
     uint64_t millicores;      /* CPU share that its group has; 0: not limited yet */
     struct sbx_box box;
+    uint16_t columns; /* of the terminal that its program gets */
+    uint16_t rows;
     uint64_t asked; /* number of the request to a template that is to fork its box; 0: none */
     int asked_of;   /* which template that is or was, see templates.h; -1: none */
     uint64_t shared_bytes; /* of that template: its program has them without being charged */

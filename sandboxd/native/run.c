@@ -80,7 +80,9 @@ static enum sbx_box_mode mode_of(const struct sbx_job *job)
 {
     if (job->flags & SBX_RUN_HAS_CELL)
         return SBX_BOX_CELLS;
-    return job->flags & SBX_RUN_NO_PROGRAM ? SBX_BOX_FILES : SBX_BOX_RUN;
+    if (job->flags & SBX_RUN_NO_PROGRAM)
+        return SBX_BOX_FILES;
+    return job->flags & SBX_RUN_HAS_TERMINAL ? SBX_BOX_TERMINAL : SBX_BOX_RUN;
 }
 
 /* From nothing. */
@@ -91,6 +93,8 @@ static void start_cold(struct sbx_native *native, struct sbx_run *run)
     struct cr_err err = CR_ERR_INIT;
 
     run->cell.root_fd = native->roots.fds[run->job.runtime];
+    run->cell.columns = run->job.columns;
+    run->cell.rows = run->job.rows;
     if (sbx_cell_start(native, &run->cell, mode, is_later ? NULL : run->job.fds, &err) < 0) {
         fail_start(native, run, SBX_STAGE_CLONE, &err);
         return;
@@ -99,6 +103,12 @@ static void start_cold(struct sbx_native *native, struct sbx_run *run)
     if (!is_later)
         close_streams(&run->job);
     go_on(native, run);
+}
+
+/* Whatever made its box ahead or forks it: such a run has a box that is made for it. */
+static bool is_usual(const struct sbx_job *job)
+{
+    return job->session == 0 && !(job->flags & SBX_RUN_HAS_TERMINAL);
 }
 
 static int open_cell(struct sbx_native *native, struct sbx_run *run)
@@ -125,7 +135,7 @@ void sbx_run_on_group(struct sbx_native *native, struct sbx_run *run)
     stage = sbx_cell_furnish(native, &run->cell, &job->limits, run->box_bytes, &err);
     if (stage != SBX_STAGE_NONE)
         fail_start(native, run, stage, &err);
-    else if (job->session == 0 && sbx_templates_ask_for(native, job, &run->cell) == 0)
+    else if (is_usual(job) && sbx_templates_ask_for(native, job, &run->cell) == 0)
         job->deadline_ns = cr_clock_mono_ns() + TEMPLATE_DEADLINE_NS;
     else
         start_cold(native, run);
@@ -183,7 +193,7 @@ void sbx_run_start(struct sbx_backend *backend, struct sbx_job *job)
     struct sbx_run *run = run_of(job);
 
     run->cell = (struct sbx_cell)SBX_CELL_INIT;
-    job->is_pool_hit = job->session == 0 && sbx_pool_take(native, job, &run->cell, &run->box_bytes);
+    job->is_pool_hit = is_usual(job) && sbx_pool_take(native, job, &run->cell, &run->box_bytes);
     if (job->is_pool_hit || (job->session != 0 && sbx_session_enter(native, run))) {
         close_streams(job);
         go_on(native, run);

@@ -81,6 +81,7 @@ void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_nati
     sbx_templates_init(&native->templates, settings->preload);
     sbx_roots_init(&native->roots);
     sbx_backend_init(&native->base, &sbx_native_ops);
+    native->base.features = SBX_FEATURES;
     /* Without a time to live there is none. */
     native->sessions.most = settings->session_life_ms > 0 ? (uint32_t)settings->sessions : 0;
     native->base.sessions = (uint8_t)native->sessions.most;

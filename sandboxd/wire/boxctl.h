@@ -33,6 +33,14 @@
  */
 #define SBX_INIT_CELLS_ARGUMENT "--cells"
 
+/*
+ * As without an argument, and the program gets a terminal: 6 is its master, 7 its slave. Init
+ * passes bytes on between 0 and 1, which are pipes, and the master.
+ */
+#define SBX_INIT_TERMINAL_ARGUMENT "--terminal"
+#define SBX_INIT_FD_MASTER 6
+#define SBX_INIT_FD_SLAVE 7
+
 /* Puts the files in place and ends: READY, GO, EXITED without a program. */
 #define SBX_INIT_FILES_ARGUMENT "--files"
 
@@ -65,6 +73,8 @@ enum sbx_init_event {
     /* backend ▶ init: LOAD and GO in one. READY is told when the files are in place, and nobody
      * waits for an answer to it. */
     SBX_INIT_LOAD_GO = 12,
+    SBX_INIT_SIGNAL = 13, /* backend ▶ init: the number in `detail`, for the running program */
+    SBX_INIT_RESIZE = 14, /* backend ▶ init: columns and rows, the halves of `detail` */
     /* The rest is for a container that is read from inside, see init/inside.h. */
     SBX_INIT_COUNTER = 8,    /* init ▶ backend: one of enum sbx_counter has a new value */
     SBX_INIT_KILL = 9,       /* backend ▶ init: end everything but yourself */
@@ -120,7 +130,8 @@ struct sbx_init_msg {
     int32_t error;       /* errno, with FAILED */
     int32_t wait_status; /* as from wait4(2), with EXITED */
     uint32_t leftovers;  /* processes that were still alive, with EXITED; low half of a COUNTER */
-    uint32_t detail;     /* with VIOLATION, EXITED and COLLECTED; high half of a COUNTER; else 0 */
+    uint32_t detail;     /* with VIOLATION, EXITED, COLLECTED, SIGNAL and RESIZE; high half of a
+                            COUNTER; else 0 */
 };
 
 struct sbx_cell_word {

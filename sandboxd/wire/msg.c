@@ -17,8 +17,8 @@
 
 /* The structs travel as they are: no padding, whose bytes would be somebody's stack. */
 _Static_assert(sizeof(struct sbx_msg_header) == 16, "wire layout");
-_Static_assert(sizeof(struct sbx_msg_hello) == 168, "wire layout");
-_Static_assert(sizeof(struct sbx_msg_run) == 128, "wire layout");
+_Static_assert(sizeof(struct sbx_msg_hello) == 176, "wire layout");
+_Static_assert(sizeof(struct sbx_msg_run) == 136, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_output_limit) == 32, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_drained) == 32, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_started) == 24, "wire layout");
@@ -27,6 +27,8 @@ _Static_assert(sizeof(struct sbx_msg_pool) == 24, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_counts) == 64, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_open) == 120, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_closed) == 24, "wire layout");
+_Static_assert(sizeof(struct sbx_msg_signal) == 24, "wire layout");
+_Static_assert(sizeof(struct sbx_msg_resize) == 24, "wire layout");
 
 static const size_t msg_sizes[SBX_MSG_TYPE_END] = {
     [SBX_MSG_HELLO] = sizeof(struct sbx_msg_hello),
@@ -42,6 +44,8 @@ static const size_t msg_sizes[SBX_MSG_TYPE_END] = {
     [SBX_MSG_OPEN] = sizeof(struct sbx_msg_open),
     [SBX_MSG_CLOSE] = sizeof(struct sbx_msg_close),
     [SBX_MSG_CLOSED] = sizeof(struct sbx_msg_closed),
+    [SBX_MSG_SIGNAL] = sizeof(struct sbx_msg_signal),
+    [SBX_MSG_RESIZE] = sizeof(struct sbx_msg_resize),
 };
 
 static const char *const limit_names[SBX_LIMIT_COUNT] = {
@@ -143,7 +147,8 @@ static bool is_hello_valid(const struct sbx_msg_hello *hello)
     return hello->backend >= 1 && hello->backend <= BACKEND_MAX && hello->slots > 0 &&
            hello->runtime_count > 0 && hello->cgroup_version <= 2 &&
            are_limits_valid(&hello->maximum) && hello->is_image_root <= 1 &&
-           (hello->sessions == 0) == (hello->session_life_ms == 0);
+           (hello->sessions == 0) == (hello->session_life_ms == 0) &&
+           (hello->features & ~SBX_FEATURES) == 0 && hello->reserved == 0;
 }
 
 static bool is_hit_valid(const struct sbx_limit_hit *hit)
@@ -182,9 +187,13 @@ static bool is_result_valid(const struct sbx_msg_result *result)
 static bool is_run_valid(const struct sbx_msg_run *run)
 {
     const uint32_t of_session = SBX_RUN_HAS_CELL | SBX_RUN_NO_PROGRAM;
+    const bool has_terminal = (run->flags & SBX_RUN_HAS_TERMINAL) != 0;
 
     return (run->flags & ~SBX_RUN_FLAGS) == 0 && (run->flags & of_session) != of_session &&
-           (run->session != 0 || (run->flags & of_session) == 0) && are_limits_valid(&run->limits);
+           (run->session != 0 || (run->flags & of_session) == 0) &&
+           (!has_terminal || (run->flags & of_session) == 0) &&
+           (run->columns > 0) == has_terminal && (run->rows > 0) == has_terminal &&
+           run->reserved == 0 && are_limits_valid(&run->limits);
 }
 
 static bool is_body_valid(const union sbx_msg *msg)
@@ -204,6 +213,11 @@ static bool is_body_valid(const union sbx_msg *msg)
     case SBX_MSG_OPEN:
         return msg->open.idle_ms > 0 && msg->open.life_ms > 0 &&
                are_limits_valid(&msg->open.limits);
+    case SBX_MSG_SIGNAL:
+        return msg->signal.number > 0 && msg->signal.number <= SBX_SIGNAL_MAX &&
+               msg->signal.reserved == 0;
+    case SBX_MSG_RESIZE:
+        return msg->resize.columns > 0 && msg->resize.rows > 0 && msg->resize.reserved == 0;
     case SBX_MSG_CLOSED:
         return msg->closed.reason > 0 && msg->closed.reason < SBX_CLOSED_END &&
                msg->closed.reserved == 0;

@@ -17,7 +17,8 @@ struct cr_err;
  * A run, seen from the front:
  *   RUN + fds ─▶            admitted: STARTED … EXITED, or at once RESULT (refused, set-up failed)
  *   ◀─ STARTED              GO was written: the wall clock runs
- *   CANCEL, OUTPUT_LIMIT ─▶ while it runs
+ *   CANCEL, OUTPUT_LIMIT,
+ *   SIGNAL, RESIZE ─▶       while it runs
  *   ◀─ EXITED               everything in the box is dead, the write ends of the pipes are closed
  *   DRAINED ─▶              the front has read the pipes to their end
  *   ◀─ RESULT               last message of this run; the slot is free
@@ -46,11 +47,14 @@ struct cr_err;
  * What a program has beside files, in the flags of RUN: the backend does not
  * read the payload, and these tell which boxes that were made ahead fit.
  */
-#define SBX_RUN_HAS_ARGS 1U   /* arguments behind the runtime's own */
-#define SBX_RUN_HAS_OWN 2U    /* its own command, or environment variables */
-#define SBX_RUN_HAS_CELL 4U   /* of a session: for its interpreter, which keeps its state */
-#define SBX_RUN_NO_PROGRAM 8U /* of a session: files in and out, nothing is started */
-#define SBX_RUN_FLAGS (SBX_RUN_HAS_ARGS | SBX_RUN_HAS_OWN | SBX_RUN_HAS_CELL | SBX_RUN_NO_PROGRAM)
+#define SBX_RUN_HAS_ARGS 1U      /* arguments behind the runtime's own */
+#define SBX_RUN_HAS_OWN 2U       /* its own command, or environment variables */
+#define SBX_RUN_HAS_CELL 4U      /* of a session: for its interpreter, which keeps its state */
+#define SBX_RUN_NO_PROGRAM 8U    /* of a session: files in and out, nothing is started */
+#define SBX_RUN_HAS_TERMINAL 16U /* its streams are a terminal: what it writes comes by stdout */
+#define SBX_RUN_FLAGS                                                                              \
+    (SBX_RUN_HAS_ARGS | SBX_RUN_HAS_OWN | SBX_RUN_HAS_CELL | SBX_RUN_NO_PROGRAM |                  \
+     SBX_RUN_HAS_TERMINAL)
 
 enum sbx_msg_type {
     SBX_MSG_HELLO = 1,        /* backend ▶ front, once, first */
@@ -66,6 +70,8 @@ enum sbx_msg_type {
     SBX_MSG_OPEN = 11,        /* front ▶ backend: a session */
     SBX_MSG_CLOSE = 12,       /* front ▶ backend */
     SBX_MSG_CLOSED = 13,      /* backend ▶ front: last about it */
+    SBX_MSG_SIGNAL = 14,      /* front ▶ backend */
+    SBX_MSG_RESIZE = 15,      /* front ▶ backend */
     SBX_MSG_TYPE_END,
 };
 
@@ -174,6 +180,11 @@ struct sbx_msg_header {
                      HELLO, POOL, COUNTS */
 };
 
+/* What a backend can do beside running programs. */
+#define SBX_FEATURE_SIGNALS 1U  /* SIGNAL reaches the program */
+#define SBX_FEATURE_TERMINAL 2U /* SBX_RUN_HAS_TERMINAL, RESIZE */
+#define SBX_FEATURES (SBX_FEATURE_SIGNALS | SBX_FEATURE_TERMINAL)
+
 struct sbx_msg_hello {
     struct sbx_msg_header header;
     uint32_t backend;          /* number of crisol.sandbox.v1.Backend */
@@ -189,6 +200,8 @@ struct sbx_msg_hello {
     uint64_t memory_bytes; /* that memory limits of all runs together may reach; 0: any sum */
     uint32_t runtimes;     /* bits of the runtime table: those whose interpreter is there */
     uint32_t session_life_ms; /* the longest that one may live; 0: there are none */
+    uint32_t features;        /* SBX_FEATURE_… */
+    uint32_t reserved;
 };
 
 struct sbx_msg_run {
@@ -197,7 +210,26 @@ struct sbx_msg_run {
     uint32_t flags;   /* SBX_RUN_HAS_… */
     uint64_t caller;  /* the same for the runs of one caller and for nobody else's */
     uint64_t session; /* number of the session that it runs in; 0: in none */
+    uint16_t columns; /* of its terminal; 0: it has none */
+    uint16_t rows;
+    uint32_t reserved;
     struct sbx_limits limits;
+};
+
+/* To its process group, or to its first process alone where that has left it. */
+struct sbx_msg_signal {
+    struct sbx_msg_header header;
+    uint32_t number; /* 1 to SBX_SIGNAL_MAX */
+    uint32_t reserved;
+};
+
+#define SBX_SIGNAL_MAX 64U
+
+struct sbx_msg_resize {
+    struct sbx_msg_header header;
+    uint16_t columns; /* neither is 0 */
+    uint16_t rows;
+    uint32_t reserved;
 };
 
 /* The limits hold for each run in it; memory and processes for its interpreter as a whole. */
@@ -354,6 +386,8 @@ union sbx_msg {
     struct sbx_msg_open open;
     struct sbx_msg_close close;
     struct sbx_msg_closed closed;
+    struct sbx_msg_signal signal;
+    struct sbx_msg_resize resize;
 };
 
 /* Exact size of a message type; 0 for an unknown type. */

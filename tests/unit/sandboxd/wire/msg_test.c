@@ -42,6 +42,10 @@ static union sbx_msg legal_msg(enum sbx_msg_type type)
         msg.open.idle_ms = 1000;
         msg.open.life_ms = 2000;
     }
+    if (type == SBX_MSG_SIGNAL)
+        msg.signal.number = 2;
+    if (type == SBX_MSG_RESIZE)
+        msg.resize.columns = msg.resize.rows = 1;
     if (type == SBX_MSG_CLOSED)
         msg.closed.reason = SBX_CLOSED_IDLE;
     if (type == SBX_MSG_OUTPUT_LIMIT)
@@ -123,6 +127,19 @@ static void msg_parse_refuses_fields_out_of_range(void **state)
         FIELD(SBX_MSG_HELLO, hello.is_image_root, 2),
         FIELD(SBX_MSG_HELLO, hello.session_life_ms, 1),
         FIELD(SBX_MSG_RUN, header.run, 0),
+        FIELD(SBX_MSG_HELLO, hello.features, SBX_FEATURES + 1),
+        FIELD(SBX_MSG_HELLO, hello.reserved, 1),
+        FIELD(SBX_MSG_SIGNAL, header.run, 0),
+        FIELD(SBX_MSG_SIGNAL, signal.number, 0),
+        FIELD(SBX_MSG_SIGNAL, signal.number, SBX_SIGNAL_MAX + 1),
+        FIELD(SBX_MSG_SIGNAL, signal.reserved, 1),
+        FIELD(SBX_MSG_RESIZE, resize.columns, 0),
+        FIELD(SBX_MSG_RESIZE, resize.rows, 0),
+        FIELD(SBX_MSG_RESIZE, resize.reserved, 1),
+        FIELD(SBX_MSG_RUN, run.flags, SBX_RUN_HAS_TERMINAL), /* of no size */
+        FIELD(SBX_MSG_RUN, run.columns, 1),                  /* of no terminal */
+        FIELD(SBX_MSG_RUN, run.rows, 1),
+        FIELD(SBX_MSG_RUN, run.reserved, 1),
         FIELD(SBX_MSG_RUN, run.flags, SBX_RUN_FLAGS + 1),
         FIELD(SBX_MSG_RUN, run.flags, SBX_RUN_HAS_CELL), /* without a session */
         FIELD(SBX_MSG_RUN, run.flags, SBX_RUN_NO_PROGRAM),
