@@ -9,6 +9,7 @@
 #include "sandboxd/front/audit.h"
 #include "sandboxd/front/meter.h"
 #include "sandboxd/front/sandboxes.h"
+#include "sandboxd/front/tail.h"
 #include "sandboxd/runtimes/table.h"
 #include "sandboxd/wire/lifeline.h"
 
@@ -433,12 +434,23 @@ static void dispatch(struct sbx_backend *backend, const struct epoll_event *even
     }
 }
 
+/* When one that nobody reads is to be looked at again, as a timeout of epoll_wait(2). */
+static int wait_for_tails(const struct sbx_backend *backend)
+{
+    const int64_t now_ns = cr_clock_mono_ns();
+    const int64_t next_ns =
+        backend->options.tails ? sbx_tails_expire(backend->options.tails, now_ns) : INT64_MAX;
+    const int64_t wait_ms = next_ns == INT64_MAX ? -1 : (next_ns - now_ns) / CR_NS_PER_MS + 1;
+
+    return wait_ms > INT32_MAX ? INT32_MAX : (int)wait_ms;
+}
+
 /* True when the thread may go: told to stop, and nothing in flight or out of patience. */
 static bool is_done(struct sbx_backend *backend, int *ret_wait_ms)
 {
     int64_t left_ns;
 
-    *ret_wait_ms = -1;
+    *ret_wait_ms = wait_for_tails(backend);
     if (!atomic_load(&backend->is_stopping))
         return false;
     left_ns = backend->stop_at_ns - cr_clock_mono_ns();
@@ -576,7 +588,7 @@ struct sbx_backend *sbx_backend_free(struct sbx_backend *backend, int deadline_m
     return NULL;
 }
 
-void sbx_backend_post_sandboxes(struct sbx_backend *backend)
+void sbx_backend_nudge(struct sbx_backend *backend)
 {
     post_command(backend);
 }

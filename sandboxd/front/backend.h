@@ -10,6 +10,8 @@
 struct cr_err;
 struct cr_metrics;
 struct sbx_audit;
+struct sbx_sandboxes;
+struct sbx_tails;
 struct sbx_execution;
 
 /*
@@ -28,6 +30,7 @@ struct sbx_backend_options {
     size_t queue_length;             /* runs that may wait; 0: none */
     struct sbx_audit *audit;         /* borrowed: outlives the backend; NULL: none */
     struct sbx_sandboxes *sandboxes; /* likewise */
+    struct sbx_tails *tails;         /* likewise */
     void *user;                      /* for the callbacks */
     /* HELLO came, or the wire was lost. On the stream thread. */
     void (*on_state)(void *user, bool is_up);
@@ -47,8 +50,8 @@ int sbx_backend_new(const struct sbx_backend_options *options, struct sbx_backen
  * `deadline_ms`. NULL is allowed; always returns NULL. */
 struct sbx_backend *sbx_backend_free(struct sbx_backend *backend, int deadline_ms);
 
-/* Any thread: the list of sandboxes has something for the backend. */
-void sbx_backend_post_sandboxes(struct sbx_backend *backend);
+/* Any thread: the lists of sandboxes or of tails have something for the stream thread. */
+void sbx_backend_nudge(struct sbx_backend *backend);
 
 /* Any thread: from now on new and waiting runs are refused with UNAVAILABLE; what runs goes on. */
 void sbx_backend_drain(struct sbx_backend *backend);

@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define RETRY_MS 1000
 #define RUN_OUTPUT_MAX (16U << 20) /* per stream: Run keeps it in memory and sends it at once */
@@ -40,6 +41,8 @@ void sbx_call_advance(struct rpc_call *call, struct sbx_call *state)
     if (!state->is_submitted) {
         if (state->record)
             sbx_call_pump_waiter(call, state);
+    } else if (state->tail) {
+        sbx_call_pump_tail(call, state);
     } else if (state->compile && !sbx_call_pump_compile(call, state)) {
         return;
     } else if (state->is_run) {
@@ -101,6 +104,7 @@ struct sbx_call *sbx_call_release(struct sbx_call *state)
     cr_buf_done(&state->outputs[1]);
     sbx_execution_unref(state->execution);
     (void)sbx_compile_free(state->compile);
+    (void)sbx_tail_unref(state->tail);
     free(state);
     return NULL;
 }
@@ -108,6 +112,13 @@ struct sbx_call *sbx_call_release(struct sbx_call *state)
 static void submit(struct rpc_call *call, struct sbx_call *state, struct sbx_execution *execution)
 {
     state->is_submitted = true;
+    if (state->tail) {
+        state->tail->is_counted = state->is_counted; /* until its end, not that of this call */
+        state->is_counted = false;
+        sbx_tail_begin(state->tail, sbx_execution_ref(execution));
+        sbx_execution_submit(execution, state->service->backend);
+        return;
+    }
     state->entry.execution = execution;
     sbx_service_add(state->service, &state->entry);
     (void)rpc_call_ref(call); /* the waker's, until the stream thread is done with it */
@@ -165,7 +176,8 @@ static int make_execution(struct rpc_call *call, const struct sbx_call_order *or
                           const struct sbx_request *request, const struct sbx_msg_hello *hello,
                           struct sbx_call *state)
 {
-    struct sbx_waker waker = {wake_call, release_call, call};
+    struct sbx_waker waker = state->tail ? sbx_tail_waker(state->tail)
+                                         : (struct sbx_waker){wake_call, release_call, call};
     struct cr_err err = CR_ERR_INIT;
     char scope[128]; /* what the request is to: the same one means another thing elsewhere */
 
@@ -221,7 +233,9 @@ static int check(struct rpc_call *call, const struct sbx_call_order *order,
     rules = (struct sbx_request_rules){.maximum = hello->maximum,
                                        .runtimes = hello->runtimes,
                                        .backend = (Crisol__Sandbox__V1__Backend)hello->backend,
-                                       .contents = contents};
+                                       .contents = contents,
+                                       .can_resume = order->kind == SBX_CALL_EXECUTE ||
+                                                     order->kind == SBX_CALL_SANDBOX};
     if (rules.maximum.value[SBX_LIMIT_OUTPUT] > output_max[order->kind])
         rules.maximum.value[SBX_LIMIT_OUTPUT] = output_max[order->kind];
     if (order->sandbox)
@@ -256,6 +270,19 @@ static int count(struct rpc_call *call, struct sbx_call *state, struct rpc_statu
     return r;
 }
 
+/* The execution outlives the call, and so does what its events are made with. */
+static int make_tail(struct rpc_call *call, const struct sbx_request *request,
+                     const struct sbx_msg_hello *hello, struct sbx_call *state,
+                     struct rpc_status *status)
+{
+    state->tail = sbx_tails_new(state->service, call, request, rpc_call_peer(call)->caller, status);
+    if (!state->tail)
+        return -EINVAL;
+    state->reader = call;
+    sbx_policy_fill(&state->tail->policy, request, hello);
+    return 0;
+}
+
 static void make_interactive(const struct sbx_call_order *order, struct sbx_request *request)
 {
     request->is_interactive = true;
@@ -287,6 +314,12 @@ struct sbx_call *sbx_call_new(struct rpc_call *call, const struct sbx_call_order
     if (order->kind == SBX_CALL_INTERACTIVE)
         make_interactive(order, &request);
     state = new_state(call, &request, &hello);
+    if (state && request.ring_bytes > 0 &&
+        make_tail(call, &request, &hello, state, ret_status) < 0) {
+        (void)sbx_call_release(state);
+        (void)sbx_sandbox_leave(order->sandbox);
+        return NULL;
+    }
     if (state && make_execution(call, order, &request, &hello, state) < 0)
         state = sbx_call_release(state);
     if (!state) {
@@ -335,8 +368,42 @@ void sbx_call_run(struct rpc_call *call, const ProtobufCMessage *message)
 void sbx_call_abandon(struct sbx_call *state)
 {
     sbx_call_drop_record(state);
-    if (state->is_submitted)
+    if (state->is_submitted && state->tail)
+        sbx_tail_detach(state->tail, state->reader);
+    else if (state->is_submitted)
         sbx_execution_cancel(state->entry.execution, true);
+}
+
+void sbx_call_attach(struct rpc_call *call, const ProtobufCMessage *base)
+{
+    const Crisol__Sandbox__V1__AttachRequest *message =
+        (const Crisol__Sandbox__V1__AttachRequest *)(const void *)base;
+    const uint64_t offsets[2] = {message->stdout_offset, message->stderr_offset};
+    struct sbx_service *service = rpc_call_context(call);
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct sbx_call *state = calloc(1, sizeof(*state));
+
+    if (!state)
+        sbx_call_no_memory(&status);
+    else if (!*message->execution_id)
+        rpc_status_add_violation(&status, "execution_id", "is required");
+    else
+        state->tail = sbx_tails_attach(service->tails, call, rpc_call_peer(call)->caller,
+                                       message->execution_id, offsets, &status);
+    if (!state || !state->tail) {
+        free(state);
+        rpc_call_finish(call, &status, NULL);
+        return;
+    }
+    state->service = service;
+    state->execution = sbx_execution_ref(state->tail->execution);
+    state->reader = call;
+    state->is_submitted = true;
+    state->is_wrapped = true;
+    memcpy(state->cursor.at, offsets, sizeof(offsets));
+    cr_buf_init(&state->chunk, SBX_CHUNK_MAX);
+    rpc_call_set_user(call, state);
+    sbx_call_advance(call, state);
 }
 
 void sbx_call_cancel(struct rpc_call *call)

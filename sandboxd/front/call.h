@@ -10,6 +10,9 @@ struct rpc_call;
 void sbx_call_execute(struct rpc_call *call, const ProtobufCMessage *message);
 void sbx_call_run(struct rpc_call *call, const ProtobufCMessage *message);
 
+/* The handler of Attach. */
+void sbx_call_attach(struct rpc_call *call, const ProtobufCMessage *message);
+
 /* Sends what there is and can be sent: on_writable and on_wake. */
 void sbx_call_pump(struct rpc_call *call);
 void sbx_call_cancel(struct rpc_call *call);

@@ -84,13 +84,19 @@ static void send_event(struct rpc_call *call, struct sbx_call *state,
     (void)rpc_call_send(call, message); /* cannot fail: can_send was asked before */
 }
 
+/* That of a tail is there for every call that reads it. */
+static struct sbx_policy *policy_of(struct sbx_call *state)
+{
+    return state->tail ? &state->tail->policy : &state->policy;
+}
+
 static void send_started(struct rpc_call *call, struct sbx_call *state)
 {
     Crisol__Sandbox__V1__ExecuteResponse response = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__INIT;
     Crisol__Sandbox__V1__Started started = CRISOL__SANDBOX__V1__STARTED__INIT;
     uint64_t queue_us = sbx_execution_queue_us(state->execution);
 
-    started.policy = &state->policy.message;
+    started.policy = &policy_of(state)->message;
     started.queue_us = queue_us > UINT32_MAX ? UINT32_MAX : (uint32_t)queue_us;
     response.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_STARTED;
     response.started = &started;
@@ -143,6 +149,19 @@ static void send_truncated(struct rpc_call *call, struct sbx_call *state,
     send_event(call, state, &response);
 }
 
+static void send_lost(struct rpc_call *call, struct sbx_call *state, const struct sbx_event *event)
+{
+    Crisol__Sandbox__V1__ExecuteResponse response = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__INIT;
+    Crisol__Sandbox__V1__Lost lost = CRISOL__SANDBOX__V1__LOST__INIT;
+
+    lost.stream = stream_of(state, event);
+    lost.offset = event->offset;
+    lost.lost_bytes = event->dropped;
+    response.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_LOST;
+    response.lost = &lost;
+    send_event(call, state, &response);
+}
+
 /* The RunResponse around a result. Returns false when there is no memory for the texts. */
 static bool finish_run(struct rpc_call *call, struct sbx_call *state,
                        Crisol__Sandbox__V1__ExecuteResult *result)
@@ -176,7 +195,7 @@ static int fill_result(struct sbx_call *state, struct sbx_result *result)
     int r;
 
     if (!compile)
-        return sbx_result_fill(result, state->execution, &state->policy);
+        return sbx_result_fill(result, state->execution, policy_of(state));
     r = sbx_result_fill(result, sbx_call_last(state),
                         compile->has_failed ? &compile->policy : &state->policy);
     return r == 0 ? sbx_compile_tell(compile, result) : r;
@@ -303,6 +322,58 @@ void sbx_call_pump_stream(struct rpc_call *call, struct sbx_call *state)
             return;
         }
     }
+}
+
+static void finish_displaced(struct rpc_call *call, const struct sbx_call *state)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    rpc_status_set(&status, RPC_ABORTED, "another call has taken up this output");
+    (void)snprintf(status.reason, sizeof(status.reason), "ATTACHED_ELSEWHERE");
+    sbx_call_finish(call, state, &status, NULL);
+}
+
+/* One step. Returns false when there is nothing more to do now. */
+static bool pump_tail(struct rpc_call *call, struct sbx_call *state)
+{
+    struct sbx_event event;
+
+    switch (sbx_tail_next(state->tail, call, &state->cursor, &state->chunk, &event)) {
+    case SBX_TAIL_STARTED:
+        send_started(call, state);
+        return true;
+    case SBX_TAIL_LOST:
+        send_lost(call, state, &event);
+        return true;
+    case SBX_TAIL_DATA:
+        if (send_output(call, state, &event))
+            return true;
+        cr_buf_clear(&state->chunk);
+        sbx_call_finish_out_of_memory(call, state);
+        break;
+    case SBX_TAIL_TRUNCATED:
+        send_truncated(call, state, &event);
+        return true;
+    case SBX_TAIL_ENDED:
+        on_ended(call, state);
+        break;
+    case SBX_TAIL_DISPLACED:
+        finish_displaced(call, state);
+        return false;
+    case SBX_TAIL_NONE:
+    default:
+        return false;
+    }
+    sbx_tail_detach(state->tail, call);
+    return false;
+}
+
+void sbx_call_pump_tail(struct rpc_call *call, struct sbx_call *state)
+{
+    bool goes_on = true;
+
+    while (goes_on && rpc_call_can_send(call))
+        goes_on = pump_tail(call, state);
 }
 
 /* Run keeps everything up to the caps and sends once. */

@@ -6,6 +6,7 @@
 #include "sandboxd/front/policy.h"
 #include "sandboxd/front/recall.h"
 #include "sandboxd/front/service.h"
+#include "sandboxd/front/tail.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,6 +40,9 @@ struct sbx_call {
     struct sbx_compile *compile; /* the stage before; NULL: there is none */
     struct sbx_policy policy;
     struct sbx_answer answer; /* take is NULL: it ends the call */
+    struct sbx_tail *tail;    /* of an execution that outlives its stream; NULL: it ends with it */
+    struct sbx_tail_cursor cursor; /* in it */
+    struct rpc_call *reader;       /* borrowed: this call, as the reader of the tail */
     bool is_run;
     bool is_wrapped; /* events are sent as messages with the event as their field 1 */
     bool is_submitted;
@@ -107,6 +111,7 @@ bool sbx_call_pump_compile(struct rpc_call *call, struct sbx_call *state);
 /* Takes what the execution has and answers it. */
 void sbx_call_pump_stream(struct rpc_call *call, struct sbx_call *state);
 void sbx_call_pump_run(struct rpc_call *call, struct sbx_call *state);
+void sbx_call_pump_tail(struct rpc_call *call, struct sbx_call *state);
 
 /* The end: NULL status is OK, with `last` as the (last) message. */
 void sbx_call_finish(struct rpc_call *call, const struct sbx_call *state,

@@ -237,7 +237,8 @@ static void kick(struct sbx_execution *execution, uint32_t kicks)
 
     (void)pthread_mutex_lock(&execution->lock);
     execution->kicks |= kicks;
-    must_post = !execution->is_posted && !execution->is_ended;
+    /* What comes before it is submitted goes with that. */
+    must_post = execution->backend && !execution->is_posted && !execution->is_ended;
     execution->is_posted = execution->is_posted || must_post;
     (void)pthread_mutex_unlock(&execution->lock);
     if (must_post)

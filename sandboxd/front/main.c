@@ -22,6 +22,7 @@
 #include "sandboxd/front/scrape.h"
 #include "sandboxd/front/service.h"
 #include "sandboxd/front/settings.h"
+#include "sandboxd/front/tail.h"
 #include "sandboxd/runtimes/table.h"
 #include "tls/context.h"
 
@@ -51,6 +52,7 @@ struct front {
     struct sbx_audit audit;
     struct sbx_backend *backend;
     struct sbx_sandboxes sandboxes;
+    struct sbx_tails tails;
     struct sbx_service service;
     struct rpc_server *server;
     struct rpc_listener *listener;
@@ -249,6 +251,7 @@ static int start_backend(struct front *front, struct cr_err *err)
         .queue_length = front->settings.queue,
         .audit = &front->audit,
         .sandboxes = &front->sandboxes,
+        .tails = &front->tails,
         .user = front,
         .on_state = on_state,
         .on_orphaned = on_orphaned,
@@ -439,6 +442,7 @@ static void release(struct front *front)
     front->service.callers = rpc_callers_free(front->service.callers);
     sbx_service_done(&front->service);
     front->auth.tokens = rpc_tokens_free(front->auth.tokens);
+    sbx_tails_done(&front->tails);
     sbx_sandboxes_done(&front->sandboxes);
     cr_close_fd(&front->audit.fd);
     sbx_front_settings_done(&front->settings);
@@ -463,6 +467,7 @@ static int start(struct front *front, struct cr_err *err)
     if (r == 0)
         r = sbx_sandboxes_init(&front->sandboxes, (uint32_t)front->settings.sandboxes_per_caller,
                                err);
+    sbx_tails_init(&front->tails);
     if (r == 0)
         r = start_backend(front, err);
     if (r < 0)
@@ -470,7 +475,7 @@ static int start(struct front *front, struct cr_err *err)
     front->started_ms = cr_clock_real_ms();
     rpc_init();
     sbx_service_init(&front->service, front->backend, &front->auth, &front->audit,
-                     &front->sandboxes);
+                     &front->sandboxes, &front->tails);
     if (limits.max_live > 0 || limits.per_minute > 0) {
         front->service.callers = rpc_callers_new(&limits);
         if (!front->service.callers)

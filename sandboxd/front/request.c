@@ -15,6 +15,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#define GRACE_DEFAULT_MS 30000U
+#define GRACE_MIN_MS 100U
+#define GRACE_MAX_MS 600000U
+#define RING_DEFAULT_BYTES (256U << 10)
+#define RING_MIN_BYTES (64U << 10) /* a chunk */
+#define RING_MAX_BYTES (1U << 20)
 #define CONTAINER_MEMORY_MIN (UINT64_C(6) << 20)
 
 /* What the checks share. */
@@ -464,6 +470,40 @@ static void check_collect(struct checker *check)
                                  files, SBX_COLLECT_FILES_MAX);
 }
 
+static void check_resume(struct checker *check)
+{
+    const Crisol__Sandbox__V1__ResumeOptions *resume = check->message->resume;
+    struct sbx_request *request = check->request;
+
+    if (!resume)
+        return;
+    if (!check->rules->can_resume) {
+        rpc_status_add_violation(check->status, "resume", "is for Execute and ExecuteInSandbox");
+        return;
+    }
+    if (request->has_compile)
+        rpc_status_add_violation(
+            check->status, "resume",
+            "is not for requests with a compile stage: keep_compiled, and then "
+            "run it as `compiled`");
+    if (is_set(check->message->request_id))
+        rpc_status_add_violation(check->status, "resume",
+                                 "set it or request_id: what would be repeated is taken up");
+    if (request->on_overflow == CRISOL__SANDBOX__V1__OVERFLOW_POLICY__OVERFLOW_POLICY_HEAD_TAIL)
+        rpc_status_add_violation(check->status, "resume",
+                                 "output.on_overflow may be KILL or TRUNCATE with it");
+    request->grace_ms = resume->grace_ms ? resume->grace_ms : GRACE_DEFAULT_MS;
+    request->ring_bytes = resume->ring_bytes ? resume->ring_bytes : RING_DEFAULT_BYTES;
+    if (request->grace_ms < GRACE_MIN_MS || request->grace_ms > GRACE_MAX_MS)
+        rpc_status_add_violation(check->status, "resume.grace_ms",
+                                 "%" PRIu32 " is not between %u and %u", request->grace_ms,
+                                 GRACE_MIN_MS, GRACE_MAX_MS);
+    if (request->ring_bytes < RING_MIN_BYTES || request->ring_bytes > RING_MAX_BYTES)
+        rpc_status_add_violation(check->status, "resume.ring_bytes",
+                                 "%" PRIu32 " is not between %u and %u", request->ring_bytes,
+                                 RING_MIN_BYTES, RING_MAX_BYTES);
+}
+
 static uint32_t read_flags(const Crisol__Sandbox__V1__ExecuteRequest *message)
 {
     uint32_t flags = message->n_args > 0 ? SBX_RUN_HAS_ARGS : 0;
@@ -499,6 +539,7 @@ int sbx_request_check(const Crisol__Sandbox__V1__ExecuteRequest *message,
     check_stdin(&check);
     check_output(&check);
     check_collect(&check);
+    check_resume(&check);
     if (status->code != RPC_OK)
         return -EINVAL;
     request.flags = read_flags(message);

@@ -36,6 +36,7 @@ struct sbx_request_rules {
     struct sbx_limits maximum; /* of the operator, from HELLO */
     uint32_t runtimes;         /* bit i: runtime i is offered on this host */
     Crisol__Sandbox__V1__Backend backend;
+    bool can_resume;    /* `resume` may be set */
     bool is_files_only; /* files in and out of a sandbox: there is no program to ask for */
     const struct sbx_contents *contents; /* borrowed; NULL: nothing is stored */
 };
@@ -66,6 +67,8 @@ struct sbx_request {
     uint64_t session;                    /* number of the sandbox on the wire; 0: none */
     uint16_t columns;                    /* of its terminal; 0: it has none */
     uint16_t rows;
+    uint32_t grace_ms;   /* of `resume`: how long it goes on without its stream */
+    uint32_t ring_bytes; /* of each stream that are kept; 0: it ends with its stream */
     bool is_interactive; /* standard input and signals come while it runs */
 };
 

@@ -57,7 +57,7 @@ void sbx_sandbox_create(struct rpc_call *call, const ProtobufCMessage *base)
         rpc_call_finish(call, &status, NULL);
         return;
     }
-    sbx_backend_post_sandboxes(service->backend);
+    sbx_backend_nudge(service->backend);
     fill_row(&row, &info);
     response.sandbox = &row.message;
     rpc_call_finish(call, NULL, &response.base);
@@ -100,7 +100,7 @@ void sbx_sandbox_delete(struct rpc_call *call, const ProtobufCMessage *base)
     response.found =
         sbx_sandboxes_delete(service->sandboxes, rpc_call_peer(call)->caller, message->sandbox_id);
     if (response.found)
-        sbx_backend_post_sandboxes(service->backend);
+        sbx_backend_nudge(service->backend);
     rpc_call_finish(call, NULL, &response.base);
 }
 

@@ -19,10 +19,10 @@
 
 void sbx_service_init(struct sbx_service *service, struct sbx_backend *backend,
                       const struct sbx_auth *auth, struct sbx_audit *audit,
-                      struct sbx_sandboxes *sandboxes)
+                      struct sbx_sandboxes *sandboxes, struct sbx_tails *tails)
 {
     *service = (struct sbx_service){
-        .backend = backend, .auth = *auth, .audit = audit, .sandboxes = sandboxes};
+        .backend = backend, .auth = *auth, .audit = audit, .sandboxes = sandboxes, .tails = tails};
     (void)pthread_mutex_init(&service->lock, NULL); /* cannot fail with default attributes */
 }
 
@@ -143,29 +143,8 @@ static void on_get_capabilities(struct rpc_call *call, const ProtobufCMessage *m
     sbx_service_get_capabilities(call);
 }
 
-static void on_start_unimplemented(struct rpc_call *call)
-{
-    struct rpc_status status = RPC_STATUS_INIT;
-
-    rpc_status_set(&status, RPC_UNIMPLEMENTED, "%s is not implemented by this version of sandboxd",
-                   rpc_call_path(call) + 1);
-    rpc_call_finish(call, &status, NULL);
-}
-
-static void on_message_unimplemented(struct rpc_call *call, const ProtobufCMessage *message)
-{
-    (void)message;
-    on_start_unimplemented(call);
-}
-
 #define PATH(name) "/crisol.sandbox.v1.SandboxService/" name
 #define TYPE(name) &crisol__sandbox__v1__##name##__descriptor
-#define UNIMPLEMENTED(kind_, name, type)                                                           \
-    {                                                                                              \
-        .path = PATH(name), .kind = (kind_), .request = TYPE(type##_request),                      \
-        .response = TYPE(type##_response), .on_start = on_start_unimplemented,                     \
-        .on_message = on_message_unimplemented                                                     \
-    }
 
 const struct rpc_method sbx_service_methods[] = {
     {.path = PATH("Execute"),
@@ -223,7 +202,15 @@ const struct rpc_method sbx_service_methods[] = {
      .on_wake = sbx_interactive_pump,
      .on_cancel = sbx_call_cancel,
      .on_free = sbx_call_free},
-    UNIMPLEMENTED(RPC_SERVER_STREAM, "Attach", attach),
+    {.path = PATH("Attach"),
+     .kind = RPC_SERVER_STREAM,
+     .request = TYPE(attach_request),
+     .response = TYPE(attach_response),
+     .on_message = sbx_call_attach,
+     .on_writable = sbx_call_pump,
+     .on_wake = sbx_call_pump,
+     .on_cancel = sbx_call_cancel,
+     .on_free = sbx_call_free},
     {.path = PATH("WriteArtifact"),
      .kind = RPC_BIDI,
      .request = TYPE(write_artifact_request),

@@ -18,6 +18,7 @@ struct sbx_audit;
 struct sbx_backend;
 struct sbx_msg_hello;
 struct sbx_sandboxes;
+struct sbx_tails;
 struct sbx_execution;
 
 #define SBX_VERSION_TEXT_MAX 64U
@@ -43,6 +44,7 @@ struct sbx_service {
     struct sbx_artifacts artifacts;   /* likewise */
     struct sbx_upload_entry *uploads; /* likewise: those that are being written */
     struct sbx_sandboxes *sandboxes;  /* borrowed: outlives the service */
+    struct sbx_tails *tails;          /* likewise */
     size_t written_bytes;             /* the completion queue thread's: of WriteFiles calls that are
                                          not at their end */
     pthread_mutex_t lock;             /* guards the list and the versions */
@@ -53,7 +55,7 @@ struct sbx_service {
 /* `auth` is copied. */
 void sbx_service_init(struct sbx_service *service, struct sbx_backend *backend,
                       const struct sbx_auth *auth, struct sbx_audit *audit,
-                      struct sbx_sandboxes *sandboxes);
+                      struct sbx_sandboxes *sandboxes, struct sbx_tails *tails);
 
 /* Every call must have ended. */
 void sbx_service_done(struct sbx_service *service);
