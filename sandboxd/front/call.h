@@ -11,7 +11,7 @@ void sbx_call_execute(struct rpc_call *call, const ProtobufCMessage *message);
 void sbx_call_run(struct rpc_call *call, const ProtobufCMessage *message);
 
 /* The handler of Attach. */
-void sbx_call_attach(struct rpc_call *call, const ProtobufCMessage *message);
+void sbx_call_attach(struct rpc_call *call, const ProtobufCMessage *base);
 
 /* Sends what there is and can be sent: on_writable and on_wake. */
 void sbx_call_pump(struct rpc_call *call);

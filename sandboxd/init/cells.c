@@ -18,7 +18,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define FIRST_FREE_FD 16 /* above every number of boxctl.h */
+/* Above every number of boxctl.h, and low: a program may be limited to 16 open files. */
+#define FIRST_FREE_FD (SBX_INIT_FD_SLAVE + 1)
 #define STREAM_COUNT 3
 #define EXIT_CODE_MAX 255
 

@@ -255,27 +255,61 @@ static void take_streams(struct sbx_cells *cells)
         sbx_say_failed(SBX_STAGE_INIT, r);
 }
 
-/* Has it run what is in place. Returns the status to exit with. */
-static int go(enum mode mode, struct sbx_ahead *ahead, int listener_fd, struct sbx_cells *cells,
-              struct sbx_terminal *terminal)
-{
-    pid_t leader = start_program(mode, ahead, &listener_fd);
+/* What pid 1 has while it makes the box what it is to be. */
+struct box {
+    enum mode mode;
+    struct sbx_ahead ahead;
+    struct sbx_cells cells;       /* CELLS */
+    struct sbx_terminal terminal; /* TERMINAL */
+    int listener_fd;              /* of the program's filter; lives as long as this process */
+};
 
-    return mode == MODE_CELLS ? sbx_cells_serve(cells, leader, listener_fd)
-                              : lead_to_end(leader, listener_fd, mode == MODE_ADOPT,
-                                            mode == MODE_TERMINAL ? terminal : NULL);
+/* Up to READY. Returns true when nobody says GO any more. */
+static bool get_ready(struct box *box)
+{
+    const enum mode mode = box->mode;
+    bool is_go = false;
+    int r = 0;
+
+    if (mode != MODE_ADOPT) {
+        use_up_pid();
+        start_ahead(&box->ahead);
+    }
+    if (mode == MODE_CELLS)
+        r = sbx_cells_open(&box->cells);
+    if (mode == MODE_TERMINAL)
+        r = sbx_terminal_open(&box->terminal, SBX_INIT_FD_MASTER, SBX_INIT_FD_SLAVE);
+    if (r < 0)
+        sbx_say_failed(SBX_STAGE_INIT, r);
+    if (mode != MODE_RUN && mode != MODE_TERMINAL)
+        is_go = await_load(mode, &box->listener_fd);
+    if (mode == MODE_CELLS)
+        take_streams(&box->cells);
+    if (mode != MODE_ADOPT)
+        load_ahead(&box->ahead, is_go);
+    else if ((r = sbx_place_files()) < 0)
+        sbx_say_failed(SBX_STAGE_PAYLOAD, r);
+    return is_go;
+}
+
+/* Has it run what is in place. Returns the status to exit with. */
+static int go(struct box *box)
+{
+    pid_t leader = start_program(box->mode, &box->ahead, &box->listener_fd);
+
+    if (box->mode == MODE_CELLS)
+        return sbx_cells_serve(&box->cells, leader, box->listener_fd);
+    return lead_to_end(leader, box->listener_fd, box->mode == MODE_ADOPT,
+                       box->mode == MODE_TERMINAL ? &box->terminal : NULL);
 }
 
 int main(int argc, char **argv)
 {
-    const enum mode mode = parse_mode(argc, argv);
-    struct sbx_ahead ahead = {.pid = -1, .fd = -1};
-    struct sbx_cells cells;
-    static struct sbx_terminal terminal; /* large */
-    int listener_fd = -1; /* of the program's filter; lives as long as this process */
-    bool is_go = false;   /* nobody says GO any more */
+    static struct box box = {.ahead = {.pid = -1, .fd = -1}, .listener_fd = -1}; /* large */
+    bool is_go;
     int r;
 
+    box.mode = parse_mode(argc, argv);
     if (argc == 2 && strcmp(argv[1], SBX_STREAM_ARGUMENT) == 0)
         return sbx_stream_main(false);
     if (argc == 2 && strcmp(argv[1], SBX_STREAM_INSIDE_ARGUMENT) == 0)
@@ -283,30 +317,14 @@ int main(int argc, char **argv)
     cr_slice_set(CR_SLICE_SHORT_NS);
     r = cr_signals_reset(); /* what the backend left behind is neither ours nor the program's */
     if (r == 0)
-        r = secure_self(mode);
+        r = secure_self(box.mode);
     if (r < 0)
         sbx_say_failed(SBX_STAGE_INIT, r);
-    if (mode == MODE_FILES)
+    if (box.mode == MODE_FILES)
         return serve_files();
-    if (mode != MODE_ADOPT) {
-        use_up_pid();
-        start_ahead(&ahead);
-    }
-    if (mode == MODE_CELLS && (r = sbx_cells_open(&cells)) < 0)
-        sbx_say_failed(SBX_STAGE_INIT, r);
-    if (mode == MODE_TERMINAL &&
-        (r = sbx_terminal_open(&terminal, SBX_INIT_FD_MASTER, SBX_INIT_FD_SLAVE)) < 0)
-        sbx_say_failed(SBX_STAGE_INIT, r);
-    if (mode != MODE_RUN && mode != MODE_TERMINAL)
-        is_go = await_load(mode, &listener_fd);
-    if (mode == MODE_CELLS)
-        take_streams(&cells);
-    if (mode != MODE_ADOPT)
-        load_ahead(&ahead, is_go);
-    else if ((r = sbx_place_files()) < 0)
-        sbx_say_failed(SBX_STAGE_PAYLOAD, r);
+    is_go = get_ready(&box);
     if (sbx_say((struct sbx_init_msg){.event = SBX_INIT_READY}) < 0 ||
         (!is_go && sbx_say_await_go() < 0))
         return 1;
-    return go(mode, &ahead, listener_fd, &cells, &terminal);
+    return go(&box);
 }

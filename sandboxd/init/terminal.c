@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/clock.h"
+#include "sandboxd/wire/boxctl.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,8 @@
 
 #include <sys/ioctl.h>
 
-#define FIRST_FREE_FD 16 /* above every number of boxctl.h */
+/* Above every number of boxctl.h, and low: a program may be limited to 16 open files. */
+#define FIRST_FREE_FD (SBX_INIT_FD_SLAVE + 1)
 #define DRAIN_NS (2 * CR_NS_PER_S)
 #define END_OF_INPUT 4 /* ^D: VEOF of a new terminal */
 

@@ -189,6 +189,11 @@ def test_a_terminal_is_no_door(stub):
     assert verdict(call.end()) == "OK" and call.output[3] == b"1\r\n2\r\n2\r\n2\r\n13\r\n", call.output[3]
 
 
+def test_few_open_files_are_enough(stub):
+    call = Session(stub, shell("test -t 1 && echo fine", limits=pb.Limits(open_files=16)), pb.TerminalSize(columns=80, rows=24))
+    assert verdict(call.end()) == "OK" and call.output[3] == b"fine\r\n"
+
+
 # ---- what is wrong ----
 
 @pytest.mark.parametrize("messages, expected", [

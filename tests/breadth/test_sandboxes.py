@@ -230,6 +230,14 @@ def test_nothing_runs_between_calls(house, box):
     assert house.root.run(box, "print(child.poll())")[0] == "None\n"
 
 
+def test_the_smallest_limits_are_enough(house):
+    box = house.root.create(limits=pb.Limits(open_files=16, workspace_bytes=64 << 10, workspace_inodes=64))
+    for expected in ("1\n", "2\n"):
+        out, result = house.root.run(box, "n = globals().get('n', 0) + 1\nprint(n)", files=[pb.InputFile(path="a/b/c", text="x")])
+        assert out == expected and result.sandbox.is_state_kept
+    house.root.delete(box)
+
+
 # ---- whose they are ----
 
 def test_nobody_else_sees_them(house, box):
