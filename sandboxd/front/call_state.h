@@ -47,7 +47,7 @@ struct sbx_call {
     bool is_wrapped; /* events are sent as messages with the event as their field 1 */
     bool is_submitted;
     bool is_counted; /* among what its caller has going on */
-    bool must_read; /* interactive: the next message was not asked for yet */
+    bool must_read;  /* interactive: the next message was not asked for yet */
     uint32_t seq;
     struct sbx_record *record;    /* NULL: the request has no id */
     struct sbx_waiter waiter;     /* in the record, while another call runs the same request */

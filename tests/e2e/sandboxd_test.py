@@ -214,14 +214,6 @@ class Shared(unittest.TestCase):
                             network=pb.NetworkPolicy(allow=["example.org"]))
         self.assertIn("network", error.details())
         self.refuse(grpc.StatusCode.UNIMPLEMENTED, runtime="python", code="x", backend=pb.BACKEND_DOCKER)
-        with self.assertRaises(grpc.RpcError) as caught:
-            self.stub.CreateSandbox(pb.CreateSandboxRequest(), timeout=20)
-        self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
-        self.assertIn("CreateSandbox", caught.exception.details())
-        with self.assertRaises(grpc.RpcError) as caught:
-            list(self.stub.ExecuteInteractive(iter([pb.ExecuteInteractiveRequest()]), timeout=20))
-        self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
-        self.assertIn("ExecuteInteractive", caught.exception.details())
 
     def test_strings_are_checked_on_the_wire(self):
         raw = self.service.channel.unary_unary(f"/{SERVICE}/Run", lambda data: data, lambda data: data)
