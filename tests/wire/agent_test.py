@@ -3,11 +3,14 @@
 """Runs on the real services whose model answers in other forms, runs programs, is another provider's, or sends the
 key back. Needs root (else 77)."""
 
+import http.server
 import json
 import os
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -188,6 +191,46 @@ class Agent(unittest.TestCase):
             result, events = run(other, "primes, three at once", terms={"max_tool_calls": 3})
             self.assert_passed(result)
             self.assertEqual(len(bodies(events, "tool_result")), 3)
+
+    def test_a_key_that_is_renewed_is_used_by_the_next_question(self):
+        keys = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):  # noqa: N802
+                self.rfile.read(int(self.headers["Content-Length"]))
+                keys.append(self.headers["x-goog-api-key"])
+                self.send_response(404)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        folder = os.path.join(self.services.folder, "keys")
+        os.mkdir(folder, 0o755)
+        path = os.path.join(folder, "key")
+
+        def renew(key):
+            with open(path + ".next", "w", encoding="utf-8") as file:
+                file.write(key + "\n")
+            os.chown(path + ".next", crisol.SERVICE_UID, crisol.SERVICE_UID)
+            os.rename(path + ".next", path)
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        renew("the-first-key")
+        with Other(self.services, (f"--model-key-file={path}",),
+                   {"GEMINI_BASE_URL": f"http://127.0.0.1:{server.server_port}"}) as other:
+            run(other, "a task")
+            renew("the-second-key")
+            time.sleep(1.1)
+            run(other, "another task")
+            with open(other.log, encoding="utf-8") as log:
+                text = log.read()
+        server.shutdown()
+        server.server_close()
+        self.assertEqual((keys[0], keys[-1]), ("the-first-key", "the-second-key"))
+        self.assertIn("the model's key has changed", text)
+        self.assertNotIn("the-second-key", text)
 
     def test_a_key_that_is_sent_back_goes_nowhere(self):
         store = os.path.join(self.services.folder, "journal")

@@ -7,9 +7,10 @@ import json
 import os
 import sys
 import unittest
+import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from agent_test import HERE, bodies, post, run  # noqa: E402  (needs the path above)
+from agent_test import HERE, Other, bodies, post, run  # noqa: E402  (needs the path above)
 
 import services as crisol  # noqa: E402  (agent_test has set the path)
 
@@ -111,6 +112,25 @@ class Files(unittest.TestCase):
             checked = self.services.crisol("verify-receipt", path)
             self.assertEqual(checked.returncode, code, checked.stderr)
         self.assertIn(b"data/rates.json", checked.stderr)
+
+    def test_an_export_is_repeated_and_one_changed_byte_is_found(self):
+        store = os.path.join(self.services.folder, "store")
+        os.mkdir(store)
+        os.chown(store, crisol.SERVICE_UID, crisol.SERVICE_UID)
+        port = self.services.replay.match(r"gemini-replay listening on \S+:(\d+)").group(1)
+        with Other(self.services, (f"--store=sqlite:{store}/runs.db",),
+                   {"GEMINI_BASE_URL": f"http://127.0.0.1:{port}", "GEMINI_API_KEY": crisol.CANARY}) as other:
+            result, _ = run(other, "A shop", terms=TERMS)
+            self.assertEqual(result["status"], "SUCCESS", result["error_history"])
+            with urllib.request.urlopen(f"http://{other.http}/api/v1/runs/{result['run_id']}/export") as answer:
+                export = answer.read()
+        path = os.path.join(self.services.folder, "export")
+        for change, code, text in ((b"", b""), 0, b""), ((b"net * RATES", b"net + RATES"), 125, b"was changed"):
+            with open(path, "wb") as file:
+                file.write(export.replace(*change) if code else export)
+            replayed = self.services.crisol("replay", path)
+            self.assertEqual(replayed.returncode, code, replayed.stderr)
+            self.assertIn(text, replayed.stderr)
 
     def test_a_link_in_the_folder_is_not_followed(self):
         folder = os.path.join(self.services.folder, "linked")
