@@ -19,6 +19,10 @@ static void check(const union sbx_msg *msg, const uint8_t *data, size_t size)
             FUZZ_CHECK(strcmp(sbx_limit_name(msg->result.other_hits[i].limit), "unknown") != 0);
     }
     if (msg->header.type == SBX_MSG_RUN) {
+        const uint32_t of_session = msg->run.flags & (SBX_RUN_HAS_CELL | SBX_RUN_NO_PROGRAM);
+
+        FUZZ_CHECK(of_session == 0 || msg->run.session != 0);
+        FUZZ_CHECK((msg->run.columns != 0) == ((msg->run.flags & SBX_RUN_HAS_TERMINAL) != 0));
         for (size_t i = 0; i < SBX_LIMIT_COUNT; i++)
             FUZZ_CHECK(msg->run.limits.value[i] != 0);
     }
