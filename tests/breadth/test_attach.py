@@ -100,10 +100,12 @@ def test_what_the_ring_no_longer_has_is_counted(house):
 
 
 def test_a_reader_loses_nothing_however_slow_he_is(house):
-    first = execute(house.root, "head -c 900000 /dev/zero | tr '\\0' y", pb.ResumeOptions(ring_bytes=64 * KIB))
+    total = 16 << 20  # more than lies on the way to him
+    first = execute(house.root, f"head -c {total} /dev/zero | tr '\\0' y", pb.ResumeOptions(ring_bytes=64 * KIB),
+                    limits=pb.Limits(output_bytes=20 << 20, wall_time_ms=60000, cpu_millicores=1000))
     first.until(lambda reader: len(reader.text[1]) > 0)
     time.sleep(1)
-    assert verdict(first.end()) == "OK" and len(first.text[1]) == 900000 and first.lost[1] == 0
+    assert verdict(first.end()) == "OK" and len(first.text[1]) == total and first.lost[1] == 0
 
 
 def test_one_reader_at_a_time(house):
