@@ -21,13 +21,18 @@ static const char pragmas[] = "PRAGMA synchronous=FULL;"
                               "PRAGMA wal_autocheckpoint=1000;"
                               "PRAGMA journal_size_limit=16777216;";
 
+#define REQUESTS_TABLE                                                                             \
+    "CREATE TABLE IF NOT EXISTS requests (request INTEGER PRIMARY KEY, run INTEGER NOT NULL"       \
+    " REFERENCES runs(run) ON DELETE CASCADE, kind INTEGER NOT NULL, seq INTEGER NOT NULL,"        \
+    " payload BLOB NOT NULL, UNIQUE (run, kind, seq)) STRICT;"
+
 static const char schema[] =
     "BEGIN IMMEDIATE;"
     "CREATE TABLE runs (run INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, head INTEGER NOT NULL,"
     " has_ended INTEGER NOT NULL, spec BLOB NOT NULL) STRICT;"
     "CREATE TABLE events (event INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs(run),"
     " seq INTEGER NOT NULL, payload BLOB NOT NULL, input BLOB) STRICT;"
-    "CREATE UNIQUE INDEX events_by_seq ON events (run, seq);"
+    "CREATE UNIQUE INDEX events_by_seq ON events (run, seq);" REQUESTS_TABLE
     "PRAGMA application_id=1129465161;"
     "PRAGMA user_version=1;"
     "COMMIT;";
@@ -39,10 +44,7 @@ static const char add_keys[] = "BEGIN IMMEDIATE;"
                                "COMMIT;";
 
 /* This, too. */
-static const char add_requests[] =
-    "CREATE TABLE IF NOT EXISTS requests (request INTEGER PRIMARY KEY, run INTEGER NOT NULL"
-    " REFERENCES runs(run) ON DELETE CASCADE, kind INTEGER NOT NULL, seq INTEGER NOT NULL,"
-    " payload BLOB NOT NULL, UNIQUE (run, kind, seq)) STRICT";
+static const char add_requests[] = REQUESTS_TABLE;
 
 static const char *const texts[AGT_SQL_COUNT] = {
     [AGT_SQL_BEGIN] = "BEGIN IMMEDIATE",
