@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-.PHONY: help run up live-check image build test lint bench soak torture clean
+.PHONY: help run up live-check image build test lint bench soak torture runtimes clean
 
 help:
 	@echo 'make run            set up, build, and watch one task become working code (TASK="…" with a Gemini key)'
@@ -16,6 +16,7 @@ help:
 	@echo 'make bench          benchmarks, as JSON'
 	@echo 'make soak           a long run on each backend that looks for leaks'
 	@echo 'make torture        the programs of the GCC test suite in sandboxes, compared with bare runs'
+	@echo 'make runtimes       the runtimes that are built of packages (python-data, browser), built and tried'
 	@echo 'make clean          remove what was built'
 
 run:
@@ -47,6 +48,9 @@ soak:
 
 torture:
 	@scripts/build.sh && scripts/torture.sh
+
+runtimes:
+	@scripts/build.sh && scripts/runtimes.sh
 
 clean:
 	rm -rf build build-*

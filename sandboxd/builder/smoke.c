@@ -31,6 +31,7 @@
 #define CALL_MS 300000
 #define PAUSE_MS 100
 #define CODE_MAX (64U << 10)
+#define OUTPUT_MAX (64U << 10) /* of what is looked at */
 #define ARGS_MAX 16
 #define SHOWN 300
 
@@ -50,9 +51,10 @@ static int start(const struct sbx_smoke *smoke, struct service *service, struct 
     char backend[64];
     char engine[PATH_MAX];
     char gaps[PATH_MAX];
-    const char *argv[ARGS_MAX] = {path,        socket,     state,           backend,
-                                  "--slots=1", "--pool=0", "--preload=off", "--log-level=warn"};
-    size_t count = 8;
+    const char *argv[ARGS_MAX] = {path,          socket,     state,           backend,
+                                  "--slots=1",   "--pool=0", "--preload=off", "--log-level=warn",
+                                  "--grace-ms=0"};
+    size_t count = 9;
     int r = cr_beside_find("sandboxd", path, err);
 
     if (r < 0)
@@ -104,7 +106,8 @@ static void stop(struct service *service)
 
 /* ---- the call ---- */
 
-static bool is_offered(struct rpc_channel *channel, const char *name)
+/* 1, 0, or -EAGAIN when the service cannot tell yet: its backend is not up. */
+static int is_offered(struct rpc_channel *channel, const char *name)
 {
     const struct rpc_client_method method = {
         .path = "/crisol.sandbox.v1.SandboxService/ListRuntimes",
@@ -116,13 +119,13 @@ static bool is_offered(struct rpc_channel *channel, const char *name)
     const Crisol__Sandbox__V1__ListRuntimesResponse *response;
     ProtobufCMessage *base = NULL;
     struct rpc_status status = RPC_STATUS_INIT;
-    bool found = false;
+    int found = 0;
 
     if (rpc_call_blocking(channel, &method, &request.base, CALL_MS, &base, &status) != RPC_OK)
-        return false;
+        return -EAGAIN;
     response = (const Crisol__Sandbox__V1__ListRuntimesResponse *)(const void *)base;
     for (size_t i = 0; i < response->n_runtimes; i++)
-        found = found || strcmp(response->runtimes[i]->name, name) == 0;
+        found |= strcmp(response->runtimes[i]->name, name) == 0;
     rpc_message_free(base);
     return found;
 }
@@ -132,76 +135,121 @@ static int wait_ready(const struct sbx_smoke *smoke, const struct service *servi
 {
     const int64_t most_ms = strcmp(smoke->backend, "docker") == 0 ? START_DOCKER_MS : START_MS;
     const int64_t deadline_ns = cr_clock_mono_ns() + most_ms * CR_NS_PER_MS;
+    int found;
 
     while (!is_dead(service) && !sbx_tool_is_told_to_stop() && cr_clock_mono_ns() < deadline_ns) {
         if (rpc_channel_wait_ready(channel, PAUSE_MS) < 0)
             continue;
-        if (is_offered(channel, smoke->runtime->name))
+        found = is_offered(channel, smoke->runtime->name);
+        if (found == 1)
             return 0;
-        (void)poll(NULL, 0, PAUSE_MS); /* its backend may not be up yet */
+        if (found == 0)
+            return cr_err_set(err, ENOENT,
+                              "sandboxd does not offer it: '%s', or what 'needs' names, is not in "
+                              "its root file system",
+                              smoke->runtime->version_path);
+        (void)poll(NULL, 0, PAUSE_MS);
     }
     if (sbx_tool_is_told_to_stop())
         return cr_err_set(err, EINTR, "interrupted");
     if (is_dead(service))
         return cr_err_set(err, EIO, "sandboxd does not start with it; the lines above say why");
-    return cr_err_set(err, ENOENT,
-                      "sandboxd does not offer it: '%s', or what 'needs' names, is not in its root "
-                      "file system",
-                      smoke->runtime->version_path);
+    return cr_err_set(err, ETIMEDOUT, "sandboxd is not ready with it in time");
 }
 
-static int judge(const struct sbx_runtime *runtime,
-                 const Crisol__Sandbox__V1__RunResponse *response, struct cr_err *err)
-{
-    const char *wanted = runtime->recipe.smoke_output;
-    const ProtobufCBinaryData *output = &response->stdout_data;
-    size_t size = output->len;
+/* One call, whose messages come one by one. */
+struct trial {
+    const struct sbx_runtime *runtime;
+    struct cr_buf outputs[2];
+    bool has_ended;
+    int r;
+    struct cr_err *err;
+};
 
-    if (response->result->verdict->code != CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_OK)
-        return cr_err_set(err, EIO, "%s; it said: %.*s", response->result->summary, SHOWN,
-                          response->result->compile && *response->result->compile->output_text
-                              ? response->result->compile->output_text
-                              : response->stderr_text);
-    while (size > 0 && output->data[size - 1] == '\n')
+static int judge(struct trial *trial, const Crisol__Sandbox__V1__ExecuteResult *result)
+{
+    const char *wanted = trial->runtime->recipe.smoke_output;
+    const char *output = cr_buf_str(&trial->outputs[0]);
+    size_t size = trial->outputs[0].size;
+
+    if (result->verdict->code != CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_OK)
+        return cr_err_set(trial->err, EIO, "%s; it said: %.*s", result->summary, SHOWN,
+                          result->compile && *result->compile->output_text
+                              ? result->compile->output_text
+                              : cr_buf_str(&trial->outputs[1]));
+    while (size > 0 && output[size - 1] == '\n')
         size--;
-    if (wanted && (size != strlen(wanted) || memcmp(output->data, wanted, size) != 0))
-        return cr_err_set(err, EIO, "it printed '%.*s' and not '%.*s'", SHOWN,
-                          response->stdout_text, SHOWN, wanted);
+    if (wanted && (size != strlen(wanted) || memcmp(output, wanted, size) != 0))
+        return cr_err_set(trial->err, EIO, "it printed '%.*s' and not '%.*s'",
+                          size < SHOWN ? (int)size : SHOWN, output, SHOWN, wanted);
     return 0;
+}
+
+static bool on_message(void *user, const ProtobufCMessage *base)
+{
+    const Crisol__Sandbox__V1__ExecuteResponse *message = (const void *)base;
+    struct trial *trial = user;
+
+    if (message->event_case == CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_OUTPUT) {
+        const Crisol__Sandbox__V1__Output *output = message->output;
+        bool is_error = output->stream == CRISOL__SANDBOX__V1__OUTPUT_STREAM__OUTPUT_STREAM_STDERR;
+
+        (void)cr_buf_add(&trial->outputs[is_error], output->data.data, output->data.len);
+    } else if (message->event_case == CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_RESULT) {
+        trial->has_ended = true;
+        trial->r = judge(trial, message->result);
+    }
+    return true;
+}
+
+/* A program of its own, or the version. */
+static int fill_request(const struct sbx_runtime *runtime, char *standard[2], struct cr_buf *code,
+                        Crisol__Sandbox__V1__ExecuteRequest *request)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && runtime->recipe.smoke_code[i]; i++)
+        r = cr_buf_printf(code, "%s\n", runtime->recipe.smoke_code[i]);
+    request->runtime = cr_unconst(runtime->name);
+    request->output_text = true;
+    if (code->size > 0) {
+        request->code = cr_unconst(cr_buf_str(code));
+    } else {
+        request->command = standard;
+        request->n_command = 2;
+    }
+    return r;
 }
 
 static int call(const struct sbx_runtime *runtime, struct rpc_channel *channel, struct cr_err *err)
 {
     const struct rpc_client_method method = {
-        .path = "/crisol.sandbox.v1.SandboxService/Run",
-        .request = &crisol__sandbox__v1__run_request__descriptor,
-        .response = &crisol__sandbox__v1__run_response__descriptor,
+        .path = "/crisol.sandbox.v1.SandboxService/Execute",
+        .request = &crisol__sandbox__v1__execute_request__descriptor,
+        .response = &crisol__sandbox__v1__execute_response__descriptor,
     };
-    Crisol__Sandbox__V1__RunRequest request = CRISOL__SANDBOX__V1__RUN_REQUEST__INIT;
+    Crisol__Sandbox__V1__ExecuteRequest request = CRISOL__SANDBOX__V1__EXECUTE_REQUEST__INIT;
     char *standard[] = {cr_unconst(runtime->version_path), cr_unconst("--version")};
-    ProtobufCMessage *base = NULL;
+    struct trial trial = {.runtime = runtime, .err = err};
     struct rpc_status status = RPC_STATUS_INIT;
     CR_AUTO_BUF struct cr_buf code;
-    int r = 0;
 
     cr_buf_init(&code, CODE_MAX);
-    for (size_t i = 0; r == 0 && runtime->recipe.smoke_code[i]; i++)
-        r = cr_buf_printf(&code, "%s\n", runtime->recipe.smoke_code[i]);
-    if (r < 0)
-        return cr_err_set(err, ENOMEM, "out of memory for the smoke test");
-    request.runtime = cr_unconst(runtime->name);
-    request.output_text = true;
-    if (code.size > 0) {
-        request.code = cr_unconst(cr_buf_str(&code));
+    cr_buf_init(&trial.outputs[0], OUTPUT_MAX);
+    cr_buf_init(&trial.outputs[1], OUTPUT_MAX);
+    if (fill_request(runtime, standard, &code, &request) < 0) {
+        trial.r = cr_err_set(err, ENOMEM, "out of memory for the smoke test");
     } else {
-        request.command = standard;
-        request.n_command = CR_ARRAY_SIZE(standard);
+        (void)rpc_stream_blocking(channel, &method, &request.base, CALL_MS, sbx_tool_stop_fd(),
+                                  on_message, &trial, &status);
+        if (!trial.has_ended && sbx_tool_is_told_to_stop())
+            trial.r = cr_err_set(err, EINTR, "interrupted");
+        else if (!trial.has_ended)
+            trial.r = cr_err_set(err, EIO, "%s: %s", rpc_code_name(status.code), status.message);
     }
-    if (rpc_call_blocking(channel, &method, &request.base, CALL_MS, &base, &status) != RPC_OK)
-        return cr_err_set(err, EIO, "%s: %s", rpc_code_name(status.code), status.message);
-    r = judge(runtime, (const Crisol__Sandbox__V1__RunResponse *)(const void *)base, err);
-    rpc_message_free(base);
-    return r;
+    cr_buf_done(&trial.outputs[0]);
+    cr_buf_done(&trial.outputs[1]);
+    return trial.r;
 }
 
 int sbx_smoke_run(const struct sbx_smoke *smoke, struct cr_err *err)

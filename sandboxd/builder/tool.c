@@ -47,6 +47,11 @@ bool sbx_tool_is_told_to_stop(void)
     return poll(&stop, 1, 0) == 1;
 }
 
+int sbx_tool_stop_fd(void)
+{
+    return stop_fd;
+}
+
 /* ---- in the child ---- */
 
 /* Everything becomes read-only but the folder, which an archive or a package must not leave. */

@@ -29,5 +29,6 @@ int sbx_tool_run(const struct sbx_tool *tool, struct cr_err *err);
 /* SIGINT, SIGTERM and SIGHUP end the tool that runs, and whoever waits here cleans up. Once. */
 int sbx_tool_block_signals(struct cr_err *err);
 
-/* True when one of them came. */
+/* True when one of them came. The descriptor (borrowed) is readable then. */
 bool sbx_tool_is_told_to_stop(void);
+int sbx_tool_stop_fd(void);
