@@ -12,7 +12,6 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "sandboxd/builder/build.h"
-#include "sandboxd/builder/engine_import.h"
 #include "sandboxd/builder/smoke.h"
 #include "sandboxd/builder/state.h"
 #include "sandboxd/builder/tool.h"
@@ -35,8 +34,6 @@
 
 struct settings {
     char *state_dir;
-    char *backend;
-    char *docker_socket;
     char *accept_gaps;
     uint64_t deadline_s;
     char *log_level;
@@ -53,11 +50,6 @@ struct settings {
 static const struct cr_setting table[] = {
     TEXT("state-dir", "CRISOL_STATE_DIR", state_dir, "/var/lib/crisol", false,
          "Folder where runtimes are registered; the same as of sandboxd."),
-    TEXT("backend", NULL, backend, "native", false,
-         "native or docker: where the smoke test runs; docker: the root file system becomes an "
-         "image of the engine, too."),
-    TEXT("docker-socket", NULL, docker_socket, "/var/run/docker.sock", false,
-         "Path of the docker engine's unix socket."),
     TEXT("accept-gap", NULL, accept_gaps, NULL, true,
          "As of sandboxd, for the smoke test. Repeatable."),
     {
@@ -193,12 +185,9 @@ static int make(const struct settings *settings, const struct source *source,
         .output_fd = log_fd,
         .deadline_ns = cr_clock_mono_ns() + (int64_t)settings->deadline_s * 1000 * CR_NS_PER_MS,
     };
-    const bool is_docker = strcmp(settings->backend, "docker") == 0;
     const struct sbx_smoke smoke = {
         .runtime = &source->runtime,
         .state_dir = place->folder,
-        .backend = settings->backend,
-        .docker_socket = is_docker ? settings->docker_socket : NULL,
         .accept_gaps = settings->accept_gaps,
     };
     char line[SBX_ROOT_DIGEST_SIZE + 1];
@@ -215,8 +204,6 @@ static int make(const struct settings *settings, const struct source *source,
     r = write_file(place->own, SBX_REGISTERED_DIGEST, line, strlen(line), err);
     if (r == 0)
         r = write_file(place->own, SBX_REGISTERED_FILE, source->text, source->size, err);
-    if (r == 0 && is_docker)
-        r = sbx_import_root(&build, ret_digest, settings->docker_socket, err);
     return r == 0 ? sbx_smoke_run(&smoke, err) : r;
 }
 
@@ -304,9 +291,6 @@ static int check_settings(const struct settings *settings, struct cr_err *err)
     if (settings->state_dir[0] != '/' || strlen(settings->state_dir) > NAME_MAX)
         return cr_err_set(err, EINVAL, "--state-dir: must be an absolute path of at most %d bytes",
                           NAME_MAX);
-    if (strcmp(settings->backend, "native") != 0 && strcmp(settings->backend, "docker") != 0)
-        return cr_err_set(err, EINVAL, "--backend: '%s' is not native or docker",
-                          settings->backend);
     return cr_log_setup_by_name("sandboxd", settings->log_level, settings->log_format, err);
 }
 

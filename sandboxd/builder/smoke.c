@@ -26,7 +26,6 @@
 #include <sys/wait.h>
 
 #define START_MS 60000
-#define START_DOCKER_MS 900000 /* an image is built */
 #define STOP_MS 20000
 #define CALL_MS 300000
 #define PAUSE_MS 100
@@ -48,10 +47,8 @@ static int start(const struct sbx_smoke *smoke, struct service *service, struct 
     char path[PATH_MAX];
     char socket[PATH_MAX];
     char state[PATH_MAX];
-    char backend[64];
-    char engine[PATH_MAX];
     char gaps[PATH_MAX];
-    const char *argv[ARGS_MAX] = {path,          socket,     state,           backend,
+    const char *argv[ARGS_MAX] = {path,          socket,     state,           "--backend=native",
                                   "--slots=1",   "--pool=0", "--preload=off", "--log-level=warn",
                                   "--grace-ms=0"};
     size_t count = 9;
@@ -62,13 +59,8 @@ static int start(const struct sbx_smoke *smoke, struct service *service, struct 
     (void)snprintf(service->address, sizeof(service->address), "unix:%s/socket", smoke->state_dir);
     (void)snprintf(socket, sizeof(socket), "--socket=%s/socket", smoke->state_dir);
     (void)snprintf(state, sizeof(state), "--state-dir=%s", smoke->state_dir);
-    (void)snprintf(backend, sizeof(backend), "--backend=%s", smoke->backend);
-    (void)snprintf(engine, sizeof(engine), "--docker-socket=%s",
-                   smoke->docker_socket ? smoke->docker_socket : "");
     (void)snprintf(gaps, sizeof(gaps), "--accept-gap=%s",
                    smoke->accept_gaps ? smoke->accept_gaps : "");
-    if (smoke->docker_socket)
-        argv[count++] = engine;
     if (smoke->accept_gaps)
         argv[count++] = gaps;
     service->pid = fork();
@@ -133,8 +125,7 @@ static int is_offered(struct rpc_channel *channel, const char *name)
 static int wait_ready(const struct sbx_smoke *smoke, const struct service *service,
                       struct rpc_channel *channel, struct cr_err *err)
 {
-    const int64_t most_ms = strcmp(smoke->backend, "docker") == 0 ? START_DOCKER_MS : START_MS;
-    const int64_t deadline_ns = cr_clock_mono_ns() + most_ms * CR_NS_PER_MS;
+    const int64_t deadline_ns = cr_clock_mono_ns() + START_MS * CR_NS_PER_MS;
     int found;
 
     while (!is_dead(service) && !sbx_tool_is_told_to_stop() && cr_clock_mono_ns() < deadline_ns) {

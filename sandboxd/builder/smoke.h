@@ -9,8 +9,6 @@ struct cr_err;
 struct sbx_smoke {
     const struct sbx_runtime *runtime;
     const char *state_dir; /* where the runtime is registered, and nothing else */
-    const char *backend;   /* native or docker */
-    const char *docker_socket;
     const char *accept_gaps;
 };
 

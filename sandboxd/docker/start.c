@@ -252,11 +252,24 @@ static int open_loop(struct sbx_docker *docker, struct cr_err *err)
     return r < 0 ? cr_err_sys(err, -r, "watch the docker engine") : 0;
 }
 
+/* The one image has what Dockerfile.sandbox sees to, and what the operator's own files count on. */
+static uint32_t runtimes_in_image(void)
+{
+    size_t count;
+    const struct sbx_runtime *runtimes = sbx_runtimes(&count);
+    uint32_t found = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (runtimes[i].is_in_image || (!runtimes[i].is_shipped && !runtimes[i].root[0]))
+            found |= UINT32_C(1) << i;
+    }
+    return found;
+}
+
 int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_docker *docker,
                      struct cr_err *err)
 {
     struct sbx_capacity capacity;
-    size_t runtime_count;
     int r;
 
     *docker = (struct sbx_docker){.settings = settings, .filter_fd = -1};
@@ -271,8 +284,7 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
     r = sbx_docker_pool_init(
         &docker->pool, docker->base.weakened == SBX_WEAKEN_NOTHING ? settings->pool : "0", err);
     docker->base.pool_slots = docker->pool.slot_count;
-    (void)sbx_runtimes(&runtime_count);
-    docker->base.runtimes = (UINT32_C(1) << runtime_count) - 1; /* an image has them all */
+    docker->base.runtimes = runtimes_in_image();
     if (r == 0)
         r = prepare(docker, err);
     if (r == 0) {

@@ -83,8 +83,8 @@ void sbx_digest_runtime(const struct sbx_runtime *runtime, char ret_digest[SBX_D
 
     ret_digest[0] = '\0';
     cr_buf_init(&text, TEXT_MAX);
-    r = cr_buf_printf(&text, "%s\nrootfs %d %s %s\n", runtime->name, (int)runtime->rootfs,
-                      runtime->root, runtime->image ? runtime->image : "");
+    r = cr_buf_printf(&text, "%s\nrootfs %d %s\n", runtime->name, (int)runtime->rootfs,
+                      runtime->root);
     if (r == 0)
         r = add_list(&text, runtime->compile);
     if (r == 0)

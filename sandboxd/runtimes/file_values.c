@@ -271,14 +271,6 @@ static int take_smoke_output(struct sbx_file_parser *parser, const char *value)
     return 0;
 }
 
-static int take_image(struct sbx_file_parser *parser, const char *value)
-{
-    parser->runtime.image = value;
-    return take_token(parser, "image",
-                      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./:@_-",
-                      value);
-}
-
 /* ---- keys ---- */
 
 static const struct {
@@ -303,7 +295,6 @@ static const struct {
     {"compile.argv", .is_list = true, .take = take_compile_argv},
     {"compile.output", .is_list = true, .take = take_compile_output},
     {"rootfs", .take = take_rootfs},
-    {"image", .take = take_image},
     {"build.suite", .take = take_suite},
     {"build.package", .is_list = true, .take = take_package},
     {"build.requirements", .take = take_requirements},
@@ -400,9 +391,9 @@ static int check_together(struct sbx_file_parser *parser)
                                      "the one makes what the other names");
     if (storage->compile.count > 0 && parser->runtime.report_file)
         return sbx_file_fail(parser, "report_file: does not go with compile.argv");
-    if (parser->runtime.rootfs == SBX_ROOTFS_BUILD && !has_source && !parser->runtime.image)
-        return sbx_file_fail(parser, "rootfs: build needs build.package, build.folder, "
-                                     "build.archive or, on docker, image");
+    if (parser->runtime.rootfs == SBX_ROOTFS_BUILD && !has_source)
+        return sbx_file_fail(parser, "rootfs: build needs build.package, build.folder or "
+                                     "build.archive");
     if (storage->packages.count > 0 && recipe->archive)
         return sbx_file_fail(parser, "build.archive: is a whole root file system, so it does not "
                                      "go with build.package; build.folder and build.requirements "

@@ -206,7 +206,7 @@ static int check_new(const struct sbx_runtime_table *table, const struct sbx_run
 {
     const int other = find(table, runtime->name);
 
-    if (!runtime->root[0] && runtime->rootfs == SBX_ROOTFS_BUILD && !runtime->image)
+    if (!runtime->root[0] && runtime->rootfs == SBX_ROOTFS_BUILD)
         return cr_err_set(err, EINVAL,
                           "%s:%u: name: '%s' has a root file system of its own that was not built: "
                           "take the file out of this folder and run 'sandboxd runtime build FILE', "
@@ -384,7 +384,6 @@ uint64_t sbx_runtimes_digest(void)
         hash = hash_text(hash, list[i].entry_file ? list[i].entry_file : "");
         hash = hash_text(hash, list[i].preload ? list[i].preload : "");
         hash = hash_text(hash, list[i].root);
-        hash = hash_text(hash, list[i].image ? list[i].image : "");
         hash = hash_list(hash, list[i].compile);
         hash = hash_list(hash, list[i].compile_output);
         hash = hash_list(hash, list[i].argv);

@@ -50,10 +50,9 @@ struct sbx_runtime {
     const char *preload;      /* runtime whose warm interpreters do for this one; NULL: none */
     const char *const *needs; /* NULL-terminated; further paths that must exist to be offered */
     const char *const *version_argv; /* prints the version; empty: version_path --version */
-    const char *image; /* docker: made from this image; NULL: that of its root, or the service's */
-    bool needs_files;  /* refuses a request without files and without code */
-    bool is_shipped;   /* built in */
-    bool is_in_image;  /* every image of Dockerfile.sandbox has what it needs */
+    bool needs_files;                /* refuses a request without files and without code */
+    bool is_shipped;                 /* built in */
+    bool is_in_image;                /* every image of Dockerfile.sandbox has what it needs */
     const char *cells; /* program that runs `code` in sandboxes that live on; NULL: none */
     enum sbx_rootfs rootfs;
     struct sbx_limits defaults; /* 0: sbx_default_limits */

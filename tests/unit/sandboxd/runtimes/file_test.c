@@ -71,7 +71,6 @@ static void file_gives_a_compile_stage_and_a_recipe(void **state)
                                     "rootfs = build\nbuild.suite = trixie\n"
                                     "build.package = lua5.4\nbuild.package = lua-socket\n"
                                     "build.requirements = r.txt\nbuild.folder = tree\n"
-                                    "image = lua:5.4\n"
                                     "smoke.code = a\nsmoke.code = b\nsmoke.output = c\n";
     struct sbx_runtime runtime;
 
@@ -92,7 +91,6 @@ static void file_gives_a_compile_stage_and_a_recipe(void **state)
     assert_string_equal(runtime.recipe.requirements, "r.txt");
     assert_string_equal(runtime.recipe.folder, "tree");
     assert_null(runtime.recipe.archive);
-    assert_string_equal(runtime.image, "lua:5.4");
     assert_string_equal(runtime.recipe.smoke_code[1], "b");
     assert_string_equal(runtime.recipe.smoke_output, "c");
     sbx_runtime_done(&runtime);
@@ -158,7 +156,6 @@ static void file_names_the_line_that_is_wrong(void **state)
         {"build.package = --help\n", "x.runtime:1: build.package: '--help' has a character"},
         {"build.package = a b\n", "x.runtime:1: build.package: 'a b' has a character"},
         {"build.suite = book;worm\n", "x.runtime:1: build.suite: 'book;worm' has a character"},
-        {"image = a b\n", "x.runtime:1: image: 'a b' has a character"},
         {HEAD "compile.argv = /bin/cc\n", "x.runtime:4: the file ends with one of compile.argv"},
         {HEAD "rootfs = build\n", "x.runtime:4: rootfs: build needs build.package"},
         {HEAD "build.package = a\nbuild.archive = b\n", "x.runtime:5: build.archive: is a whole"},
