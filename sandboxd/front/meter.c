@@ -10,8 +10,8 @@
 #define NAME_SIZE 64
 
 /* The reasons of refusals (sbx_run_refuse), and one for all that is not here. */
-static const char *const reasons[] = {"QUEUE_FULL", "QUEUE_SHARE", "DRAINING", "NO_BACKEND",
-                                      "OTHER"};
+static const char *const reasons[] = {"QUEUE_FULL", "QUEUE_SHARE",     "DRAINING",
+                                      "NO_BACKEND", "SANDBOX_EXPIRED", "OTHER"};
 
 _Static_assert(CR_ARRAY_SIZE(reasons) <= SBX_METER_REASONS, "a count for each");
 
