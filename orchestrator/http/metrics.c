@@ -43,8 +43,7 @@ static void write_answers(const struct agt_http *http, struct cr_metrics *metric
             };
             uint64_t count = atomic_load_explicit(&http->answers[id][i], memory_order_relaxed);
 
-            if (count > 0)
-                cr_metrics_count(metrics, labels, count);
+            cr_metrics_count(metrics, labels, count);
         }
     }
 }
