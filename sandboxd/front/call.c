@@ -84,7 +84,7 @@ static struct sbx_call *new_state(struct rpc_call *call, const struct sbx_reques
     cr_buf_init(&state->chunk, SBX_CHUNK_MAX);
     cr_buf_init(&state->outputs[0], (size_t)request->limits.value[SBX_LIMIT_OUTPUT]);
     cr_buf_init(&state->outputs[1], (size_t)request->limits.value[SBX_LIMIT_OUTPUT]);
-    sbx_policy_fill(&state->policy, request, hello);
+    sbx_policy_fill(&state->policy, request, hello, &state->service->policy_memo);
     return state;
 }
 

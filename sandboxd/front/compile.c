@@ -34,7 +34,7 @@ int sbx_compile_new(const Crisol__Sandbox__V1__ExecuteRequest *message,
     cr_buf_init(&compile->output, 2 * most);
     cr_buf_init(&compile->text, 6 * most); /* each ill-formed byte becomes three */
     compile->is_kept = message->keep_compiled;
-    sbx_policy_fill(&compile->policy, &own, hello);
+    sbx_policy_fill(&compile->policy, &own, hello, NULL);
     sbx_execution_set_policy(compile->execution, compile->policy.digest);
     *ret_compile = compile;
     return 0;

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include <openssl/evp.h>
@@ -17,8 +16,14 @@
 
 static void print_digest(const uint8_t *bytes, unsigned int count, char ret_digest[SBX_DIGEST_SIZE])
 {
-    for (unsigned int i = 0; i < count && 2 * i + 2 < SBX_DIGEST_SIZE; i++)
-        (void)snprintf(ret_digest + 2 * (size_t)i, 3, "%02x", bytes[i]);
+    static const char digits[] = "0123456789abcdef";
+    size_t at = 0;
+
+    for (unsigned int i = 0; i < count && at + 2 < SBX_DIGEST_SIZE; i++) {
+        ret_digest[at++] = digits[bytes[i] >> 4];
+        ret_digest[at++] = digits[bytes[i] & 15U];
+    }
+    ret_digest[at] = '\0';
 }
 
 void sbx_digest(const void *data, size_t size, char ret_digest[SBX_DIGEST_SIZE])

@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define TEXT_MAX (16U << 10)
 
@@ -101,8 +102,8 @@ static void describe(uint32_t control, const struct sbx_limits *limits,
     }
 }
 
-void sbx_controls_fill(struct sbx_controls *controls, const struct sbx_msg_hello *hello,
-                       const struct sbx_limits *limits, const struct sbx_runtime *runtime)
+/* Around details that are there. */
+static void list_controls(struct sbx_controls *controls, const struct sbx_msg_hello *hello)
 {
     for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++) {
         Crisol__Sandbox__V1__Control *control = &controls->items[i];
@@ -111,13 +112,27 @@ void sbx_controls_fill(struct sbx_controls *controls, const struct sbx_msg_hello
         control->name = cr_unconst(sbx_control_name(i)); /* protobuf-c knows no const */
         control->enforcement = (Crisol__Sandbox__V1__Enforcement)hello->controls[i];
         control->detail = controls->details[i];
+        controls->list[i] = control;
+    }
+}
+
+static void fill_details(struct sbx_controls *controls, const struct sbx_msg_hello *hello,
+                         const struct sbx_limits *limits, const struct sbx_runtime *runtime)
+{
+    for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++) {
         if (hello->controls[i] == SBX_GAP)
             (void)snprintf(controls->details[i], SBX_CONTROL_DETAIL_MAX,
                            "missing on this host; accepted by the operator");
         else
             describe(i, limits, hello, runtime && runtime->root[0], controls->details[i]);
-        controls->list[i] = control;
     }
+}
+
+void sbx_controls_fill(struct sbx_controls *controls, const struct sbx_msg_hello *hello,
+                       const struct sbx_limits *limits, const struct sbx_runtime *runtime)
+{
+    fill_details(controls, hello, limits, runtime);
+    list_controls(controls, hello);
 }
 
 /* The digest is over a text of our own, so that it does not depend on how a message is packed. */
@@ -140,9 +155,37 @@ static void fill_digest(struct sbx_policy *policy, const struct sbx_request *req
         sbx_digest(text.data, text.size, policy->digest);
 }
 
-void sbx_policy_fill(struct sbx_policy *policy, const struct sbx_request *request,
-                     const struct sbx_msg_hello *hello)
+static bool is_same(const struct sbx_policy_memo *memo, const struct sbx_request *request,
+                    const struct sbx_msg_hello *hello)
 {
+    return memo->is_set && memo->runtime == request->runtime &&
+           memcmp(&memo->limits, &request->limits, sizeof(memo->limits)) == 0 &&
+           memcmp(&memo->hello, hello, sizeof(memo->hello)) == 0;
+}
+
+static void remember(struct sbx_policy_memo *memo, const struct sbx_policy *policy,
+                     const struct sbx_request *request, const struct sbx_msg_hello *hello)
+{
+    memo->is_set = true;
+    memo->runtime = request->runtime;
+    memo->limits = request->limits;
+    memcpy(&memo->hello, hello, sizeof(memo->hello)); /* what is compared, to the byte */
+    memcpy(memo->details, policy->controls.details, sizeof(memo->details));
+    memcpy(memo->digest, policy->digest, sizeof(memo->digest));
+    memcpy(memo->runtime_digest, policy->runtime_digest, sizeof(memo->runtime_digest));
+}
+
+static void recall(const struct sbx_policy_memo *memo, struct sbx_policy *policy)
+{
+    memcpy(policy->controls.details, memo->details, sizeof(memo->details));
+    memcpy(policy->digest, memo->digest, sizeof(memo->digest));
+    memcpy(policy->runtime_digest, memo->runtime_digest, sizeof(memo->runtime_digest));
+}
+
+void sbx_policy_fill(struct sbx_policy *policy, const struct sbx_request *request,
+                     const struct sbx_msg_hello *hello, struct sbx_policy_memo *memo)
+{
+    const bool is_known = memo && is_same(memo, request, hello);
     const struct sbx_runtime *runtime = sbx_request_runtime(request);
     Crisol__Sandbox__V1__EffectivePolicy *message = &policy->message;
 
@@ -156,14 +199,22 @@ void sbx_policy_fill(struct sbx_policy *policy, const struct sbx_request *reques
             policy->requested[message->n_requested++] = cr_unconst(sbx_limit_name(i));
     }
     message->requested = policy->requested;
-    sbx_controls_fill(&policy->controls, hello, &request->limits, runtime);
+    if (is_known)
+        recall(memo, policy);
+    else
+        fill_details(&policy->controls, hello, &request->limits, runtime);
+    list_controls(&policy->controls, hello);
     message->n_controls = SBX_CONTROL_COUNT;
     message->controls = policy->controls.list;
     message->backend = (Crisol__Sandbox__V1__Backend)hello->backend;
     message->runtime = cr_unconst(runtime->name);
-    sbx_digest_runtime(runtime, policy->runtime_digest);
     message->runtime_digest = policy->runtime_digest;
     message->rootfs_digest = cr_unconst(runtime->root);
-    fill_digest(policy, request, hello);
     message->digest = policy->digest;
+    if (is_known)
+        return;
+    sbx_digest_runtime(runtime, policy->runtime_digest);
+    fill_digest(policy, request, hello);
+    if (memo)
+        remember(memo, policy, request, hello);
 }

@@ -5,6 +5,9 @@
 #include "sandboxd/front/digest.h"
 #include "sandboxd/wire/msg.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct sbx_request;
 struct sbx_runtime;
 
@@ -32,6 +35,18 @@ struct sbx_policy {
 void sbx_controls_fill(struct sbx_controls *controls, const struct sbx_msg_hello *hello,
                        const struct sbx_limits *limits, const struct sbx_runtime *runtime);
 
-/* Pure but for the digest. Needs no release. */
+/* The texts of the last policy, which most requests ask for again. All zero at first. */
+struct sbx_policy_memo {
+    bool is_set;
+    uint32_t runtime;
+    struct sbx_limits limits;
+    struct sbx_msg_hello hello;
+    char details[SBX_CONTROL_COUNT][SBX_CONTROL_DETAIL_MAX];
+    char digest[SBX_DIGEST_SIZE];
+    char runtime_digest[SBX_DIGEST_SIZE];
+};
+
+/* Pure but for the digest. Needs no release. `memo` may be NULL, and makes no difference but time.
+ */
 void sbx_policy_fill(struct sbx_policy *policy, const struct sbx_request *request,
-                     const struct sbx_msg_hello *hello);
+                     const struct sbx_msg_hello *hello, struct sbx_policy_memo *memo);

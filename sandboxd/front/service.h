@@ -4,6 +4,7 @@
 #include "rpc/server.h"
 #include "sandboxd/front/artifacts.h"
 #include "sandboxd/front/auth.h"
+#include "sandboxd/front/policy.h"
 #include "sandboxd/front/recall.h"
 #include "sandboxd/runtimes/table.h"
 
@@ -50,6 +51,7 @@ struct sbx_service {
     pthread_mutex_t lock;             /* guards the list and the versions */
     struct sbx_live *live;
     char versions[SBX_RUNTIMES_MAX][SBX_VERSION_TEXT_MAX];
+    struct sbx_policy_memo policy_memo; /* the completion queue thread's */
 };
 
 /* `auth` is copied. */

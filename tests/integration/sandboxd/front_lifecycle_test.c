@@ -506,7 +506,7 @@ static void result_has_everything_that_the_backend_said(void **state)
     (void)client_wait_end(&client);
 
     assert_true(sbx_backend_hello(fake.backend, &hello));
-    sbx_policy_fill(&policy, sbx_execution_request(client.execution), &hello);
+    sbx_policy_fill(&policy, sbx_execution_request(client.execution), &hello, NULL);
     assert_int_equal(sbx_result_fill(&result, client.execution, &policy), 0);
     assert_result(&result.message);
     assert_ptr_equal(result.message.policy, &policy.message);

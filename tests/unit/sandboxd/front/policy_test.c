@@ -27,7 +27,7 @@ static void policy_names_every_control_and_limit(void **state)
     struct sbx_policy policy;
 
     (void)state;
-    sbx_policy_fill(&policy, &wanted, &host);
+    sbx_policy_fill(&policy, &wanted, &host, NULL);
 
     assert_int_equal(policy.message.n_controls, SBX_CONTROL_COUNT);
     for (size_t i = 0; i < SBX_CONTROL_COUNT; i++) {
@@ -52,7 +52,7 @@ static void policy_tells_what_was_asked_for(void **state)
 
     (void)state;
     wanted.requested = (1U << SBX_LIMIT_MEMORY) | (1U << SBX_LIMIT_OUTPUT);
-    sbx_policy_fill(&policy, &wanted, &host);
+    sbx_policy_fill(&policy, &wanted, &host, NULL);
     assert_int_equal(policy.message.n_requested, 2);
     assert_string_equal(policy.message.requested[0], "memory_bytes");
     assert_string_equal(policy.message.requested[1], "output_bytes");
@@ -66,7 +66,7 @@ static void policy_names_a_gap(void **state)
 
     (void)state;
     host.controls[SBX_CONTROL_SWAP] = SBX_GAP;
-    sbx_policy_fill(&policy, &wanted, &host);
+    sbx_policy_fill(&policy, &wanted, &host, NULL);
     assert_int_equal(policy.message.controls[SBX_CONTROL_SWAP]->enforcement,
                      CRISOL__SANDBOX__V1__ENFORCEMENT__ENFORCEMENT_GAP);
     assert_non_null(strstr(policy.message.controls[SBX_CONTROL_SWAP]->detail, "accepted"));
@@ -77,32 +77,55 @@ static void policy_digest_changes_with_everything_in_force(void **state)
 {
     struct sbx_msg_hello host = hello();
     struct sbx_request wanted = request();
+    struct sbx_policy_memo memo = {0}; /* must not tell of another's */
     struct sbx_policy first;
     struct sbx_policy other;
 
     (void)state;
-    sbx_policy_fill(&first, &wanted, &host);
+    sbx_policy_fill(&first, &wanted, &host, &memo);
     wanted.requested = 1; /* where a value came from does not change what is in force */
-    sbx_policy_fill(&other, &wanted, &host);
+    sbx_policy_fill(&other, &wanted, &host, &memo);
     assert_string_equal(first.digest, other.digest);
     for (size_t i = 0; i < SBX_LIMIT_COUNT; i++) {
         wanted = request();
         wanted.limits.value[i]++;
-        sbx_policy_fill(&other, &wanted, &host);
+        sbx_policy_fill(&other, &wanted, &host, &memo);
         assert_string_not_equal(first.digest, other.digest);
     }
     wanted = request();
     for (size_t i = 0; i < SBX_CONTROL_COUNT; i++) {
         host = hello();
         host.controls[i] = SBX_PARTIAL;
-        sbx_policy_fill(&other, &wanted, &host);
+        sbx_policy_fill(&other, &wanted, &host, &memo);
         assert_string_not_equal(first.digest, other.digest);
     }
     host = hello();
     wanted.runtime = (uint32_t)sbx_runtime_find("shell");
-    sbx_policy_fill(&other, &wanted, &host);
+    sbx_policy_fill(&other, &wanted, &host, &memo);
     assert_string_not_equal(first.digest, other.digest);
     assert_string_not_equal(first.runtime_digest, other.runtime_digest);
+}
+
+static void a_policy_that_is_known_is_the_same(void **state)
+{
+    struct sbx_msg_hello host = hello();
+    struct sbx_request wanted = request();
+    struct sbx_policy_memo memo = {0};
+    struct sbx_policy first;
+    struct sbx_policy again;
+
+    (void)state;
+    sbx_policy_fill(&first, &wanted, &host, &memo);
+    sbx_policy_fill(&again, &wanted, &host, &memo);
+
+    assert_string_equal(first.message.digest, again.message.digest);
+    assert_string_equal(first.message.runtime_digest, again.message.runtime_digest);
+    for (size_t i = 0; i < SBX_CONTROL_COUNT; i++) {
+        assert_string_equal(first.message.controls[i]->name, again.message.controls[i]->name);
+        assert_string_equal(first.message.controls[i]->detail, again.message.controls[i]->detail);
+        assert_int_equal(first.message.controls[i]->enforcement,
+                         again.message.controls[i]->enforcement);
+    }
 }
 
 static void digest_is_sha256(void **state)
@@ -121,6 +144,7 @@ int main(void)
         cmocka_unit_test(policy_tells_what_was_asked_for),
         cmocka_unit_test(policy_names_a_gap),
         cmocka_unit_test(policy_digest_changes_with_everything_in_force),
+        cmocka_unit_test(a_policy_that_is_known_is_the_same),
         cmocka_unit_test(digest_is_sha256),
     };
 
