@@ -59,6 +59,12 @@ struct sbx_backend_ops {
     int (*before_go)(struct sbx_backend *backend, struct sbx_job *job, struct cr_err *err);
 
     /*
+     * The program has had SBX_JOB_YOUNG_CPU_US: others with less to do may go first from now on.
+     * Once. NULL: nothing.
+     */
+    void (*on_old)(struct sbx_backend *backend, struct sbx_job *job);
+
+    /*
      * sandbox-init says that its program has ended and that everybody else is
      * dead: true when the kernel says so as well, and nothing more is to come
      * of the box. NULL: never, its end is waited for.

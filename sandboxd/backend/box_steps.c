@@ -33,6 +33,15 @@ int sbx_box_die_with_parent(void)
     return prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
 }
 
+int sbx_box_enter_groups(const int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (write(fds[i], "0", 1) != 1)
+            return -errno;
+    }
+    return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
+}
+
 /* A new network namespace has its loopback down. */
 int sbx_box_make_network(void)
 {
@@ -64,17 +73,35 @@ int sbx_box_join_namespaces(int net_fd, uint32_t weakened)
     return setns(net_fd, CLONE_NEWNET) < 0 ? -errno : 0;
 }
 
-/* The folder `name` of the workspace as a mount of its own, which hangs nowhere yet. */
+/* What hangs where. All come from one mount with nosuid and nodev. */
+static const struct {
+    const char *name;
+    const char *point;
+    bool allow_exec;
+} folders[] = {{"w", "/workspace", true}, {"t", "/tmp", false}, {"s", "/dev/shm", false}};
+
+#define FOLDERS (sizeof(folders) / sizeof(folders[0]))
+
+/* The folder as a mount of its own, which hangs nowhere yet. */
 static int clone_folder(int workspace_fd, const char *name, bool allow_exec, int *ret_fd)
 {
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-                                          (allow_exec ? 0U : MOUNT_ATTR_NOEXEC)};
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOEXEC};
     CR_AUTO_CLOSE int tree = open_tree(workspace_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
-    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+    if (tree < 0 ||
+        (!allow_exec && mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0))
         return -errno;
     *ret_fd = cr_take_fd(&tree);
     return 0;
+}
+
+static int clone_folders(int workspace_fd, int trees[FOLDERS])
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < FOLDERS; i++)
+        r = clone_folder(workspace_fd, folders[i].name, folders[i].allow_exec, &trees[i]);
+    return r;
 }
 
 static int attach(int tree_fd, const char *point)
@@ -87,24 +114,27 @@ static int attach(int tree_fd, const char *point)
  * be cloned, so the whole workspace hangs in one place while its folders are.
  * The backend's fd of it stays good after the detach.
  */
+static int clone_attached(int workspace_fd, int trees[FOLDERS])
+{
+    int r = attach(workspace_fd, folders[0].point);
+
+    if (r == 0)
+        r = clone_folders(workspace_fd, trees);
+    if (r == 0 && umount2(folders[0].point, MNT_DETACH) < 0)
+        r = -errno;
+    return r;
+}
+
 static int attach_workspace(int workspace_fd)
 {
-    static const struct {
-        const char *name;
-        const char *point;
-        bool allow_exec;
-    } folders[] = {{"w", "/workspace", true}, {"t", "/tmp", false}, {"s", "/dev/shm", false}};
+    int trees[FOLDERS] = {-1, -1, -1};
+    int r = clone_folders(workspace_fd, trees);
 
-    int trees[CR_ARRAY_SIZE(folders)] = {-1, -1, -1};
-    int r = attach(workspace_fd, "/workspace");
-
-    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(folders); i++)
-        r = clone_folder(workspace_fd, folders[i].name, folders[i].allow_exec, &trees[i]);
-    if (r == 0 && umount2("/workspace", MNT_DETACH) < 0)
-        r = -errno;
-    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(folders); i++)
+    if (r == -EINVAL && trees[0] < 0)
+        r = clone_attached(workspace_fd, trees);
+    for (size_t i = 0; r == 0 && i < FOLDERS; i++)
         r = attach(trees[i], folders[i].point);
-    for (size_t i = 0; i < CR_ARRAY_SIZE(folders); i++)
+    for (size_t i = 0; i < FOLDERS; i++)
         cr_close_fd(&trees[i]);
     return r;
 }

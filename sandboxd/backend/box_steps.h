@@ -3,6 +3,7 @@
 
 #include "sandboxd/wire/msg.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -14,6 +15,12 @@
 
 /* SIGKILL when the parent ends. A change of ids clears it: call it again behind one. */
 int sbx_box_die_with_parent(void);
+
+/*
+ * Enters control groups by their cgroup.procs (sbx_cgroup_entries(), borrowed),
+ * which become the root of what the box sees of them.
+ */
+int sbx_box_enter_groups(const int *fds, size_t count);
 
 /* Name of the machine, and a network of its own whose loopback is up. */
 int sbx_box_make_namespaces(uint32_t weakened);

@@ -23,6 +23,7 @@
 #define PROC_TEXT_MAX (4U << 20)
 #define LOCK_ATTEMPTS 200
 #define LOCK_PAUSE_MS 5
+#define BEHIND_PART 16U /* of the standard weight, for a group that fell behind */
 
 const char *const sbx_controller_names[SBX_CONTROLLER_COUNT] = {
     [SBX_CONTROLLER_MEMORY] = "memory",
@@ -290,9 +291,11 @@ void sbx_cgroup_close(struct sbx_cgroup *group)
     for (int i = 0; i < SBX_CONTROLLER_COUNT; i++)
         cr_close_fd(&group->fds[i]);
     cr_close_fd(&group->event_fd);
-    for (int i = 0; group->has_counters && i < SBX_CGROUP_COUNTER_COUNT; i++)
-        cr_close_fd(&group->counter_fds[i]);
-    group->has_counters = false;
+    for (int i = 0; group->has_files && i < SBX_CGROUP_FILE_COUNT; i++)
+        cr_close_fd(&group->file_fds[i]);
+    for (int i = 0; group->has_files && i < SBX_CONTROLLER_COUNT; i++)
+        cr_close_fd(&group->entry_fds[i]);
+    group->has_files = false;
 }
 
 int sbx_cgroup_fd(const struct sbx_cgroup *group, enum sbx_controller controller)
@@ -314,6 +317,15 @@ int sbx_cgroup_limit_cpu(const struct sbx_cgroup *group, const struct sbx_limits
     return group->host->ops->limit_cpu(group, limits->value[SBX_LIMIT_CPU_MILLICORES], err);
 }
 
+void sbx_cgroup_fall_behind(struct sbx_cgroup *group)
+{
+    const uint64_t weight = group->host->ops->weight / BEHIND_PART;
+
+    if (sbx_cgroup_fd(group, SBX_CONTROLLER_CPU) < 0 || group->is_behind)
+        return;
+    group->is_behind = sbx_cgroup_put(group, SBX_CGROUP_FILE_CPU_WEIGHT, weight, NULL) == 0;
+}
+
 int sbx_cgroup_arm(struct sbx_cgroup *group, struct cr_err *err)
 {
     if (sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY) < 0)
@@ -331,36 +343,16 @@ int sbx_cgroup_clone_fd(const struct sbx_cgroup *group)
     return group->host->ops->version == 2 ? group->fds[0] : -1;
 }
 
-int sbx_cgroup_attach_self(const struct sbx_cgroup *group)
+int sbx_cgroup_renew(struct sbx_cgroup *group)
 {
-    if (group->host->ops->version == 2)
-        return 0;
-    for (uint32_t i = 0; i < group->host->hierarchy_count; i++) {
-        int r = sbx_cgroup_write(group->fds[i], "cgroup.procs", "0");
+    const struct sbx_cgroup_ops *ops = group->host->ops;
+    int r = ops->renew ? ops->renew(group) : -EOPNOTSUPP;
 
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-int sbx_cgroup_open_procs(const struct sbx_cgroup *group, int ret_fds[SBX_CONTROLLER_COUNT],
-                          struct cr_err *err)
-{
-    int count = 0;
-
-    while (count < (int)group->host->hierarchy_count) {
-        ret_fds[count] = openat(group->fds[count], "cgroup.procs", O_WRONLY | O_CLOEXEC);
-        if (ret_fds[count] < 0) {
-            int errnum = errno;
-
-            while (count > 0)
-                (void)close(ret_fds[--count]);
-            return cr_err_sys(err, errnum, "open cgroup.procs of a group");
-        }
-        count++;
-    }
-    return count;
+    if (r == 0 && group->is_behind)
+        r = sbx_cgroup_put(group, SBX_CGROUP_FILE_CPU_WEIGHT, ops->weight, NULL);
+    if (r == 0)
+        group->is_behind = false;
+    return r;
 }
 
 int sbx_cgroup_kill(const struct sbx_cgroup *group)
@@ -389,7 +381,7 @@ bool sbx_cgroup_is_alone(const struct sbx_cgroup *group)
 {
     uint64_t count = 0;
 
-    return sbx_cgroup_count(group, SBX_CGROUP_COUNTER_PROCESSES, NULL, &count) == 0 && count <= 1;
+    return sbx_cgroup_count(group, SBX_CGROUP_FILE_PROCESSES, NULL, &count) == 0 && count <= 1;
 }
 
 int sbx_cgroup_memory_bytes(const struct sbx_cgroup *group, uint64_t *ret_bytes)

@@ -22,30 +22,40 @@ enum sbx_controller {
     SBX_CONTROLLER_COUNT,
 };
 
-/* What is read of a group, each from a file of its own. */
-enum sbx_cgroup_counter {
-    SBX_CGROUP_COUNTER_CPU,
-    SBX_CGROUP_COUNTER_CPU_USER,
-    SBX_CGROUP_COUNTER_CPU_SYSTEM,
-    SBX_CGROUP_COUNTER_CPU_STAT,
-    SBX_CGROUP_COUNTER_MEMORY_PEAK,
-    SBX_CGROUP_COUNTER_MEMORY_PEAK_ALONE, /* where swap is not counted */
-    SBX_CGROUP_COUNTER_MEMORY_EVENTS,
-    SBX_CGROUP_COUNTER_PROCESSES,
-    SBX_CGROUP_COUNTER_PROCESSES_PEAK,
-    SBX_CGROUP_COUNTER_PROCESS_EVENTS,
-    SBX_CGROUP_COUNTER_COUNT,
+/* What is read of a group and written to it, each a file of its own. */
+enum sbx_cgroup_file {
+    SBX_CGROUP_FILE_CPU,
+    SBX_CGROUP_FILE_CPU_USER,
+    SBX_CGROUP_FILE_CPU_SYSTEM,
+    SBX_CGROUP_FILE_CPU_STAT,
+    SBX_CGROUP_FILE_MEMORY_PEAK,
+    SBX_CGROUP_FILE_MEMORY_PEAK_ALONE, /* where swap is not counted */
+    SBX_CGROUP_FILE_MEMORY_EVENTS,
+    SBX_CGROUP_FILE_PROCESSES,
+    SBX_CGROUP_FILE_PROCESSES_PEAK,
+    SBX_CGROUP_FILE_PROCESS_EVENTS,
+    SBX_CGROUP_FILE_MEMORY_USAGE,
+    SBX_CGROUP_FILE_MEMORY_LIMIT,
+    SBX_CGROUP_FILE_SWAP_LIMIT, /* v1: of memory and swap together */
+    SBX_CGROUP_FILE_OOM_GROUP,
+    SBX_CGROUP_FILE_CPU_LIMIT, /* v1: the quota alone */
+    SBX_CGROUP_FILE_CPU_PERIOD,
+    SBX_CGROUP_FILE_CPU_WEIGHT,
+    SBX_CGROUP_FILE_PROCESSES_LIMIT,
+    SBX_CGROUP_FILE_COUNT,
 };
 
-struct sbx_cgroup_counter_file {
+struct sbx_cgroup_file_name {
     enum sbx_controller controller;
     const char *name; /* NULL: this version has none */
+    bool is_written;  /* and read back */
 };
 
 /* What differs between the versions. */
 struct sbx_cgroup_ops {
     uint32_t version;
-    struct sbx_cgroup_counter_file counters[SBX_CGROUP_COUNTER_COUNT];
+    struct sbx_cgroup_file_name files[SBX_CGROUP_FILE_COUNT];
+    uint32_t weight; /* the kernel's standard in SBX_CGROUP_FILE_CPU_WEIGHT */
     int (*limit)(const struct sbx_cgroup *group, const struct sbx_limits *limits,
                  struct cr_err *err);
     int (*limit_cpu)(const struct sbx_cgroup *group, uint64_t millicores, struct cr_err *err);
@@ -57,6 +67,7 @@ struct sbx_cgroup_ops {
     int (*hear)(const struct sbx_cgroup *group);
     int (*memory_bytes)(const struct sbx_cgroup *group, uint64_t *ret_bytes);
     int (*kill)(const struct sbx_cgroup *group);
+    int (*renew)(const struct sbx_cgroup *group); /* NULL: cannot be */
 };
 
 /*
@@ -80,11 +91,13 @@ struct sbx_cgroup_host {
 struct sbx_cgroup {
     const struct sbx_cgroup_host *host; /* borrowed: outlives the group */
     uint32_t number;
+    bool is_behind;                      /* see sbx_cgroup_fall_behind() */
     int fds[SBX_CONTROLLER_COUNT];       /* per hierarchy; -1 when closed */
     int event_fd;                        /* readable (v1) or EPOLLPRI (v2) after an OOM event */
     const struct sbx_cgroup_usage *told; /* borrowed; of sbx_cgroup_open_told() */
-    bool has_counters;                   /* the next are open, or -1 where there is none */
-    int counter_fds[SBX_CGROUP_COUNTER_COUNT];
+    bool has_files;                      /* the next are open, or -1 where there is none */
+    int file_fds[SBX_CGROUP_FILE_COUNT];
+    int entry_fds[SBX_CONTROLLER_COUNT]; /* likewise, per hierarchy: its cgroup.procs */
 };
 
 struct sbx_cgroup_usage {
@@ -156,14 +169,31 @@ int sbx_cgroup_limit(const struct sbx_cgroup *group, const struct sbx_limits *li
 int sbx_cgroup_limit_cpu(const struct sbx_cgroup *group, const struct sbx_limits *limits,
                          struct cr_err *err);
 
+/*
+ * Lets it have the processor only when groups that did not fall behind leave
+ * it free, but for one part in sixteen. For a box that has had much already:
+ * so those with little to do need not wait for it. Best effort.
+ */
+void sbx_cgroup_fall_behind(struct sbx_cgroup *group);
+
 /* Opens event_fd. */
 int sbx_cgroup_arm(struct sbx_cgroup *group, struct cr_err *err);
 
 /*
- * Opens the files of its counters, once for all times they are read. Without
- * it, and for those that do not open, each read opens one.
+ * Opens its files, once for all times they are used. Without it, and for those
+ * that do not open, each use opens one; but nobody can enter a group whose
+ * cgroup.procs does not open: that is the error.
  */
-void sbx_cgroup_open_counters(struct sbx_cgroup *group);
+int sbx_cgroup_open_files(struct sbx_cgroup *group, struct cr_err *err);
+
+/*
+ * Makes a used group as good as new, for another box: its peaks and what its
+ * CPU share is owed are forgotten. Its box is dead and reaped. Returns 0; -EBUSY
+ * when something of the box is left in it (a process, more memory than a box
+ * leaves behind, a peak or a count that cannot be forgotten), -EOPNOTSUPP, or
+ * another -errno: then it has to be removed.
+ */
+int sbx_cgroup_renew(struct sbx_cgroup *group);
 
 /* Takes the notice that event_fd gave; only a later event wakes again. Returns 0 or -errno. */
 int sbx_cgroup_hear(const struct sbx_cgroup *group);
@@ -171,16 +201,12 @@ int sbx_cgroup_hear(const struct sbx_cgroup *group);
 /* The folder for CLONE_INTO_CGROUP on v2; -1 on v1, where the child attaches itself. */
 int sbx_cgroup_clone_fd(const struct sbx_cgroup *group);
 
-/* Moves the calling process in (nothing to do on v2). Async-signal-safe. Returns 0 or -errno. */
-int sbx_cgroup_attach_self(const struct sbx_cgroup *group);
-
 /*
- * Opens cgroup.procs of each of its folders: who writes "0" there becomes a
- * member, whatever it may do itself. Returns how many fds are in ret_fds
- * (owned by the caller), or -errno with none left open.
+ * cgroup.procs of each of its folders (borrowed): who writes "0" there becomes
+ * a member, whatever it may do itself; what counts is who opened it. Returns
+ * how many; none before sbx_cgroup_open_files().
  */
-int sbx_cgroup_open_procs(const struct sbx_cgroup *group, int ret_fds[SBX_CONTROLLER_COUNT],
-                          struct cr_err *err);
+size_t sbx_cgroup_entries(const struct sbx_cgroup *group, int ret_fds[SBX_CONTROLLER_COUNT]);
 
 /* Kills every member where the kernel can (v2); -EOPNOTSUPP on v1. */
 int sbx_cgroup_kill(const struct sbx_cgroup *group);
@@ -216,29 +242,32 @@ int sbx_cgroup_open_path(const char *cgroups, const char *mounts, const char *co
 /* The folder that holds `controller` of this group, or -1. */
 int sbx_cgroup_fd(const struct sbx_cgroup *group, enum sbx_controller controller);
 
-/* Writes a number and, when `is_checked`, compares what the file then says. */
-int sbx_cgroup_put(int fd, const char *name, uint64_t value, bool is_checked, struct cr_err *err);
+/* Writes a number and compares what the file then says: -EIO when that is another. */
+int sbx_cgroup_put(const struct sbx_cgroup *group, enum sbx_cgroup_file file, uint64_t value,
+                   struct cr_err *err);
+/* Writes any text. Returns 0 or -errno. */
+int sbx_cgroup_put_text(const struct sbx_cgroup *group, enum sbx_cgroup_file file,
+                        const char *text);
 int sbx_cgroup_write(int fd, const char *name, const char *text);
 /* The whole file as text, and no more than fits: `ret_text` is terminated. Returns 0 or -errno.
  * With AT_FDCWD and an absolute path it reads any file of the kernel's kind. */
 int sbx_cgroup_read(int fd, const char *name, char *ret_text, size_t size);
-int sbx_cgroup_get(int fd, const char *name, uint64_t *ret_value);
 
 /*
  * A counter, or with `key` (NULL: none) the number behind it in a file of "key
  * number" lines. Returns 0 or -errno; -EOPNOTSUPP where there is no such file.
  */
-int sbx_cgroup_count(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,
-                     const char *key, uint64_t *ret_value);
+int sbx_cgroup_count(const struct sbx_cgroup *group, enum sbx_cgroup_file file, const char *key,
+                     uint64_t *ret_value);
 
 /* The same for what may be missing: 0 where the controller is not there, or left out for the
  * self-test. */
-int sbx_cgroup_count_or_none(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,
+int sbx_cgroup_count_or_none(const struct sbx_cgroup *group, enum sbx_cgroup_file file,
                              const char *key, uint64_t *ret_value);
 
 /* The text of its file. */
-int sbx_cgroup_read_counter(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,
-                            char *ret_text, size_t size);
+int sbx_cgroup_read_file(const struct sbx_cgroup *group, enum sbx_cgroup_file file, char *ret_text,
+                         size_t size);
 
 /* Pure: the number behind `key` in such a text. Returns 0, -ENOENT or -EINVAL. */
 int sbx_cgroup_find_key(const char *text, const char *key, uint64_t *ret_value);

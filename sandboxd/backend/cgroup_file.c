@@ -62,14 +62,6 @@ static int parse_number(const char *text, uint64_t *ret_value)
     return 0;
 }
 
-int sbx_cgroup_get(int fd, const char *name, uint64_t *ret_value)
-{
-    char text[64] = "";
-    int r = sbx_cgroup_read(fd, name, text, sizeof(text));
-
-    return r < 0 ? r : parse_number(text, ret_value);
-}
-
 int sbx_cgroup_find_key(const char *text, const char *key, uint64_t *ret_value)
 {
     size_t size = strlen(key);
@@ -93,20 +85,101 @@ static int read_anew(int fd, char *ret_text, size_t size)
     return n < 0 ? -errno : 0;
 }
 
-int sbx_cgroup_put(int fd, const char *name, uint64_t value, bool is_checked, struct cr_err *err)
+void sbx_cgroup_bandwidth(uint64_t millicores, uint64_t *ret_quota_us, uint64_t *ret_period_us)
 {
-    CR_AUTO_CLOSE int file =
-        openat(fd, name, (is_checked ? O_RDWR : O_WRONLY) | O_CLOEXEC | O_NOFOLLOW);
+    /* 1,000 us is the kernel's least quota: ten thousandths of a core in the usual period. */
+    uint64_t period = millicores < 10 ? 1000000 : 100000;
+
+    *ret_period_us = period;
+    *ret_quota_us = period / 1000 * millicores;
+}
+
+static int open_file(const struct sbx_cgroup *group, enum sbx_cgroup_file file)
+{
+    const struct sbx_cgroup_file_name *found = &group->host->ops->files[file];
+    int fd = found->name ? sbx_cgroup_fd(group, found->controller) : -1;
+
+    if (file == SBX_CGROUP_FILE_MEMORY_PEAK_ALONE && group->host->has_swap)
+        return -EOPNOTSUPP; /* nobody asks */
+    if (fd < 0)
+        return -EOPNOTSUPP;
+    if (found->is_written) {
+        int writable = openat(fd, found->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+        if (writable >= 0 || (errno != EROFS && errno != EACCES))
+            return writable < 0 ? -errno : writable;
+    }
+    fd = openat(fd, found->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    return fd < 0 ? -errno : fd;
+}
+
+static int open_entries(struct sbx_cgroup *group, struct cr_err *err)
+{
+    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++)
+        group->entry_fds[i] = -1;
+    for (uint32_t i = 0; i < group->host->hierarchy_count; i++) {
+        group->entry_fds[i] =
+            openat(group->fds[i], "cgroup.procs", O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+        if (group->entry_fds[i] < 0)
+            return cr_err_sys(err, errno, "open cgroup.procs of a group");
+    }
+    return 0;
+}
+
+int sbx_cgroup_open_files(struct sbx_cgroup *group, struct cr_err *err)
+{
+    for (int i = 0; i < SBX_CGROUP_FILE_COUNT; i++) {
+        int fd = open_file(group, (enum sbx_cgroup_file)i);
+
+        group->file_fds[i] = fd < 0 ? -1 : fd;
+    }
+    group->has_files = true;
+    return open_entries(group, err);
+}
+
+/* The file, opened if it is not; give_file() closes it then. */
+static int take_file(const struct sbx_cgroup *group, enum sbx_cgroup_file file)
+{
+    if (group->has_files && group->file_fds[file] >= 0)
+        return group->file_fds[file];
+    return open_file(group, file);
+}
+
+static void give_file(const struct sbx_cgroup *group, enum sbx_cgroup_file file, int fd)
+{
+    if (fd >= 0 && (!group->has_files || group->file_fds[file] != fd))
+        (void)close(fd);
+}
+
+static int write_anew(int fd, const char *text)
+{
+    ssize_t n = pwrite(fd, text, strlen(text), 0);
+
+    if (n < 0)
+        return errno == EBADF ? -EROFS : -errno; /* see open_file() */
+    return (size_t)n == strlen(text) ? 0 : -EIO;
+}
+
+int sbx_cgroup_put_text(const struct sbx_cgroup *group, enum sbx_cgroup_file file, const char *text)
+{
+    int fd = take_file(group, file);
+    int r = fd < 0 ? fd : write_anew(fd, text);
+
+    give_file(group, file, fd);
+    return r;
+}
+
+static int put_number(int fd, const char *name, uint64_t value, struct cr_err *err)
+{
     char text[32];
     uint64_t seen = 0;
-    ssize_t size = snprintf(text, sizeof(text), "%" PRIu64, value);
     int r;
 
-    if (file < 0 || pwrite(file, text, (size_t)size, 0) != size)
-        return cr_err_sys(err, errno, "write %" PRIu64 " to control file '%s'", value, name);
-    if (!is_checked)
-        return 0;
-    r = read_anew(file, text, sizeof(text));
+    (void)snprintf(text, sizeof(text), "%" PRIu64, value);
+    r = write_anew(fd, text);
+    if (r < 0)
+        return cr_err_sys(err, -r, "write %" PRIu64 " to control file '%s'", value, name);
+    r = read_anew(fd, text, sizeof(text));
     if (r == 0)
         r = parse_number(text, &seen);
     if (r < 0)
@@ -118,71 +191,54 @@ int sbx_cgroup_put(int fd, const char *name, uint64_t value, bool is_checked, st
     return 0;
 }
 
-void sbx_cgroup_bandwidth(uint64_t millicores, uint64_t *ret_quota_us, uint64_t *ret_period_us)
+int sbx_cgroup_put(const struct sbx_cgroup *group, enum sbx_cgroup_file file, uint64_t value,
+                   struct cr_err *err)
 {
-    /* 1,000 us is the kernel's least quota: ten thousandths of a core in the usual period. */
-    uint64_t period = millicores < 10 ? 1000000 : 100000;
+    const char *name = group->host->ops->files[file].name;
+    int fd = take_file(group, file);
+    int r = fd < 0 ? cr_err_sys(err, -fd, "open control file '%s'", name)
+                   : put_number(fd, name, value, err);
 
-    *ret_period_us = period;
-    *ret_quota_us = period / 1000 * millicores;
-}
-
-static int open_counter(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter)
-{
-    const struct sbx_cgroup_counter_file *file = &group->host->ops->counters[counter];
-    int fd = file->name ? sbx_cgroup_fd(group, file->controller) : -1;
-
-    if (counter == SBX_CGROUP_COUNTER_MEMORY_PEAK_ALONE && group->host->has_swap)
-        return -EOPNOTSUPP; /* nobody asks */
-    if (fd < 0)
-        return -EOPNOTSUPP;
-    fd = openat(fd, file->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    return fd < 0 ? -errno : fd;
-}
-
-void sbx_cgroup_open_counters(struct sbx_cgroup *group)
-{
-    for (int i = 0; i < SBX_CGROUP_COUNTER_COUNT; i++) {
-        int fd = open_counter(group, (enum sbx_cgroup_counter)i);
-
-        group->counter_fds[i] = fd < 0 ? -1 : fd;
-    }
-    group->has_counters = true;
-}
-
-int sbx_cgroup_read_counter(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,
-                            char *ret_text, size_t size)
-{
-    int fd = group->has_counters ? group->counter_fds[counter] : -1;
-    int r;
-
-    if (fd >= 0)
-        return read_anew(fd, ret_text, size);
-    fd = open_counter(group, counter);
-    if (fd < 0)
-        return fd;
-    r = read_anew(fd, ret_text, size);
-    (void)close(fd);
+    give_file(group, file, fd);
     return r;
 }
 
-int sbx_cgroup_count(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,
-                     const char *key, uint64_t *ret_value)
+int sbx_cgroup_read_file(const struct sbx_cgroup *group, enum sbx_cgroup_file file, char *ret_text,
+                         size_t size)
+{
+    int fd = take_file(group, file);
+    int r = fd < 0 ? fd : read_anew(fd, ret_text, size);
+
+    give_file(group, file, fd);
+    return r;
+}
+
+int sbx_cgroup_count(const struct sbx_cgroup *group, enum sbx_cgroup_file file, const char *key,
+                     uint64_t *ret_value)
 {
     char text[4096];
-    int r = sbx_cgroup_read_counter(group, counter, text, sizeof(text));
+    int r = sbx_cgroup_read_file(group, file, text, sizeof(text));
 
     if (r < 0)
         return r;
     return key ? sbx_cgroup_find_key(text, key, ret_value) : parse_number(text, ret_value);
 }
 
-int sbx_cgroup_count_or_none(const struct sbx_cgroup *group, enum sbx_cgroup_counter counter,
+int sbx_cgroup_count_or_none(const struct sbx_cgroup *group, enum sbx_cgroup_file file,
                              const char *key, uint64_t *ret_value)
 {
-    int r = sbx_cgroup_count(group, counter, key, ret_value);
+    int r = sbx_cgroup_count(group, file, key, ret_value);
 
     if (r == -EOPNOTSUPP)
         *ret_value = 0;
     return r == -EOPNOTSUPP ? 0 : r;
+}
+
+size_t sbx_cgroup_entries(const struct sbx_cgroup *group, int ret_fds[SBX_CONTROLLER_COUNT])
+{
+    const uint32_t count = group->has_files ? group->host->hierarchy_count : 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        ret_fds[i] = group->entry_fds[i];
+    return count;
 }

@@ -13,51 +13,59 @@
 
 #include <sys/eventfd.h>
 
+/* A share that nobody can use up. Not "none": to turn bandwidth on and off again is a change of the
+ * kernel's code. */
+#define WIDE_QUOTA_US (UINT64_C(1) << 32)
+
+/* What a box may leave behind in its group: pages of the kernel that are given back later. */
+#define RESIDUE_BYTES (UINT64_C(512) << 10)
+
 static int limit_memory(const struct sbx_cgroup *group, uint64_t bytes, struct cr_err *err)
 {
-    int fd = sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY);
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    char text[32];
     int r;
 
-    if (fd < 0)
+    if (sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY) < 0)
         return 0;
     bytes = bytes / page * page; /* what the kernel keeps */
     if (!group->host->has_swap)
-        return sbx_cgroup_put(fd, "memory.limit_in_bytes", bytes, true, err);
+        return sbx_cgroup_put(group, SBX_CGROUP_FILE_MEMORY_LIMIT, bytes, err);
     /* The sum may never be below the part, or the write is refused: then it is raised first. */
-    r = sbx_cgroup_put(fd, "memory.limit_in_bytes", bytes, true, NULL);
+    r = sbx_cgroup_put(group, SBX_CGROUP_FILE_MEMORY_LIMIT, bytes, NULL);
     if (r < 0) {
-        (void)sbx_cgroup_put(fd, "memory.memsw.limit_in_bytes", bytes, false, NULL);
-        r = sbx_cgroup_put(fd, "memory.limit_in_bytes", bytes, true, err);
+        (void)snprintf(text, sizeof(text), "%" PRIu64, bytes);
+        (void)sbx_cgroup_put_text(group, SBX_CGROUP_FILE_SWAP_LIMIT, text);
+        r = sbx_cgroup_put(group, SBX_CGROUP_FILE_MEMORY_LIMIT, bytes, err);
     }
-    return r < 0 ? r : sbx_cgroup_put(fd, "memory.memsw.limit_in_bytes", bytes, true, err);
+    return r < 0 ? r : sbx_cgroup_put(group, SBX_CGROUP_FILE_SWAP_LIMIT, bytes, err);
 }
 
+/* The kernel forgets what a group owes with each write, so a quota is always written. */
 static int v1_limit_cpu(const struct sbx_cgroup *group, uint64_t millicores, struct cr_err *err)
 {
-    int fd = sbx_cgroup_fd(group, SBX_CONTROLLER_CPU);
     uint64_t quota;
     uint64_t period;
-    int r;
+    uint64_t now = 0;
+    int r = 0;
 
-    if (fd < 0)
+    if (sbx_cgroup_fd(group, SBX_CONTROLLER_CPU) < 0)
         return 0;
     sbx_cgroup_bandwidth(millicores, &quota, &period);
-    r = sbx_cgroup_put(fd, "cpu.cfs_period_us", period, true, err);
-    if (r == 0)
-        r = sbx_cgroup_put(fd, "cpu.cfs_quota_us", quota, true, err);
-    return r;
+    if (sbx_cgroup_count(group, SBX_CGROUP_FILE_CPU_PERIOD, NULL, &now) < 0 || now != period)
+        r = sbx_cgroup_put(group, SBX_CGROUP_FILE_CPU_PERIOD, period, err);
+    return r < 0 ? r : sbx_cgroup_put(group, SBX_CGROUP_FILE_CPU_LIMIT, quota, err);
 }
 
 static int v1_limit(const struct sbx_cgroup *group, const struct sbx_limits *limits,
                     struct cr_err *err)
 {
-    int pids_fd = sbx_cgroup_fd(group, SBX_CONTROLLER_PIDS);
     int r = limit_memory(group, limits->value[SBX_LIMIT_MEMORY], err);
 
     /* One more for sandbox-init, which is no process of the program. */
-    if (r == 0 && pids_fd >= 0)
-        r = sbx_cgroup_put(pids_fd, "pids.max", limits->value[SBX_LIMIT_PROCESSES] + 1, true, err);
+    if (r == 0 && sbx_cgroup_fd(group, SBX_CONTROLLER_PIDS) >= 0)
+        r = sbx_cgroup_put(group, SBX_CGROUP_FILE_PROCESSES_LIMIT,
+                           limits->value[SBX_LIMIT_PROCESSES] + 1, err);
     return r;
 }
 
@@ -83,7 +91,7 @@ static int v1_arm(struct sbx_cgroup *group, struct cr_err *err)
 static int v1_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us)
 {
     uint64_t ns = 0;
-    int r = sbx_cgroup_count_or_none(group, SBX_CGROUP_COUNTER_CPU, NULL, &ns);
+    int r = sbx_cgroup_count_or_none(group, SBX_CGROUP_FILE_CPU, NULL, &ns);
 
     if (r == 0)
         *ret_us = ns / (uint64_t)CR_NS_PER_US;
@@ -93,7 +101,7 @@ static int v1_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us)
 static int v1_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
 {
     /* failcnt does not tell: it stays 0 on current kernels although the killer struck. */
-    return sbx_cgroup_count_or_none(group, SBX_CGROUP_COUNTER_MEMORY_EVENTS, "oom_kill", ret_count);
+    return sbx_cgroup_count_or_none(group, SBX_CGROUP_FILE_MEMORY_EVENTS, "oom_kill", ret_count);
 }
 
 /* Reading resets an eventfd. */
@@ -106,8 +114,7 @@ static int v1_hear(const struct sbx_cgroup *group)
 
 static int v1_memory_bytes(const struct sbx_cgroup *group, uint64_t *ret_bytes)
 {
-    return sbx_cgroup_get(sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY), "memory.usage_in_bytes",
-                          ret_bytes);
+    return sbx_cgroup_count(group, SBX_CGROUP_FILE_MEMORY_USAGE, NULL, ret_bytes);
 }
 
 /* What old kernels lack stays 0. */
@@ -115,21 +122,24 @@ static void read_optional(const struct sbx_cgroup *group, struct sbx_cgroup_usag
 {
     uint64_t value = 0;
 
-    if (sbx_cgroup_count(group, SBX_CGROUP_COUNTER_CPU_STAT, "throttled_time", &value) == 0)
+    if (sbx_cgroup_count(group, SBX_CGROUP_FILE_CPU_STAT, "throttled_time", &value) == 0)
         usage->cpu_throttled_us = value / (uint64_t)CR_NS_PER_US;
-    if (sbx_cgroup_count(group, SBX_CGROUP_COUNTER_CPU_USER, NULL, &value) == 0)
+    if (sbx_cgroup_count(group, SBX_CGROUP_FILE_CPU_USER, NULL, &value) == 0)
         usage->cpu_user_us = value / (uint64_t)CR_NS_PER_US;
-    if (sbx_cgroup_count(group, SBX_CGROUP_COUNTER_CPU_SYSTEM, NULL, &value) == 0)
+    if (sbx_cgroup_count(group, SBX_CGROUP_FILE_CPU_SYSTEM, NULL, &value) == 0)
         usage->cpu_system_us = value / (uint64_t)CR_NS_PER_US;
-    if (sbx_cgroup_count(group, SBX_CGROUP_COUNTER_PROCESSES_PEAK, NULL, &value) == 0)
+    if (sbx_cgroup_count(group, SBX_CGROUP_FILE_PROCESSES_PEAK, NULL, &value) == 0)
         usage->processes_peak = value > 0 ? value - 1 : 0; /* without sandbox-init */
+}
+
+static enum sbx_cgroup_file peak_file(const struct sbx_cgroup *group)
+{
+    return group->host->has_swap ? SBX_CGROUP_FILE_MEMORY_PEAK : SBX_CGROUP_FILE_MEMORY_PEAK_ALONE;
 }
 
 static int v1_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
                     struct cr_err *err)
 {
-    enum sbx_cgroup_counter peak = group->host->has_swap ? SBX_CGROUP_COUNTER_MEMORY_PEAK
-                                                         : SBX_CGROUP_COUNTER_MEMORY_PEAK_ALONE;
     int r = v1_cpu_us(group, &ret_usage->cpu_total_us);
 
     if (r < 0)
@@ -137,10 +147,10 @@ static int v1_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret
     r = v1_oom_kills(group, &ret_usage->oom_kills);
     if (r < 0)
         return cr_err_sys(err, -r, "read memory.oom_control");
-    r = sbx_cgroup_count_or_none(group, peak, NULL, &ret_usage->memory_peak_bytes);
+    r = sbx_cgroup_count_or_none(group, peak_file(group), NULL, &ret_usage->memory_peak_bytes);
     if (r < 0)
         return cr_err_sys(err, -r, "read the peak of the memory");
-    r = sbx_cgroup_count_or_none(group, SBX_CGROUP_COUNTER_PROCESS_EVENTS, "max",
+    r = sbx_cgroup_count_or_none(group, SBX_CGROUP_FILE_PROCESS_EVENTS, "max",
                                  &ret_usage->process_limit_hits);
     if (r < 0)
         return cr_err_sys(err, -r, "read pids.events");
@@ -155,22 +165,70 @@ static int v1_kill(const struct sbx_cgroup *group)
     return -EOPNOTSUPP;
 }
 
+/* True when the number, of a file that this kernel has, is not more. */
+static bool is_at_most(const struct sbx_cgroup *group, enum sbx_cgroup_file file, const char *key,
+                       uint64_t most)
+{
+    uint64_t value = 0;
+    int r = sbx_cgroup_count(group, file, key, &value);
+
+    return r == -EOPNOTSUPP || (r == 0 && value <= most);
+}
+
+/*
+ * The peak of the processes cannot be written. But every run has one, besides
+ * sandbox-init: a peak of two says nothing of the run before.
+ */
+static bool is_like_new(const struct sbx_cgroup *group)
+{
+    return is_at_most(group, SBX_CGROUP_FILE_PROCESSES, NULL, 0) &&
+           is_at_most(group, SBX_CGROUP_FILE_PROCESSES_PEAK, NULL, 2) &&
+           is_at_most(group, SBX_CGROUP_FILE_PROCESS_EVENTS, "max", 0) &&
+           is_at_most(group, SBX_CGROUP_FILE_MEMORY_EVENTS, "oom_kill", 0) &&
+           is_at_most(group, SBX_CGROUP_FILE_MEMORY_USAGE, NULL, RESIDUE_BYTES);
+}
+
+static int v1_renew(const struct sbx_cgroup *group)
+{
+    char quota[32];
+    int r = is_like_new(group) ? 0 : -EBUSY;
+
+    if (r == 0 && sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY) >= 0)
+        r = sbx_cgroup_put_text(group, peak_file(group), "0");
+    if (r < 0 || sbx_cgroup_fd(group, SBX_CONTROLLER_CPU) < 0)
+        return r;
+    (void)snprintf(quota, sizeof(quota), "%" PRIu64, WIDE_QUOTA_US);
+    r = sbx_cgroup_put_text(group, SBX_CGROUP_FILE_CPU_LIMIT, quota);
+    /* A group above ours has a share itself, and no part of it may be wider. */
+    return r == -EINVAL ? sbx_cgroup_put_text(group, SBX_CGROUP_FILE_CPU_LIMIT, "-1") : r;
+}
+
 const struct sbx_cgroup_ops sbx_cgroup_v1 = {
     .version = 1,
-    .counters =
+    .weight = 1024,
+    .files =
         {
-            [SBX_CGROUP_COUNTER_CPU] = {SBX_CONTROLLER_CPUACCT, "cpuacct.usage"},
-            [SBX_CGROUP_COUNTER_CPU_USER] = {SBX_CONTROLLER_CPUACCT, "cpuacct.usage_user"},
-            [SBX_CGROUP_COUNTER_CPU_SYSTEM] = {SBX_CONTROLLER_CPUACCT, "cpuacct.usage_sys"},
-            [SBX_CGROUP_COUNTER_CPU_STAT] = {SBX_CONTROLLER_CPU, "cpu.stat"},
-            [SBX_CGROUP_COUNTER_MEMORY_PEAK] = {SBX_CONTROLLER_MEMORY,
-                                                "memory.memsw.max_usage_in_bytes"},
-            [SBX_CGROUP_COUNTER_MEMORY_PEAK_ALONE] = {SBX_CONTROLLER_MEMORY,
-                                                      "memory.max_usage_in_bytes"},
-            [SBX_CGROUP_COUNTER_MEMORY_EVENTS] = {SBX_CONTROLLER_MEMORY, "memory.oom_control"},
-            [SBX_CGROUP_COUNTER_PROCESSES] = {SBX_CONTROLLER_PIDS, "pids.current"},
-            [SBX_CGROUP_COUNTER_PROCESSES_PEAK] = {SBX_CONTROLLER_PIDS, "pids.peak"},
-            [SBX_CGROUP_COUNTER_PROCESS_EVENTS] = {SBX_CONTROLLER_PIDS, "pids.events"},
+            [SBX_CGROUP_FILE_CPU] = {SBX_CONTROLLER_CPUACCT, "cpuacct.usage", false},
+            [SBX_CGROUP_FILE_CPU_USER] = {SBX_CONTROLLER_CPUACCT, "cpuacct.usage_user", false},
+            [SBX_CGROUP_FILE_CPU_SYSTEM] = {SBX_CONTROLLER_CPUACCT, "cpuacct.usage_sys", false},
+            [SBX_CGROUP_FILE_CPU_STAT] = {SBX_CONTROLLER_CPU, "cpu.stat", false},
+            [SBX_CGROUP_FILE_CPU_LIMIT] = {SBX_CONTROLLER_CPU, "cpu.cfs_quota_us", true},
+            [SBX_CGROUP_FILE_CPU_PERIOD] = {SBX_CONTROLLER_CPU, "cpu.cfs_period_us", true},
+            [SBX_CGROUP_FILE_CPU_WEIGHT] = {SBX_CONTROLLER_CPU, "cpu.shares", true},
+            [SBX_CGROUP_FILE_MEMORY_PEAK] = {SBX_CONTROLLER_MEMORY,
+                                             "memory.memsw.max_usage_in_bytes", true},
+            [SBX_CGROUP_FILE_MEMORY_PEAK_ALONE] = {SBX_CONTROLLER_MEMORY,
+                                                   "memory.max_usage_in_bytes", true},
+            [SBX_CGROUP_FILE_MEMORY_EVENTS] = {SBX_CONTROLLER_MEMORY, "memory.oom_control", false},
+            [SBX_CGROUP_FILE_MEMORY_USAGE] = {SBX_CONTROLLER_MEMORY, "memory.usage_in_bytes",
+                                              false},
+            [SBX_CGROUP_FILE_MEMORY_LIMIT] = {SBX_CONTROLLER_MEMORY, "memory.limit_in_bytes", true},
+            [SBX_CGROUP_FILE_SWAP_LIMIT] = {SBX_CONTROLLER_MEMORY, "memory.memsw.limit_in_bytes",
+                                            true},
+            [SBX_CGROUP_FILE_PROCESSES] = {SBX_CONTROLLER_PIDS, "pids.current", false},
+            [SBX_CGROUP_FILE_PROCESSES_PEAK] = {SBX_CONTROLLER_PIDS, "pids.peak", false},
+            [SBX_CGROUP_FILE_PROCESS_EVENTS] = {SBX_CONTROLLER_PIDS, "pids.events", false},
+            [SBX_CGROUP_FILE_PROCESSES_LIMIT] = {SBX_CONTROLLER_PIDS, "pids.max", true},
         },
     .limit = v1_limit,
     .limit_cpu = v1_limit_cpu,
@@ -181,4 +239,5 @@ const struct sbx_cgroup_ops sbx_cgroup_v1 = {
     .hear = v1_hear,
     .memory_bytes = v1_memory_bytes,
     .kill = v1_kill,
+    .renew = v1_renew,
 };

@@ -19,20 +19,19 @@
 
 static int v2_limit_cpu(const struct sbx_cgroup *group, uint64_t millicores, struct cr_err *err)
 {
-    int fd = sbx_cgroup_fd(group, SBX_CONTROLLER_CPU);
     uint64_t quota;
     uint64_t period;
     char wanted[64];
     char seen[64];
     int r;
 
-    if (fd < 0)
+    if (sbx_cgroup_fd(group, SBX_CONTROLLER_CPU) < 0)
         return 0;
     sbx_cgroup_bandwidth(millicores, &quota, &period);
     (void)snprintf(wanted, sizeof(wanted), "%" PRIu64 " %" PRIu64 "\n", quota, period);
-    r = sbx_cgroup_write(fd, "cpu.max", wanted);
+    r = sbx_cgroup_put_text(group, SBX_CGROUP_FILE_CPU_LIMIT, wanted);
     if (r == 0)
-        r = sbx_cgroup_read(fd, "cpu.max", seen, sizeof(seen));
+        r = sbx_cgroup_read_file(group, SBX_CGROUP_FILE_CPU_LIMIT, seen, sizeof(seen));
     if (r < 0)
         return cr_err_sys(err, -r, "write control file 'cpu.max'");
     if (strcmp(wanted, seen) != 0)
@@ -40,23 +39,27 @@ static int v2_limit_cpu(const struct sbx_cgroup *group, uint64_t millicores, str
     return 0;
 }
 
+static int limit_memory(const struct sbx_cgroup *group, uint64_t bytes, struct cr_err *err)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    int r = sbx_cgroup_put(group, SBX_CGROUP_FILE_MEMORY_LIMIT, bytes / page * page, err);
+
+    if (r == 0 && group->host->has_swap)
+        r = sbx_cgroup_put(group, SBX_CGROUP_FILE_SWAP_LIMIT, 0, err);
+    return r < 0 ? r : sbx_cgroup_put(group, SBX_CGROUP_FILE_OOM_GROUP, 1, err);
+}
+
 static int v2_limit(const struct sbx_cgroup *group, const struct sbx_limits *limits,
                     struct cr_err *err)
 {
-    int fd = group->fds[0];
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     int r = 0;
 
     if (sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY) >= 0)
-        r = sbx_cgroup_put(fd, "memory.max", limits->value[SBX_LIMIT_MEMORY] / page * page, true,
-                           err);
-    if (r == 0 && group->host->has_swap)
-        r = sbx_cgroup_put(fd, "memory.swap.max", 0, true, err);
-    if (r == 0)
-        r = sbx_cgroup_put(fd, "memory.oom.group", 1, true, err);
+        r = limit_memory(group, limits->value[SBX_LIMIT_MEMORY], err);
     /* One more for sandbox-init, which is no process of the program. */
     if (r == 0 && sbx_cgroup_fd(group, SBX_CONTROLLER_PIDS) >= 0)
-        r = sbx_cgroup_put(fd, "pids.max", limits->value[SBX_LIMIT_PROCESSES] + 1, true, err);
+        r = sbx_cgroup_put(group, SBX_CGROUP_FILE_PROCESSES_LIMIT,
+                           limits->value[SBX_LIMIT_PROCESSES] + 1, err);
     return r;
 }
 
@@ -74,7 +77,7 @@ static int v2_arm(struct sbx_cgroup *group, struct cr_err *err)
 
 static int v2_cpu_us(const struct sbx_cgroup *group, uint64_t *ret_us)
 {
-    return sbx_cgroup_count(group, SBX_CGROUP_COUNTER_CPU_STAT, "usage_usec", ret_us);
+    return sbx_cgroup_count(group, SBX_CGROUP_FILE_CPU_STAT, "usage_usec", ret_us);
 }
 
 /* Read through event_fd where it is open, which also arms the next notice. */
@@ -84,7 +87,7 @@ static int v2_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
     ssize_t n;
 
     if (group->event_fd < 0)
-        return sbx_cgroup_count_or_none(group, SBX_CGROUP_COUNTER_MEMORY_EVENTS, "oom_kill",
+        return sbx_cgroup_count_or_none(group, SBX_CGROUP_FILE_MEMORY_EVENTS, "oom_kill",
                                         ret_count);
     n = pread(group->event_fd, text, sizeof(text) - 1, 0);
     if (n < 0)
@@ -95,7 +98,7 @@ static int v2_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
 
 static int v2_memory_bytes(const struct sbx_cgroup *group, uint64_t *ret_bytes)
 {
-    return sbx_cgroup_get(group->fds[0], "memory.current", ret_bytes);
+    return sbx_cgroup_count(group, SBX_CGROUP_FILE_MEMORY_USAGE, NULL, ret_bytes);
 }
 
 static int v2_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
@@ -103,7 +106,7 @@ static int v2_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret
 {
     char stat[4096];
     uint64_t value = 0;
-    int r = sbx_cgroup_read_counter(group, SBX_CGROUP_COUNTER_CPU_STAT, stat, sizeof(stat));
+    int r = sbx_cgroup_read_file(group, SBX_CGROUP_FILE_CPU_STAT, stat, sizeof(stat));
 
     if (r == 0)
         r = sbx_cgroup_find_key(stat, "usage_usec", &ret_usage->cpu_total_us);
@@ -112,7 +115,7 @@ static int v2_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret
     r = v2_oom_kills(group, &ret_usage->oom_kills);
     if (r < 0)
         return cr_err_sys(err, -r, "read memory.events");
-    r = sbx_cgroup_count_or_none(group, SBX_CGROUP_COUNTER_PROCESS_EVENTS, "max",
+    r = sbx_cgroup_count_or_none(group, SBX_CGROUP_FILE_PROCESS_EVENTS, "max",
                                  &ret_usage->process_limit_hits);
     if (r < 0)
         return cr_err_sys(err, -r, "read pids.events");
@@ -120,9 +123,8 @@ static int v2_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret
     (void)sbx_cgroup_find_key(stat, "user_usec", &ret_usage->cpu_user_us);
     (void)sbx_cgroup_find_key(stat, "system_usec", &ret_usage->cpu_system_us);
     (void)sbx_cgroup_find_key(stat, "throttled_usec", &ret_usage->cpu_throttled_us);
-    (void)sbx_cgroup_count(group, SBX_CGROUP_COUNTER_MEMORY_PEAK, NULL,
-                           &ret_usage->memory_peak_bytes);
-    if (sbx_cgroup_count(group, SBX_CGROUP_COUNTER_PROCESSES_PEAK, NULL, &value) == 0 && value > 0)
+    (void)sbx_cgroup_count(group, SBX_CGROUP_FILE_MEMORY_PEAK, NULL, &ret_usage->memory_peak_bytes);
+    if (sbx_cgroup_count(group, SBX_CGROUP_FILE_PROCESSES_PEAK, NULL, &value) == 0 && value > 0)
         ret_usage->processes_peak = value - 1; /* without sandbox-init */
     return 0;
 }
@@ -211,14 +213,22 @@ int sbx_cgroup_v2_delegate(struct sbx_cgroup_host *host, struct cr_err *err)
 
 const struct sbx_cgroup_ops sbx_cgroup_v2 = {
     .version = 2,
-    .counters =
+    .weight = 100,
+    .files =
         {
-            [SBX_CGROUP_COUNTER_CPU_STAT] = {SBX_CONTROLLER_CPUACCT, "cpu.stat"},
-            [SBX_CGROUP_COUNTER_MEMORY_PEAK] = {SBX_CONTROLLER_MEMORY, "memory.peak"},
-            [SBX_CGROUP_COUNTER_MEMORY_EVENTS] = {SBX_CONTROLLER_MEMORY, "memory.events"},
-            [SBX_CGROUP_COUNTER_PROCESSES] = {SBX_CONTROLLER_PIDS, "pids.current"},
-            [SBX_CGROUP_COUNTER_PROCESSES_PEAK] = {SBX_CONTROLLER_PIDS, "pids.peak"},
-            [SBX_CGROUP_COUNTER_PROCESS_EVENTS] = {SBX_CONTROLLER_PIDS, "pids.events"},
+            [SBX_CGROUP_FILE_CPU_STAT] = {SBX_CONTROLLER_CPUACCT, "cpu.stat", false},
+            [SBX_CGROUP_FILE_CPU_LIMIT] = {SBX_CONTROLLER_CPU, "cpu.max", true},
+            [SBX_CGROUP_FILE_CPU_WEIGHT] = {SBX_CONTROLLER_CPU, "cpu.weight", true},
+            [SBX_CGROUP_FILE_MEMORY_PEAK] = {SBX_CONTROLLER_MEMORY, "memory.peak", false},
+            [SBX_CGROUP_FILE_MEMORY_EVENTS] = {SBX_CONTROLLER_MEMORY, "memory.events", false},
+            [SBX_CGROUP_FILE_MEMORY_USAGE] = {SBX_CONTROLLER_MEMORY, "memory.current", false},
+            [SBX_CGROUP_FILE_MEMORY_LIMIT] = {SBX_CONTROLLER_MEMORY, "memory.max", true},
+            [SBX_CGROUP_FILE_SWAP_LIMIT] = {SBX_CONTROLLER_MEMORY, "memory.swap.max", true},
+            [SBX_CGROUP_FILE_OOM_GROUP] = {SBX_CONTROLLER_MEMORY, "memory.oom.group", true},
+            [SBX_CGROUP_FILE_PROCESSES] = {SBX_CONTROLLER_PIDS, "pids.current", false},
+            [SBX_CGROUP_FILE_PROCESSES_PEAK] = {SBX_CONTROLLER_PIDS, "pids.peak", false},
+            [SBX_CGROUP_FILE_PROCESS_EVENTS] = {SBX_CONTROLLER_PIDS, "pids.events", false},
+            [SBX_CGROUP_FILE_PROCESSES_LIMIT] = {SBX_CONTROLLER_PIDS, "pids.max", true},
         },
     .limit = v2_limit,
     .limit_cpu = v2_limit_cpu,

@@ -60,6 +60,7 @@ void sbx_job_move(struct sbx_job *job, enum sbx_job_state to, int64_t deadline_n
     job->state = to;
     job->deadline_ns = deadline_ns;
     job->poll_ns = INT64_MAX;
+    job->age_ns = INT64_MAX;
     job->oom_until_ns = 0;
 }
 
@@ -72,6 +73,7 @@ void sbx_job_init(struct sbx_job *job, uint32_t slot)
         .collector_pidfd = -1,
         .deadline_ns = INT64_MAX,
         .poll_ns = INT64_MAX,
+        .age_ns = INT64_MAX,
     };
     for (int i = 0; i < SBX_RUN_FDS; i++)
         job->fds[i] = -1;
@@ -195,6 +197,23 @@ static void check_limits(struct sbx_backend *backend, struct sbx_job *job, int64
         sbx_job_kill(backend, job, now_ns);
 }
 
+/* Each look comes twice as late as the one before: most programs that run for long only wait. */
+static void check_age(struct sbx_backend *backend, struct sbx_job *job, int64_t now_ns)
+{
+    uint64_t cpu_us = 0;
+
+    if (now_ns < job->age_ns)
+        return;
+    if (sbx_cgroup_cpu_us(&job->group, &cpu_us) == 0 &&
+        cpu_us - job->baseline.cpu_total_us < SBX_JOB_YOUNG_CPU_US) {
+        job->age_wait_ns *= 2;
+        job->age_ns = now_ns + job->age_wait_ns;
+        return;
+    }
+    job->age_ns = INT64_MAX;
+    backend->ops->on_old(backend, job);
+}
+
 /* ---- sandbox-init ---- */
 
 static void send_started(struct sbx_backend *backend, const struct sbx_job *job)
@@ -241,6 +260,10 @@ static void on_ready(struct sbx_backend *backend, struct sbx_job *job)
     sbx_job_move(job, SBX_JOB_RUNNING,
                  go_ns + (int64_t)job->limits.value[SBX_LIMIT_WALL_TIME] * CR_NS_PER_MS);
     job->poll_ns = next_poll_ns(job, go_ns, 0);
+    if (backend->ops->on_old) {
+        job->age_wait_ns = SBX_JOB_YOUNG_CPU_US * CR_NS_PER_US;
+        job->age_ns = go_ns + job->age_wait_ns;
+    }
     if (sbx_is_weakened(backend, SBX_CONTROL_WALL_TIME))
         job->deadline_ns = INT64_MAX;
     if (sbx_is_weakened(backend, SBX_CONTROL_CPU_TIME))
@@ -375,6 +398,7 @@ void sbx_job_on_time(struct sbx_backend *backend, struct sbx_job *job, int64_t n
         break;
     case SBX_JOB_RUNNING:
         check_limits(backend, job, now_ns);
+        check_age(backend, job, now_ns);
         job->oom_poll_ns = now_ns + OOM_POLL_NS;
         if (job->oom_until_ns <= now_ns)
             job->oom_until_ns = 0;
@@ -400,6 +424,8 @@ int64_t sbx_job_next_ns(const struct sbx_job *job)
         return INT64_MAX;
     if (job->poll_ns < next)
         next = job->poll_ns;
+    if (job->age_ns < next)
+        next = job->age_ns;
     if (job->oom_until_ns > 0 && job->oom_poll_ns < next)
         next = job->oom_poll_ns;
     return next;

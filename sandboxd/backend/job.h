@@ -66,6 +66,8 @@ struct sbx_job {
     int64_t collected_ns;
     int64_t deadline_ns;  /* of the state */
     int64_t poll_ns;      /* next look at the counters; INT64_MAX: none */
+    int64_t age_ns;       /* next look whether it is old; INT64_MAX: it is, or nobody asks */
+    int64_t age_wait_ns;  /* from the last look to that one */
     int64_t oom_until_ns; /* the kernel announced an OOM kill: look often until then */
     int64_t oom_poll_ns;
     struct sbx_cgroup_usage baseline; /* at GO, or before LOAD when GO goes along with it */
@@ -73,6 +75,9 @@ struct sbx_job {
     bool has_no_socket; /* nothing of it is left in its network namespace */
     struct sbx_facts facts;
 };
+
+/* CPU time that a program has as a young one, see on_old of struct sbx_backend_ops. */
+#define SBX_JOB_YOUNG_CPU_US 20000U
 
 /* True when the table of the machine has that edge. Pure. */
 bool sbx_job_can_move(enum sbx_job_state from, enum sbx_job_state to);

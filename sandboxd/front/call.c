@@ -279,7 +279,7 @@ static int make_tail(struct rpc_call *call, const struct sbx_request *request,
     if (!state->tail)
         return -EINVAL;
     state->reader = call;
-    sbx_policy_fill(&state->tail->policy, request, hello);
+    sbx_policy_fill(&state->tail->policy, request, hello, NULL);
     return 0;
 }
 

@@ -116,7 +116,7 @@ static int begin(struct rpc_call *call, struct transfer *transfer,
         sbx_call_no_memory(status);
         return -EINVAL;
     }
-    sbx_policy_fill(&transfer->policy, &request, &hello);
+    sbx_policy_fill(&transfer->policy, &request, &hello, NULL);
     sbx_execution_set_policy(transfer->execution, transfer->policy.digest);
     sbx_execution_set_sandbox(transfer->execution, sandbox);
     (void)rpc_call_ref(call); /* the waker's, until the stream thread is done with it */

@@ -30,7 +30,7 @@ enum {
     SHELL_BINARY,
     SHELL_SECCOMP,
     SHELL_NET,
-    SHELL_GROUP, /* a folder for each hierarchy */
+    SHELL_GROUP, /* its entries */
     SHELL_COUNT = SHELL_GROUP + SBX_CONTROLLER_COUNT,
 };
 
@@ -60,40 +60,37 @@ static int arrange(int *fds, int first, int count, int first_cloexec)
  * A box may wait for long. An fd of another box, or of the front, that it held
  * meanwhile would hide the end of that one.
  */
-static int keep_own_fds(const struct sbx_box_shell *shell, int control_fd,
-                        struct sbx_cgroup *ret_group)
+static int keep_own_fds(const struct sbx_box_shell *shell, int control_fd)
 {
     int fds[SHELL_COUNT - SHELL_CONTROL] = {control_fd, shell->init_fd, shell->seccomp_fd,
                                             shell->net_fd};
 
-    *ret_group = *shell->group;
-    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++) {
-        fds[SHELL_GROUP - SHELL_CONTROL + i] = shell->group->fds[i];
-        ret_group->fds[i] = shell->group->fds[i] < 0 ? -1 : SHELL_GROUP + i;
-    }
+    for (size_t i = SHELL_GROUP - SHELL_CONTROL; i < CR_ARRAY_SIZE(fds); i++)
+        fds[i] = -1;
+    (void)sbx_cgroup_entries(shell->group, fds + SHELL_GROUP - SHELL_CONTROL);
     return arrange(fds, SHELL_CONTROL, SHELL_COUNT - SHELL_CONTROL, SHELL_CONTROL);
 }
 
-static int enter_group(const struct sbx_cgroup *group)
+/* On v2 it was cloned into its group. */
+static int enter_groups(const struct sbx_cgroup *group)
 {
-    int r = sbx_cgroup_attach_self(group);
+    static const int entries[SBX_CONTROLLER_COUNT] = {SHELL_GROUP, SHELL_GROUP + 1, SHELL_GROUP + 2,
+                                                      SHELL_GROUP + 3};
+    size_t count = sbx_cgroup_clone_fd(group) < 0 ? group->host->hierarchy_count : 0;
 
-    if (r < 0)
-        return r;
-    /* After the attach: the group of this moment becomes the root of what the box sees. */
-    return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
+    return sbx_box_enter_groups(entries, count);
 }
+
+_Static_assert(SBX_CONTROLLER_COUNT == 4, "an entry for each hierarchy");
 
 /* What is the same for every box. */
 static void build_shell(const struct sbx_box_shell *shell, int control_fd)
 {
-    struct sbx_cgroup group;
-
     (void)prctl(PR_SET_NAME, SBX_INIT_IDLE_NAME, 0, 0, 0);
     sbx_box_check(control_fd, SBX_STAGE_CLONE, sbx_box_die_with_parent());
-    sbx_box_check(control_fd, SBX_STAGE_CLONE, keep_own_fds(shell, control_fd, &group));
+    sbx_box_check(control_fd, SBX_STAGE_CLONE, keep_own_fds(shell, control_fd));
     control_fd = SHELL_CONTROL;
-    sbx_box_check(control_fd, SBX_STAGE_CGROUP, enter_group(&group));
+    sbx_box_check(control_fd, SBX_STAGE_CGROUP, enter_groups(shell->group));
     sbx_box_check(control_fd, SBX_STAGE_NAMESPACE,
                   shell->net_fd >= 0 ? sbx_box_join_namespaces(SHELL_NET, shell->weakened)
                                      : sbx_box_make_namespaces(shell->weakened));

@@ -64,10 +64,8 @@ enum sbx_stage sbx_cell_furnish(struct sbx_native *native, struct sbx_cell *cell
     uint64_t weak = sbx_is_weakened(&native->base, SBX_CONTROL_TMPFS) ? WEAK_FACTOR : 1;
 
     cell->limits = with_extra(limits, extra_bytes);
-    if (sbx_cgroup_limit(&cell->group, &cell->limits, err) < 0 ||
-        sbx_cgroup_arm(&cell->group, err) < 0)
+    if (sbx_cgroup_limit(&cell->group, &cell->limits, err) < 0)
         return SBX_STAGE_CGROUP;
-    sbx_cgroup_open_counters(&cell->group);
     if (cell->workspace_fd < 0 &&
         sbx_workspace_make(limits->value[SBX_LIMIT_WORKSPACE_BYTES] * weak,
                            limits->value[SBX_LIMIT_WORKSPACE_INODES] * weak,

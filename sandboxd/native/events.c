@@ -41,11 +41,14 @@ static int64_t next_ns(struct sbx_backend *backend)
     int64_t session_ns = sbx_session_next_ns(native);
     int64_t next = pool_ns < template_ns ? pool_ns : template_ns;
 
+    if (native->groups.has_news)
+        return 0;
     return session_ns < next ? session_ns : next;
 }
 
 static void on_time(struct sbx_backend *backend, int64_t now_ns)
 {
+    sbx_groups_on_time(sbx_native_of(backend));
     sbx_templates_on_time(sbx_native_of(backend), now_ns);
     sbx_pool_on_time(sbx_native_of(backend), now_ns);
     sbx_session_on_time(sbx_native_of(backend), now_ns);
@@ -75,6 +78,7 @@ const struct sbx_backend_ops sbx_native_ops = {
     .on_start_cancelled = sbx_run_on_start_cancelled,
     .on_own_message = sbx_run_on_own_message,
     .before_go = sbx_run_before_go,
+    .on_old = sbx_run_on_old,
     .is_alone = sbx_run_is_alone,
     .kill = sbx_run_kill,
     .on_kill_time = sbx_run_on_kill_time,

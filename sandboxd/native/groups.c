@@ -42,14 +42,20 @@ int sbx_groups_start(struct sbx_native *native, struct cr_err *err)
     return 0;
 }
 
-/* The oldest has had the most time to get ready. */
+/* A box that was begun earlier has had more time to get ready; a group that was used lately is
+ * warm. */
 static int find(const struct sbx_groups *groups, bool with_shell)
 {
+    int found = -1;
+
     for (uint32_t i = 0; i < groups->ready_count; i++) {
-        if ((groups->ready[i].shell.pidfd >= 0) == with_shell)
-            return (int)i;
+        if ((groups->ready[i].shell.pidfd >= 0) != with_shell)
+            continue;
+        found = (int)i;
+        if (with_shell)
+            break;
     }
-    return -1;
+    return found;
 }
 
 int sbx_groups_take(struct sbx_native *native, bool with_shell, struct sbx_cell *cell)
@@ -88,6 +94,33 @@ int sbx_groups_begin_box(const struct sbx_native *native, const struct sbx_cgrou
     return sbx_box_begin(&shell, ret_box, err);
 }
 
+/* A group and a network in which nothing is left of their run are those of another one. */
+static bool renew(struct sbx_native *native, struct sbx_cgroup *group, int *net_fd)
+{
+    struct sbx_groups *groups = &native->groups;
+
+    if (*net_fd < 0 || native->base.is_stopping || groups->ready_count == SBX_GROUPS_MAX ||
+        sbx_cgroup_renew(group) < 0)
+        return false;
+    /* An event of the run before is none of the next one. */
+    if (group->event_fd >= 0 && sbx_cgroup_hear(group) < 0)
+        return false;
+    groups->ready[groups->ready_count++] = (struct sbx_ready_group){
+        .group = *group, .net_fd = cr_take_fd(net_fd), .shell = SBX_BOX_INIT};
+    groups->has_news = true;
+    return true;
+}
+
+static void drop_workspace(const struct sbx_native *native, int *workspace_fd)
+{
+    int r = sbx_keeper_drop(&native->keeper, *workspace_fd);
+
+    if (r < 0)
+        cr_log_error("cannot hand a workspace to the keeper, dropping it error=%s",
+                     strerrordesc_np(-r));
+    cr_close_fd(workspace_fd);
+}
+
 void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, int *net_fd,
                           int *workspace_fd)
 {
@@ -95,6 +128,10 @@ void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, i
     uint32_t number = group->number;
     int r;
 
+    if (renew(native, group, net_fd)) {
+        drop_workspace(native, workspace_fd);
+        return;
+    }
     if (*net_fd >= 0 && groups->spare_net_count < SBX_GROUPS_MAX)
         groups->spare_nets[groups->spare_net_count++] = cr_take_fd(net_fd);
     cr_close_fd(net_fd);
@@ -113,6 +150,25 @@ void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, i
     cr_close_fd(workspace_fd);
 }
 
+/* With all that is used of it, for as long as it lives. */
+static int open_group(const struct sbx_native *native, uint32_t number,
+                      struct sbx_cgroup *ret_group, struct cr_err *err)
+{
+    struct sbx_cgroup group;
+    int r = sbx_cgroup_open(&native->base.cgroups, number, &group, err);
+
+    if (r < 0)
+        return r;
+    r = sbx_cgroup_arm(&group, err);
+    if (r == 0)
+        r = sbx_cgroup_open_files(&group, err);
+    if (r < 0)
+        sbx_cgroup_close(&group);
+    else
+        *ret_group = group;
+    return r;
+}
+
 /* Takes *net_fd when the group is there. */
 static void on_made(struct sbx_native *native, const struct sbx_keeper_msg *msg, int *net_fd)
 {
@@ -123,7 +179,7 @@ static void on_made(struct sbx_native *native, const struct sbx_keeper_msg *msg,
 
     groups->netless -= msg->op == SBX_KEEPER_MAKE_NETLESS;
     if (r == 0 && groups->ready_count < SBX_GROUPS_MAX)
-        r = sbx_cgroup_open(&native->base.cgroups, msg->number, &ready->group, &err);
+        r = open_group(native, msg->number, &ready->group, &err);
     if (r < 0) {
         cr_log_error("a control group is missing number=%" PRIu32 " error=%s", msg->number,
                      err.code < 0 ? err.text : strerrordesc_np(-r));
@@ -142,8 +198,8 @@ void sbx_groups_begin_boxes(struct sbx_native *native)
 {
     struct sbx_groups *groups = &native->groups;
 
-    for (uint32_t i = 0; i < groups->ready_count && !native->base.is_stopping; i++) {
-        struct sbx_ready_group *ready = &groups->ready[i];
+    for (uint32_t i = groups->ready_count; i > 0 && !native->base.is_stopping; i--) {
+        struct sbx_ready_group *ready = &groups->ready[i - 1];
         struct cr_err err = CR_ERR_INIT;
 
         if (groups->shell_count >= groups->shells_most)
@@ -160,6 +216,7 @@ void sbx_groups_begin_boxes(struct sbx_native *native)
 
 int sbx_groups_on_keeper(struct sbx_native *native)
 {
+    struct sbx_groups *groups = &native->groups;
     struct sbx_keeper_msg msg;
     int net_fd = -1;
     int r;
@@ -169,12 +226,20 @@ int sbx_groups_on_keeper(struct sbx_native *native)
             on_made(native, &msg, &net_fd);
         cr_close_fd(&net_fd);
     }
+    groups->has_news = true;
+    return r == -EAGAIN || r == -EINTR ? 0 : -EPIPE;
+}
+
+void sbx_groups_on_time(struct sbx_native *native)
+{
+    if (!native->groups.has_news)
+        return;
+    native->groups.has_news = false;
     for (uint32_t i = 0; i < native->base.slot_count; i++) {
         if (native->runs[i].job.state == SBX_JOB_STARTING)
             sbx_run_on_group(native, &native->runs[i]);
     }
     sbx_groups_begin_boxes(native);
-    return r == -EAGAIN || r == -EINTR ? 0 : -EPIPE;
 }
 
 void sbx_groups_close(struct sbx_groups *groups)

@@ -55,7 +55,8 @@ int sbx_keeper_make(const struct sbx_keeper *keeper, uint32_t number, bool with_
  */
 int sbx_keeper_remove(const struct sbx_keeper *keeper, uint32_t number, int workspace_fd);
 
-/* Hands it the namespace of a workspace to drop (borrowed, likewise). Returns 0 or -errno. */
+/* Hands it a workspace, or the namespace of one, to drop (borrowed, likewise). Returns 0 or -errno.
+ */
 int sbx_keeper_drop(const struct sbx_keeper *keeper, int space_fd);
 
 /*

@@ -64,6 +64,7 @@ struct sbx_groups {
     int spare_nets[SBX_GROUPS_MAX]; /* network namespaces that no socket was ever made in */
     uint32_t spare_net_count;
     uint32_t netless; /* groups that were asked for without one, for one of the spare ones */
+    bool has_news;    /* some became ready: runs may be waiting for them */
 };
 
 /* Cells whose run has been answered: their boxes are on their way out. */
@@ -172,7 +173,8 @@ int sbx_groups_begin_box(const struct sbx_native *native, const struct sbx_cgrou
 
 /*
  * Gives a used group back, with the workspace to drop and a network namespace
- * that is as good as new (-1: none); consumes all.
+ * that is as good as new (-1: none); consumes all. A group that is as good as
+ * new itself is ready at once, with that network.
  */
 void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, int *net_fd,
                           int *workspace_fd);
@@ -182,5 +184,8 @@ void sbx_groups_begin_boxes(struct sbx_native *native);
 
 /* The keeper answered. Returns 0, or -EPIPE when it is gone. */
 int sbx_groups_on_keeper(struct sbx_native *native);
+
+/* At the end of a round of events: what has become ready goes to runs that wait. */
+void sbx_groups_on_time(struct sbx_native *native);
 
 void sbx_groups_close(struct sbx_groups *groups);

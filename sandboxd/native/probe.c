@@ -165,7 +165,14 @@ static int open_group(struct sbx_native *native, struct sbx_cgroup *ret_group, s
 {
     int r = sbx_cgroup_make(&native->base.cgroups, PROBE_GROUP, err);
 
-    return r == 0 ? sbx_cgroup_open(&native->base.cgroups, PROBE_GROUP, ret_group, err) : r;
+    if (r == 0)
+        r = sbx_cgroup_open(&native->base.cgroups, PROBE_GROUP, ret_group, err);
+    if (r < 0)
+        return r;
+    r = sbx_cgroup_open_files(ret_group, err);
+    if (r < 0)
+        sbx_cgroup_close(ret_group);
+    return r;
 }
 
 int sbx_probe(struct sbx_native *native, const char *const *argv, struct cr_err *err)

@@ -209,6 +209,12 @@ int sbx_run_before_go(struct sbx_backend *backend, struct sbx_job *job, struct c
     return sbx_cell_limit_cpu(&run_of(job)->cell, &job->limits, err);
 }
 
+void sbx_run_on_old(struct sbx_backend *backend, struct sbx_job *job)
+{
+    (void)backend;
+    sbx_cgroup_fall_behind(&run_of(job)->cell.group);
+}
+
 void sbx_run_on_start_time(struct sbx_backend *backend, struct sbx_job *job)
 {
     const struct sbx_cell *cell = &run_of(job)->cell;

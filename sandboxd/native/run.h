@@ -35,6 +35,7 @@ bool sbx_run_on_own_message(struct sbx_backend *backend, struct sbx_job *job,
 int sbx_run_before_go(struct sbx_backend *backend, struct sbx_job *job, struct cr_err *err);
 void sbx_run_on_start_time(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_run_on_start_cancelled(struct sbx_backend *backend, struct sbx_job *job);
+void sbx_run_on_old(struct sbx_backend *backend, struct sbx_job *job);
 bool sbx_run_is_alone(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_run_kill(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_run_on_kill_time(struct sbx_backend *backend, struct sbx_job *job);

@@ -19,16 +19,6 @@
 #define FIRST_SPARE_FD 400
 #define FD_BINARY (SBX_INIT_FD_ADOPTED + 1)
 
-/* By pre-opened fds: it counts who opened them. Before the namespace, so that it is its root. */
-static int enter_groups(const int *procs_fds, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (write(procs_fds[i], "0", 1) != 1)
-            return -errno;
-    }
-    return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
-}
-
 /* Without a template the process that unpacks files comes first, so the program is the second. */
 static int use_up_a_pid(void)
 {
@@ -89,8 +79,9 @@ static int be_box(const struct sbx_template_msg *msg, const int *fds, size_t cou
     pid_t pid;
 
     sbx_box_check(control_fd, SBX_STAGE_CLONE, sbx_box_die_with_parent());
-    sbx_box_check(control_fd, SBX_STAGE_CGROUP,
-                  enter_groups(fds + SBX_TEMPLATE_BOX_FDS_MIN, count - SBX_TEMPLATE_BOX_FDS_MIN));
+    sbx_box_check(
+        control_fd, SBX_STAGE_CGROUP,
+        sbx_box_enter_groups(fds + SBX_TEMPLATE_BOX_FDS_MIN, count - SBX_TEMPLATE_BOX_FDS_MIN));
     sbx_box_check(control_fd, SBX_STAGE_NAMESPACE, sbx_box_make_namespaces(SBX_CONTROL_COUNT));
     sbx_box_check(control_fd, SBX_STAGE_MOUNT, sbx_box_mount_proc(SBX_CONTROL_COUNT));
     sbx_box_check(control_fd, SBX_STAGE_MOUNT, sbx_box_mount_workspace(fds[1]));

@@ -194,27 +194,6 @@ int sbx_template_start(const struct sbx_template_host *host, enum sbx_template_k
     return 0;
 }
 
-/* Everything that a box takes along; what was opened here is closed by close_box_fds(). */
-static int open_box_fds(const struct sbx_template_box *box, int control_fd, int *fds,
-                        size_t *ret_count, struct cr_err *err)
-{
-    int r;
-
-    fds[0] = control_fd;
-    fds[1] = box->workspace_fd;
-    *ret_count = SBX_TEMPLATE_BOX_FDS_MIN;
-    r = sbx_cgroup_open_procs(box->group, fds + SBX_TEMPLATE_BOX_FDS_MIN, err);
-    if (r > 0)
-        *ret_count += (size_t)r;
-    return r < 0 ? r : 0;
-}
-
-static void close_box_fds(int *fds, size_t count)
-{
-    for (size_t i = SBX_TEMPLATE_BOX_FDS_MIN; i < count; i++)
-        cr_close_fd(&fds[i]);
-}
-
 int sbx_template_ask(struct sbx_template *template, const struct sbx_template_box *box,
                      int *ret_control_fd, struct cr_err *err)
 {
@@ -223,7 +202,7 @@ int sbx_template_ask(struct sbx_template *template, const struct sbx_template_bo
     int fds[SBX_TEMPLATE_BOX_FDS_MIN + SBX_TEMPLATE_GROUPS_MAX];
     CR_AUTO_CLOSE int ours = -1;
     CR_AUTO_CLOSE int theirs = -1;
-    size_t count = 0;
+    size_t count = SBX_TEMPLATE_BOX_FDS_MIN;
     int pair[2];
     int r;
 
@@ -233,11 +212,10 @@ int sbx_template_ask(struct sbx_template *template, const struct sbx_template_bo
     theirs = pair[1];
     if (fcntl(ours, F_SETFL, O_NONBLOCK) < 0)
         return cr_err_sys(err, errno, "open the control socket of a box");
-    r = open_box_fds(box, theirs, fds, &count, err);
-    if (r < 0)
-        return r;
+    fds[0] = theirs;
+    fds[1] = box->workspace_fd;
+    count += sbx_cgroup_entries(box->group, fds + SBX_TEMPLATE_BOX_FDS_MIN);
     r = sbx_fds_send(template->fd, &msg, sizeof(msg), fds, count);
-    close_box_fds(fds, count);
     if (r < 0)
         return cr_err_sys(err, -r, "ask a template for a box");
     template->boxes++;

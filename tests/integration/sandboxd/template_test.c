@@ -150,6 +150,7 @@ static void make_box(enum sbx_template_kind kind, uint32_t slot, struct box *ret
     *ret_box = (struct box){.kind = kind, .slot = slot, .number = next_group++};
     assert_ok(sbx_cgroup_make(&native.base.cgroups, ret_box->number, &err), &err);
     assert_ok(sbx_cgroup_open(&native.base.cgroups, ret_box->number, &ret_box->group, &err), &err);
+    assert_ok(sbx_cgroup_open_files(&ret_box->group, &err), &err);
     assert_ok(sbx_cgroup_limit(&ret_box->group, limits, &err), &err);
     assert_ok(sbx_workspace_make(limits->value[SBX_LIMIT_WORKSPACE_BYTES],
                                  limits->value[SBX_LIMIT_WORKSPACE_INODES], owner,

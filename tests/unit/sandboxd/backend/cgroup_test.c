@@ -80,6 +80,7 @@ static const char *const v1_files[] = {"memory.limit_in_bytes",
                                        "pids.max",
                                        "pids.events",
                                        "pids.peak",
+                                       "cgroup.procs",
                                        NULL};
 
 static void open_v1(struct folder *folder)
@@ -151,7 +152,7 @@ static void counters_that_were_opened_are_read_anew_each_time(void **state)
 
     (void)state;
     open_v1(&folder);
-    sbx_cgroup_open_counters(&folder.group);
+    assert_int_equal(sbx_cgroup_open_files(&folder.group, &err), 0);
     assert_false(sbx_cgroup_is_alone(&folder.group)); /* there is no pids.current */
     assert_int_equal(sbx_cgroup_usage(&folder.group, &usage, &err), 0);
     put(&folder, "cpuacct.usage", "9000000\n");
@@ -166,6 +167,82 @@ static void counters_that_were_opened_are_read_anew_each_time(void **state)
     assert_int_equal(usage.process_limit_hits, 7);
     assert_int_equal(unlinkat(folder.fd, "pids.current", 0), 0);
     close_folder(&folder, v1_files);
+}
+
+/* A group whose box has left nothing. */
+static void open_used(struct folder *folder)
+{
+    open_v1(folder);
+    put(folder, "memory.oom_control", "oom_kill 0\n");
+    put(folder, "memory.usage_in_bytes", "524288\n");
+    put(folder, "pids.events", "max 0\n");
+    put(folder, "pids.peak", "2\n");
+    put(folder, "pids.current", "0\n");
+    put(folder, "cpu.shares", "");
+    put(folder, "memory.memsw.max_usage_in_bytes", "");
+}
+
+static const char *const used_files[] = {"memory.usage_in_bytes", "pids.current", "cpu.shares",
+                                         NULL};
+
+static void close_used(struct folder *folder)
+{
+    for (size_t i = 0; used_files[i]; i++)
+        (void)unlinkat(folder->fd, used_files[i], 0);
+    close_folder(folder, v1_files);
+}
+
+static void v1_groups_without_a_trace_are_renewed(void **state)
+{
+    struct folder folder;
+
+    (void)state;
+    open_used(&folder);
+
+    assert_int_equal(sbx_cgroup_renew(&folder.group), 0);
+
+    expect_text(&folder, "memory.memsw.max_usage_in_bytes", "0");
+    expect_text(&folder, "cpu.cfs_quota_us", "4294967296");
+    expect_text(&folder, "cpu.shares", "");
+    close_used(&folder);
+}
+
+static void v1_groups_that_fell_behind_are_renewed(void **state)
+{
+    struct folder folder;
+
+    (void)state;
+    open_used(&folder);
+
+    sbx_cgroup_fall_behind(&folder.group);
+    assert_true(folder.group.is_behind);
+    expect_text(&folder, "cpu.shares", "64");
+    assert_int_equal(sbx_cgroup_renew(&folder.group), 0);
+    assert_false(folder.group.is_behind);
+    expect_text(&folder, "cpu.shares", "1024");
+    close_used(&folder);
+}
+
+static void v1_groups_with_a_trace_are_not_renewed(void **state)
+{
+    static const char *const traces[][2] = {
+        {"pids.current", "1\n"},
+        {"pids.peak", "3\n"},
+        {"pids.events", "max 1\n"},
+        {"memory.oom_control", "oom_kill 1\n"},
+        {"memory.usage_in_bytes", "524289\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(traces); i++) {
+        struct folder folder;
+
+        open_used(&folder);
+        put(&folder, traces[i][0], traces[i][1]);
+        assert_int_equal(sbx_cgroup_renew(&folder.group), -EBUSY);
+        expect_text(&folder, "memory.memsw.max_usage_in_bytes", "");
+        close_used(&folder);
+    }
 }
 
 static void a_missing_counter_is_an_error(void **state)
@@ -251,9 +328,12 @@ static void a_value_that_does_not_stick_is_an_error(void **state)
     open_v1(&folder);
     put(&folder, "pids.max", "999999"); /* longer than what is written: the rest stays */
 
-    assert_int_equal(sbx_cgroup_put(folder.fd, "pids.max", 11, true, &err), -EIO);
+    assert_int_equal(sbx_cgroup_put(&folder.group, SBX_CGROUP_FILE_PROCESSES_LIMIT, 11, &err),
+                     -EIO);
     assert_string_equal(err.text, "control file 'pids.max' says 119999 after 11 was written");
-    assert_int_equal(sbx_cgroup_put(folder.fd, "no.such", 1, true, &err), -ENOENT);
+    assert_int_equal(unlinkat(folder.fd, "pids.max", 0), 0);
+    assert_int_equal(sbx_cgroup_put(&folder.group, SBX_CGROUP_FILE_PROCESSES_LIMIT, 11, &err),
+                     -ENOENT);
     close_folder(&folder, v1_files);
 }
 
@@ -306,6 +386,9 @@ int main(void)
         cmocka_unit_test(v1_limits_are_written),
         cmocka_unit_test(v1_counters_are_read),
         cmocka_unit_test(counters_that_were_opened_are_read_anew_each_time),
+        cmocka_unit_test(v1_groups_without_a_trace_are_renewed),
+        cmocka_unit_test(v1_groups_that_fell_behind_are_renewed),
+        cmocka_unit_test(v1_groups_with_a_trace_are_not_renewed),
         cmocka_unit_test(a_missing_counter_is_an_error),
         cmocka_unit_test(v2_limits_are_written),
         cmocka_unit_test(v2_counters_are_read),

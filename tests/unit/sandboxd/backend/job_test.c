@@ -26,6 +26,7 @@ static struct {
     uint64_t cpu_us;
     int kills;
     int releases;
+    int olds;
     bool is_measure_broken;
     bool is_alone;
 } fake;
@@ -100,6 +101,13 @@ static bool is_alone(struct sbx_backend *backend, struct sbx_job *job)
     return fake.is_alone;
 }
 
+static void note_old(struct sbx_backend *backend, struct sbx_job *job)
+{
+    (void)backend;
+    (void)job;
+    fake.olds++;
+}
+
 static void release(struct sbx_backend *backend, struct sbx_job *job)
 {
     (void)backend;
@@ -112,6 +120,7 @@ static const struct sbx_backend_ops ops = {
     .start = start,
     .on_start_time = on_start_time,
     .on_start_cancelled = on_start_cancelled,
+    .on_old = note_old,
     .is_alone = is_alone,
     .kill = note_kill,
     .on_kill_time = note_kill,
@@ -486,6 +495,29 @@ static void go_that_went_along_is_not_sent_again(void **state)
     (void)receive(SBX_MSG_STARTED);
 }
 
+/* By CPU time: one that only waits stays young, and is looked at less and less. */
+static void a_program_is_old_when_it_has_had_its_time(void **state)
+{
+    int64_t age_ns;
+
+    (void)state;
+    run();
+    age_ns = fake.job.age_ns;
+    fake.cpu_us = SBX_JOB_YOUNG_CPU_US - 1;
+    assert_int_equal(sbx_job_next_ns(&fake.job), age_ns);
+    sbx_job_on_time(&fake.backend, &fake.job, age_ns);
+    assert_int_equal(fake.olds, 0);
+    assert_int_equal(fake.job.age_ns - age_ns, 2 * (age_ns - fake.job.go_ns));
+
+    fake.cpu_us = SBX_JOB_YOUNG_CPU_US;
+    sbx_job_on_time(&fake.backend, &fake.job, fake.job.age_ns - 1);
+    assert_int_equal(fake.olds, 0);
+    sbx_job_on_time(&fake.backend, &fake.job, fake.job.age_ns);
+    assert_int_equal(fake.olds, 1);
+    assert_int_equal(fake.job.age_ns, INT64_MAX);
+    assert_int_equal(fake.job.state, SBX_JOB_RUNNING);
+}
+
 static void counters_that_cannot_be_read_stop_the_start(void **state)
 {
     (void)state;
@@ -619,6 +651,7 @@ int main(void)
         CASE(an_init_that_lies_is_killed),
         CASE(the_end_of_an_init_that_is_alone_is_not_waited_for),
         CASE(go_that_went_along_is_not_sent_again),
+        CASE(a_program_is_old_when_it_has_had_its_time),
         CASE(counters_that_cannot_be_read_stop_the_start),
         CASE(a_box_that_was_taken_away_is_lost),
         CASE(an_early_result_gives_way_to_an_overflow),
