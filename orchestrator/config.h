@@ -13,6 +13,7 @@ struct cr_err;
 struct agt_config {
     char *listen;          /* gRPC: "host:port" or "unix:/path" */
     char *http;            /* REST and SSE: "host:port"; "": none */
+    char *health_listen;   /* health checks alone: "host:port"; NULL: none */
     char *http_hosts;      /* further Host names; NULL: none */
     char *http_origins;    /* origins whose pages may use REST; NULL: none */
     char *token_file;      /* of TCP callers; NULL: none is asked for */
@@ -53,6 +54,7 @@ struct agt_config {
     uint64_t keep_runs;           /* ended runs kept … */
     uint64_t keep_mib;            /* … of so many MiB of events … */
     uint64_t keep_s;              /* … for so long */
+    uint64_t drain_delay_ms;      /* at the end, before anything is refused */
     uint64_t grace_ms;            /* for live runs at the end */
     struct cr_edge_settings edge; /* what gRPC callers may do, as written … */
     struct cr_edge limits;        /* … and as numbers */

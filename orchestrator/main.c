@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/notify.h"
 #include "orchestrator/check_model.h"
 #include "orchestrator/config.h"
 #include "orchestrator/confine.h"
@@ -9,11 +11,13 @@
 #include "orchestrator/receipt/sign.h"
 #include "orchestrator/stack.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
 #define FILES_LOOK_MS 5000 /* between two looks whether certificates have changed */
+#define LOOKS_MAX 12       /* without a sign of life of the thread of the calls */
 
 /* Loses what it does not need, before the first thread and the first byte from outside. */
 static int confine(const struct agt_config *config, bool *ret_has_landlock, struct cr_err *err)
@@ -39,23 +43,57 @@ struct secrets {
     struct agt_signer *signer;
 };
 
+/* What was seen of the thread of the calls. */
+struct watch {
+    uint64_t turns;
+    unsigned int looks; /* in a row, without a change */
+};
+
+/* False while it stands still; it ends the process when that lasts. Looks are counted and not time,
+ * so that a process that was stopped is not blamed. */
+static bool is_turning(const struct agt_stack *stack, struct watch *watch)
+{
+    uint64_t turns = agt_stack_turns(stack);
+
+    watch->looks = turns == watch->turns ? watch->looks + 1 : 0;
+    watch->turns = turns;
+    if (watch->looks < LOOKS_MAX)
+        return watch->looks < 2;
+    cr_log_error("the thread of the calls stands still, ending looks=%u", watch->looks);
+    abort();
+}
+
 /* Until the process is asked to end; returns the signal. */
 static int wait_for_end(const struct agt_stack *stack, struct agt_links *links,
-                        const sigset_t *signals)
+                        const struct cr_notify *notify, const sigset_t *signals)
 {
+    int64_t look_ms = FILES_LOOK_MS;
+    struct watch watch = {0, 0};
     int received;
 
+    if (notify->watchdog_ns > 0 && notify->watchdog_ns / CR_NS_PER_MS < look_ms)
+        look_ms = notify->watchdog_ns / CR_NS_PER_MS;
     do {
-        received = agt_process_wait(signals, FILES_LOOK_MS);
+        received = agt_process_wait(signals, (int)look_ms);
         if (received == 0 || received == SIGHUP)
             agt_links_refresh(links, agt_stack_channel(stack), received == SIGHUP);
+        if (received == 0 && is_turning(stack, &watch) && notify->watchdog_ns > 0)
+            cr_notify_send(notify, "WATCHDOG=1");
     } while (received == 0 || received == SIGHUP);
     agt_process_unblock(signals);
     return received;
 }
 
+/* Callers see that we go while they are still served. */
+static void withdraw(struct agt_stack *stack, uint64_t delay_ms)
+{
+    agt_stack_withdraw(stack);
+    if (delay_ms > 0)
+        (void)poll(NULL, 0, (int)delay_ms);
+}
+
 static int serve(const struct agt_config *config, bool has_landlock, const struct secrets *secrets,
-                 const sigset_t *signals, struct cr_err *err)
+                 const struct cr_notify *notify, const sigset_t *signals, struct cr_err *err)
 {
     struct agt_stack *stack = NULL;
     int received;
@@ -65,8 +103,11 @@ static int serve(const struct agt_config *config, bool has_landlock, const struc
     if (r < 0)
         return r;
     agt_stack_log_ready(stack, config);
-    received = wait_for_end(stack, secrets->links, signals);
+    cr_notify_send(notify, "READY=1\nSTATUS=serving");
+    received = wait_for_end(stack, secrets->links, notify, signals);
+    cr_notify_send(notify, "STOPPING=1\nSTATUS=live runs go on");
     cr_log_info("stopping signal=%d grace_ms=%llu", received, (unsigned long long)config->grace_ms);
+    withdraw(stack, config->drain_delay_ms);
     agt_stack_drain(stack, (int)config->grace_ms);
     (void)agt_stack_down(stack);
     cr_log_info("stopped");
@@ -75,11 +116,13 @@ static int serve(const struct agt_config *config, bool has_landlock, const struc
 
 static int run(struct agt_config *config, const struct secrets *secrets, struct cr_err *err)
 {
+    struct cr_notify notify = CR_NOTIFY_INIT;
     bool has_landlock = false;
     sigset_t signals;
-    int r;
+    int r = config->must_check ? 0 : cr_notify_open(&notify, err);
 
-    r = confine(config, &has_landlock, err);
+    if (r == 0)
+        r = confine(config, &has_landlock, err);
     if (r == 0)
         r = agt_process_block_signals(&signals, err);
     if (r < 0)
@@ -92,7 +135,9 @@ static int run(struct agt_config *config, const struct secrets *secrets, struct 
     agt_process_raise_files();
     agt_process_share_memory();
     agt_config_log(config);
-    return serve(config, has_landlock, secrets, &signals, err);
+    r = serve(config, has_landlock, secrets, &notify, &signals, err);
+    cr_notify_close(&notify);
+    return r;
 }
 
 static int read_secrets(const struct agt_config *config, struct secrets *secrets,

@@ -3,6 +3,7 @@
 
 #include "common/err.h"
 #include "common/log.h"
+#include "common/slice.h"
 #include "orchestrator/config.h"
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/http/server.h"
@@ -17,6 +18,7 @@
 #include "orchestrator/trace/tracer.h"
 #include "proto/descriptor_set.h"
 #include "rpc/client.h"
+#include "rpc/health_port.h"
 #include "rpc/listener.h"
 #include "rpc/server.h"
 
@@ -27,6 +29,7 @@
 #define TAIL_GRACE_MS 2000
 /* Calls beside those that have a run. */
 #define SPARE_CALLS 256
+#define SERVICE_NAME "crisol.agent.v1.AgentService"
 
 struct agt_stack {
     struct agt_model *model;
@@ -43,6 +46,7 @@ struct agt_stack {
     struct agt_service service;
     struct rpc_server *server;
     struct rpc_listener *listener;
+    struct rpc_health_port *health; /* NULL: none */
 };
 
 static int make_model(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
@@ -183,6 +187,20 @@ static int make_http(struct agt_stack *stack, const struct agt_config *config,
     return r < 0 ? cr_err_wrap(err, "set up HTTP on '%s'", config->http) : 0;
 }
 
+/* Its threads answer a probe whatever the others have to do: with a short slice they run as soon as
+ * one comes. */
+static int make_health(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
+{
+    int r;
+
+    if (!config->health_listen || !config->health_listen[0])
+        return 0;
+    cr_slice_set(CR_SLICE_SHORT_NS);
+    r = rpc_health_port_new(config->health_listen, -1, &stack->health, err);
+    cr_slice_set(0);
+    return r < 0 ? cr_err_wrap(err, "--health-listen") : 0;
+}
+
 static int make_server(struct agt_stack *stack, const struct agt_config *config,
                        const struct agt_links *links, struct cr_err *err)
 {
@@ -209,7 +227,17 @@ static int make_server(struct agt_stack *stack, const struct agt_config *config,
         r = rpc_listener_new(stack->server, &listener_options, &stack->listener, err);
     if (r == 0)
         r = rpc_listener_add(stack->listener, config->listen, err);
+    if (r == 0)
+        r = make_health(stack, config, err);
     return r < 0 ? cr_err_wrap(err, "set up gRPC on '%s'", config->listen) : 0;
+}
+
+static void set_serving(struct agt_stack *stack, bool is_serving)
+{
+    rpc_server_set_serving(stack->server, "", is_serving);
+    rpc_server_set_serving(stack->server, SERVICE_NAME, is_serving);
+    if (stack->health)
+        rpc_health_port_set(stack->health, SERVICE_NAME, is_serving);
 }
 
 /* Every address is taken and everything is there: now let the callers in. */
@@ -227,8 +255,7 @@ static int start(struct agt_stack *stack, struct cr_err *err)
     if (r < 0)
         return cr_err_wrap(err, "start serving");
     /* Neither sandboxd nor the model counts: without them runs end with a cause. */
-    rpc_server_set_serving(stack->server, "", true);
-    rpc_server_set_serving(stack->server, "crisol.agent.v1.AgentService", true);
+    set_serving(stack, true);
     return 0;
 }
 
@@ -281,17 +308,29 @@ void agt_stack_log_ready(const struct agt_stack *stack, const struct agt_config 
     if (!stack->model->ops->is_configured(stack->model))
         cr_log_warn("%s Until then runs are refused; everything else works.",
                     agt_gemini_no_key_help);
-    cr_log_info("ready grpc=%.*s:%u http=%.*s:%u sandbox=%s model=%s", host_length(config->listen),
-                config->listen, rpc_listener_port(stack->listener, 0),
+    cr_log_info("ready grpc=%.*s:%u http=%.*s:%u sandbox=%s model=%s health_port=%u",
+                host_length(config->listen), config->listen, rpc_listener_port(stack->listener, 0),
                 stack->http ? host_length(config->http) : 0, config->http,
                 stack->http ? agt_http_port(stack->http) : 0, config->sandbox,
-                stack->model->ops->default_model(stack->model));
+                stack->model->ops->default_model(stack->model),
+                stack->health ? rpc_health_port_number(stack->health) : 0);
+}
+
+uint64_t agt_stack_turns(const struct agt_stack *stack)
+{
+    return rpc_server_turns(stack->server);
+}
+
+void agt_stack_withdraw(struct agt_stack *stack)
+{
+    set_serving(stack, false);
+    if (stack->http)
+        agt_http_withdraw(stack->http);
 }
 
 void agt_stack_drain(struct agt_stack *stack, int grace_ms)
 {
-    rpc_server_set_serving(stack->server, "crisol.agent.v1.AgentService", false);
-    rpc_server_set_serving(stack->server, "", false);
+    set_serving(stack, false);
     if (stack->http)
         agt_http_quiesce(stack->http);
     rpc_listener_stop(stack->listener);
@@ -317,6 +356,7 @@ struct agt_stack *agt_stack_down(struct agt_stack *stack)
         (void)rpc_server_drain(stack->server, 0);
     (void)rpc_listener_free(stack->listener);
     (void)rpc_server_free(stack->server);
+    (void)rpc_health_port_free(stack->health);
     (void)agt_http_free(stack->http);
     (void)agt_runs_free(stack->runs);
     (void)agt_engine_free(stack->engine); /* waits for every model and sandbox call */

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct agt_config;
 struct agt_links;
@@ -24,6 +25,12 @@ struct rpc_channel *agt_stack_channel(const struct agt_stack *stack);
 
 /* Logs where it serves. */
 void agt_stack_log_ready(const struct agt_stack *stack, const struct agt_config *config);
+
+/* Counts up as long as the calls are served (rpc/server.h). */
+uint64_t agt_stack_turns(const struct agt_stack *stack);
+
+/* Says by health and /readyz that callers are to go elsewhere, and goes on. */
+void agt_stack_withdraw(struct agt_stack *stack);
 
 /* Takes no more requests and waits up to `grace_ms` for the runs. */
 void agt_stack_drain(struct agt_stack *stack, int grace_ms);

@@ -96,6 +96,7 @@ struct rpc_server {
     struct rpc_health *health;
     struct rpc_reflection *reflection; /* NULL: none */
     struct rpc_stalls request_stalls, write_stalls;
+    _Atomic uint64_t turns;      /* of the queue's thread */
     uint32_t unarmed;            /* requests not asked of core for want of memory; queue's thread */
     struct rpc_tag shutdown_tag; /* its call is NULL */
 

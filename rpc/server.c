@@ -24,6 +24,9 @@
 /* Until memory is asked for again that was refused. */
 #define REARM_MS 50
 
+/* Between two signs of life of the thread. */
+#define TURN_MS 1000
+
 /* Until handlers have let go of calls that the drain cancelled. */
 #define CANCEL_MS 10000
 
@@ -265,8 +268,11 @@ static void *serve(void *argument)
     rpc_call_arm(server, ARMED_REQUESTS);
     for (;;) {
         int64_t due_ns = next_due_ns(server);
-        grpc_event event = grpc_completion_queue_next(server->queue, rpc_core_time(due_ns), NULL);
+        int64_t turn_ns = cr_clock_mono_ns() + TURN_MS * CR_NS_PER_MS;
+        grpc_event event = grpc_completion_queue_next(
+            server->queue, rpc_core_time(due_ns < turn_ns ? due_ns : turn_ns), NULL);
 
+        (void)atomic_fetch_add(&server->turns, 1);
         if (event.type == GRPC_QUEUE_SHUTDOWN)
             return NULL;
         if (event.type == GRPC_OP_COMPLETE)
@@ -323,6 +329,11 @@ void rpc_server_set_serving(struct rpc_server *server, const char *service, bool
 {
     if (rpc_health_set(server->health, service, is_serving))
         rpc_server_wake_internal(server);
+}
+
+uint64_t rpc_server_turns(const struct rpc_server *server)
+{
+    return atomic_load(&server->turns);
 }
 
 uint32_t rpc_server_live_calls(const struct rpc_server *server)

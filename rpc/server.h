@@ -192,6 +192,13 @@ void rpc_server_set_serving(struct rpc_server *server, const char *service, bool
  */
 bool rpc_server_drain(struct rpc_server *server, int grace_ms);
 
+/*
+ * Counts up as long as the completion queue thread turns, at least once in two
+ * seconds. One that stands still for long has a handler that does not return.
+ * Any thread.
+ */
+uint64_t rpc_server_turns(const struct rpc_server *server);
+
 /* Live calls, health and reflection streams not counted. Any thread. */
 uint32_t rpc_server_live_calls(const struct rpc_server *server);
 

@@ -51,6 +51,7 @@ struct agt_http {
     struct agt_arrival *arrivals;  /* through TLS, and not taken yet */
     struct agt_arrival *handed;    /* given to libmicrohttpd, and not opened yet */
 
+    atomic_bool is_withdrawn; /* not ready, and serving */
     atomic_bool must_quiesce;
     atomic_bool must_stop;
     _Atomic int64_t stop_at_ns; /* set before must_stop */

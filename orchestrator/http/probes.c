@@ -62,7 +62,7 @@ void agt_handle_readyz(struct agt_exchange *exchange)
         CRISOL__SANDBOX__V1__GET_CAPABILITIES_REQUEST__INIT;
     struct agt_problem problem;
 
-    if (atomic_load(&exchange->http->must_quiesce)) {
+    if (atomic_load(&exchange->http->must_quiesce) || atomic_load(&exchange->http->is_withdrawn)) {
         agt_problem_set(&problem, MHD_HTTP_SERVICE_UNAVAILABLE, RPC_UNAVAILABLE,
                         "the server is shutting down");
         agt_exchange_fail(exchange, &problem);

@@ -245,6 +245,11 @@ uint32_t agt_http_connections(const struct agt_http *http)
     return atomic_load(&http->connection_count);
 }
 
+void agt_http_withdraw(struct agt_http *http)
+{
+    atomic_store(&http->is_withdrawn, true);
+}
+
 void agt_http_quiesce(struct agt_http *http)
 {
     atomic_store(&http->must_quiesce, true);

@@ -73,6 +73,9 @@ uint16_t agt_http_port(const struct agt_http *http);
 /* Connections open now. Any thread. */
 uint32_t agt_http_connections(const struct agt_http *http);
 
+/* /readyz says 503; everything else goes on. Any thread. */
+void agt_http_withdraw(struct agt_http *http);
+
 /*
  * Takes no further connection; /readyz and new requests on open connections
  * are answered 503. Requests in flight go on. Any thread; safe to repeat.

@@ -10,6 +10,7 @@
 #include "common/tls_files.h"
 #include "proto/descriptor_set.h"
 #include "rpc/callers.h"
+#include "rpc/health_port.h"
 #include "rpc/listener.h"
 #include "rpc/server.h"
 #include "rpc/tokens.h"
@@ -42,6 +43,9 @@
 #define PROBE_DEADLINE_MS 15000
 #define PROBE_AGAIN_MS 1000
 #define STOP_DEADLINE_MS 5000
+/* Looks at the thread of the calls; so many in a row without a sign of life are enough. */
+#define LOOK_MS 1000
+#define LOOKS_MAX 30
 /* The backend sees the end of its own control socket, and its end gives every run a verdict. */
 #define ORPHAN_GRACE_MS 2000
 
@@ -56,9 +60,10 @@ struct front {
     struct sbx_service service;
     struct rpc_server *server;
     struct rpc_listener *listener;
-    struct tls_context *tls;   /* NULL: TCP callers speak plain text */
-    struct sbx_scrape *scrape; /* NULL: none */
-    int64_t started_ms;        /* since 1970 */
+    struct rpc_health_port *health; /* NULL: none */
+    struct tls_context *tls;        /* NULL: TCP callers speak plain text */
+    struct sbx_scrape *scrape;      /* NULL: none */
+    int64_t started_ms;             /* since 1970 */
     atomic_bool is_serving;
     int signal_fd;
     int event_fd;
@@ -294,6 +299,8 @@ static int start_server(struct front *front, struct cr_err *err)
         r = rpc_listener_take_fd(front->listener, SBX_FRONT_FD_LISTEN + (int)i, err);
     if (r == 0)
         r = rpc_listener_start(front->listener, err);
+    if (r == 0 && front->settings.with_health)
+        r = rpc_health_port_new("--health-listen", SBX_FRONT_FD_HEALTH, &front->health, err);
     return r;
 }
 
@@ -333,6 +340,8 @@ static void set_serving(struct front *front, bool is_serving)
     atomic_store(&front->is_serving, is_serving);
     rpc_server_set_serving(front->server, "", is_serving);
     rpc_server_set_serving(front->server, SERVICE_NAME, is_serving);
+    if (front->health)
+        rpc_health_port_set(front->health, SERVICE_NAME, is_serving);
 }
 
 static bool is_stopping(const struct front *front)
@@ -389,6 +398,25 @@ static bool prove_backend(struct front *front)
     return true;
 }
 
+/*
+ * A handler that does not return would leave every caller waiting, and this
+ * process looking well: ends it, and the supervisor starts another. Looks are
+ * counted and not time, so that a process that was stopped is not blamed.
+ */
+static void look_at_thread(const struct front *front)
+{
+    static uint64_t seen;
+    static unsigned int looks;
+    uint64_t turns = rpc_server_turns(front->server);
+
+    looks = turns == seen ? looks + 1 : 0;
+    seen = turns;
+    if (looks < LOOKS_MAX)
+        return;
+    cr_log_error("the thread of the calls stands still, ending looks=%u", looks);
+    abort();
+}
+
 /* Until a signal, or until the supervisor is gone. */
 static void serve(struct front *front)
 {
@@ -409,7 +437,8 @@ static void serve(struct front *front)
             proven = generation;
             continue;
         }
-        (void)poll(fds, CR_ARRAY_SIZE(fds), must_prove ? PROBE_AGAIN_MS : -1);
+        (void)poll(fds, CR_ARRAY_SIZE(fds), must_prove ? PROBE_AGAIN_MS : LOOK_MS);
+        look_at_thread(front);
         if (fds[1].revents)
             (void)!read(front->event_fd, &count, sizeof(count));
         if (fds[0].revents)
@@ -419,11 +448,25 @@ static void serve(struct front *front)
 
 /* ---- stop ---- */
 
+/* Callers that balance see NOT_SERVING and go elsewhere; what they have sent until then is still
+ * taken. A second signal, which the supervisor turns into the end, does not wait. */
+static void delay(struct front *front)
+{
+    struct signalfd_siginfo info;
+    struct pollfd signals = {.fd = front->signal_fd, .events = POLLIN};
+
+    set_serving(front, false);
+    (void)!read(front->signal_fd, &info, sizeof(info)); /* the first one */
+    if (front->settings.drain_delay_ms > 0 && !atomic_load(&front->is_orphaned))
+        (void)poll(&signals, 1, (int)front->settings.drain_delay_ms);
+}
+
 static void stop(struct front *front)
 {
     int grace_ms =
         atomic_load(&front->is_orphaned) ? ORPHAN_GRACE_MS : (int)front->settings.grace_ms;
 
+    delay(front);
     cr_log_info("draining runs=%u grace_ms=%d", rpc_server_live_calls(front->server), grace_ms);
     rpc_listener_stop(front->listener);
     sbx_backend_drain(front->backend);
@@ -437,6 +480,7 @@ static void release(struct front *front)
     (void)sbx_backend_free(front->backend, STOP_DEADLINE_MS);
     (void)rpc_listener_free(front->listener);
     (void)rpc_server_free(front->server);
+    front->health = rpc_health_port_free(front->health);
     front->tls = tls_context_free(front->tls);
     rpc_fini();
     front->service.callers = rpc_callers_free(front->service.callers);

@@ -15,7 +15,8 @@ struct cr_err;
 #define SBX_FRONT_FD_AUDIT 6    /* only with --with-audit */
 #define SBX_FRONT_FD_RUNTIMES 7 /* only with --with-runtimes */
 #define SBX_FRONT_FD_TLS 8      /* only with --with-tls */
-#define SBX_FRONT_FD_LISTEN 9   /* --listen-count of them, then that of --with-metrics */
+#define SBX_FRONT_FD_HEALTH 9   /* only with --with-health */
+#define SBX_FRONT_FD_LISTEN 10  /* --listen-count of them, then that of --with-metrics */
 
 struct sbx_front_settings {
     uint64_t user;
@@ -25,12 +26,14 @@ struct sbx_front_settings {
     _Bool with_audit;
     _Bool with_runtimes;
     _Bool with_tls;
+    _Bool with_health;
     char *tls_clients; /* names of certificates, with commas; NULL: any of the authority */
     _Bool with_metrics;
     uint64_t queue;
     uint64_t caller_runs; /* at one time; 0: no limit */
     uint64_t caller_rate; /* begun in a minute; 0: no limit */
     uint64_t sandboxes_per_caller;
+    uint64_t drain_delay_ms;
     uint64_t grace_ms;
     struct cr_edge_settings edge; /* what callers may do, as written … */
     struct cr_edge limits;        /* … and as numbers */

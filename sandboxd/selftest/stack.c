@@ -123,6 +123,7 @@ static int start_children(struct sbx_stack *stack, struct sbx_child_args *backen
         .audit = -1,
         .runtimes = -1,
         .tls = -1,
+        .health = -1,
         .listens = {stack->listen.fd},
         .listen_count = 1,
         .metrics = -1,

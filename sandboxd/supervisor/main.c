@@ -3,6 +3,7 @@
 #include "common/beside.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/notify.h"
 #include "common/unconst.h"
 #include "sandboxd/supervisor/check.h"
 #include "sandboxd/supervisor/child.h"
@@ -34,14 +35,15 @@ static void wipe_environment(void)
     environ = none;
 }
 
-static int run(const struct sbx_settings *settings, struct cr_err *err)
+static int run(const struct sbx_settings *settings, const struct cr_notify *notify,
+               struct cr_err *err)
 {
     if (geteuid() != 0)
         return cr_err_set(err, EPERM,
                           "sandboxd must be started as root, because it makes namespaces, control "
                           "groups and users for the sandboxes; start it with sudo. Callers need no "
                           "root: --socket-owner=UID names who may call");
-    return sbx_supervisor_run(settings, err);
+    return sbx_supervisor_run(settings, notify, err);
 }
 
 /* These speak gRPC, which this process must not even be linked against. */
@@ -106,15 +108,17 @@ static const char *take_command(int *argc, char **argv)
     return command;
 }
 
-static int serve(const struct sbx_settings *settings, struct cr_err *err)
+static int serve(const struct sbx_settings *settings, const struct cr_notify *notify,
+                 struct cr_err *err)
 {
     sbx_settings_log(settings);
-    return run(settings, err);
+    return run(settings, notify, err);
 }
 
 int main(int argc, char **argv)
 {
     struct sbx_settings settings = {0};
+    struct cr_notify notify = CR_NOTIFY_INIT;
     struct cr_err err = CR_ERR_INIT;
     const char *command = take_command(&argc, argv);
     bool is_check = command && strcmp(command, "check") == 0;
@@ -132,14 +136,17 @@ int main(int argc, char **argv)
                        "'%s' is no command: check, selftest, runtime or gc; none serves", command);
     else
         r = sbx_settings_load(argc, argv, &settings, &err);
+    if (r == 0 && !is_check && !is_gc)
+        r = cr_notify_open(&notify, &err); /* it is named in the environment */
     wipe_environment();
     (void)umask(077);
     if (r == 0 && is_gc)
         r = collect_garbage(&settings, &err);
     else if (r == 0)
-        r = is_check ? sbx_check_run(&settings, &err) : serve(&settings, &err);
+        r = is_check ? sbx_check_run(&settings, &err) : serve(&settings, &notify, &err);
     if (r < 0)
         cr_log_error("%s", err.text);
+    cr_notify_close(&notify);
     sbx_settings_done(&settings);
     return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

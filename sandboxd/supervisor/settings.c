@@ -56,6 +56,10 @@ static const struct cr_setting table[] = {
          "Further user id that may call (the mode of the socket must let it in). Repeatable."),
     TEXT("listen", NULL, listen, NULL, false,
          "HOST:PORT to serve on by TCP as well; needs --token-file or --tls-client-ca."),
+    TEXT(
+        "health-listen", NULL, health_listen, NULL, false,
+        "HOST:PORT for health checks alone (grpc.health.v1), in plain text and without a token, on "
+        "threads of its own: for probes."),
     TEXT("token-file", NULL, token_file, NULL, false,
          "File with the tokens of TCP callers, a line 'NAME TOKEN' for each, or one TOKEN alone; "
          "readable by its owner only. Read again when it changes."),
@@ -89,6 +93,10 @@ static const struct cr_setting table[] = {
            "Runs of one caller at one time, waiting ones included; 0: no limit."),
     NUMBER("caller-runs-per-minute", caller_rate, 0, 1000000, "0",
            "Runs that one caller may begin in a minute; 0: no limit."),
+    NUMBER(
+        "drain-delay-ms", drain_delay_ms, 0, 600000, "0",
+        "How long calls are still taken after SIGTERM, while health says NOT_SERVING: so long do "
+        "callers need to see it."),
     NUMBER("grace-ms", grace_ms, 0, 3600000, "30000",
            "How long runs in flight may go on after SIGTERM."),
     TEXT("backend", "CRISOL_BACKEND", backend, "auto", false,
@@ -470,6 +478,10 @@ int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_c
         r = add(args, "--caller-runs-per-minute=%" PRIu64, settings->caller_rate);
     if (r == 0)
         r = add(args, "--grace-ms=%" PRIu64, settings->grace_ms);
+    if (r == 0)
+        r = add(args, "--drain-delay-ms=%" PRIu64, settings->drain_delay_ms);
+    if (r == 0)
+        r = add_with(args, "health", settings->health_listen);
     if (r == 0)
         r = add_with(args, "token", settings->token_file);
     if (r == 0)

@@ -18,6 +18,7 @@ struct sbx_settings {
     uint64_t socket_owner;
     char *allow_uids;
     char *listen;
+    char *health_listen;
     char *token_file;
     char *tls_certificate;
     char *tls_key;
@@ -33,6 +34,7 @@ struct sbx_settings {
     uint64_t queue;
     uint64_t caller_runs;
     uint64_t caller_rate;
+    uint64_t drain_delay_ms;
     uint64_t grace_ms;
     char *backend; /* "native", "docker" or "auto" */
     char *docker_socket;

@@ -11,7 +11,8 @@
 
 #include <sys/socket.h>
 
-#define FRONT_EXTRAS 4 /* token, audit, runtimes and certificates: each a hole when missing */
+#define FRONT_EXTRAS 5 /* token, audit, runtimes, certificates, health: each a hole when missing   \
+                        */
 
 int sbx_spawn_pair(int ret_fds[2], struct cr_err *err)
 {
@@ -54,7 +55,7 @@ int sbx_spawn_front(struct sbx_child *child, const struct sbx_child_args *args, 
                     const struct sbx_front_fds *fds, struct cr_err *err)
 {
     int more[FRONT_EXTRAS + SBX_SPAWN_LISTEN_MAX + 1] = {fds->token, fds->audit, fds->runtimes,
-                                                         fds->tls};
+                                                         fds->tls, fds->health};
 
     for (size_t i = 0; i < fds->listen_count; i++)
         more[FRONT_EXTRAS + i] = fds->listens[i];

@@ -15,6 +15,7 @@ struct sbx_front_fds {
     int audit;
     int runtimes; /* a bundle of runtime files */
     int tls;      /* certificates (common/tls_files.h) */
+    int health;   /* a listening socket */
     int listens[SBX_SPAWN_LISTEN_MAX];
     size_t listen_count;
     int metrics; /* behind the listens */

@@ -6,6 +6,7 @@
 #include "common/err.h"
 #include "common/listen.h"
 #include "common/log.h"
+#include "common/notify.h"
 #include "common/unconst.h"
 #include "sandboxd/supervisor/audit_file.h"
 #include "sandboxd/supervisor/child.h"
@@ -44,6 +45,9 @@ struct supervisor {
     const struct sbx_settings *settings;
     struct cr_listen listens[LISTEN_MAX];
     size_t listen_count;
+    struct cr_listen health;
+    const struct cr_notify *notify; /* borrowed */
+    int64_t alive_at_ns;            /* when to tell the manager so; 0: never */
     struct sbx_secrets secrets;
     struct cr_listen metrics; /* its fd is -1: none */
     int audit_fd;
@@ -85,6 +89,11 @@ static int open_listens(struct supervisor *supervisor, struct cr_err *err)
         if (r < 0)
             return cr_err_wrap(err, "--listen");
         supervisor->listen_count++;
+    }
+    if (settings->health_listen && *settings->health_listen) {
+        r = cr_listen_open(settings->health_listen, (uid_t)-1, &supervisor->health, err);
+        if (r < 0)
+            return cr_err_wrap(err, "--health-listen");
     }
     return r;
 }
@@ -145,6 +154,7 @@ static int start_front(struct supervisor *supervisor, int wire_fd, struct cr_err
                                 .audit = supervisor->audit_fd,
                                 .runtimes = supervisor->runtimes_fd,
                                 .tls = supervisor->secrets.tls_fd,
+                                .health = supervisor->health.fd,
                                 .listen_count = supervisor->listen_count,
                                 .metrics = supervisor->metrics.fd};
     int r = sbx_settings_front_args(supervisor->settings, supervisor->listen_count,
@@ -204,7 +214,9 @@ static void begin_stop(struct supervisor *supervisor)
 {
     supervisor->phase = PHASE_DRAINING;
     supervisor->start_at_ns = 0;
-    set_deadline(supervisor, (int64_t)supervisor->settings->grace_ms + FRONT_STOP_EXTRA_MS);
+    set_deadline(supervisor, (int64_t)supervisor->settings->drain_delay_ms +
+                                 (int64_t)supervisor->settings->grace_ms + FRONT_STOP_EXTRA_MS);
+    cr_notify_send(supervisor->notify, "STOPPING=1\nSTATUS=runs in flight go on");
     kill_child(&supervisor->front, SIGTERM);
 }
 
@@ -333,11 +345,12 @@ static void log_ready(const struct supervisor *supervisor, uint32_t slots)
     const char *backend = supervisor->is_docker ? "docker" : "native";
 
     if (settings->listen && *settings->listen)
-        cr_log_info("sandboxd ready socket=%s listen=%s port=%u backend=%s slots=%u",
-                    settings->socket, settings->listen, last->port, backend, slots);
+        cr_log_info("sandboxd ready socket=%s listen=%s port=%u backend=%s slots=%u health_port=%u",
+                    settings->socket, settings->listen, last->port, backend, slots,
+                    supervisor->health.port);
     else
-        cr_log_info("sandboxd ready socket=%s backend=%s slots=%u", settings->socket, backend,
-                    slots);
+        cr_log_info("sandboxd ready socket=%s backend=%s slots=%u health_port=%u", settings->socket,
+                    backend, slots, supervisor->health.port);
     if (supervisor->metrics.fd >= 0)
         cr_log_info("metrics address=%s port=%u", settings->metrics, supervisor->metrics.port);
 }
@@ -353,6 +366,7 @@ static void read_front(struct supervisor *supervisor)
     if (r == 0 && msg.type == SBX_LIFELINE_READY) {
         supervisor->was_ready = true;
         log_ready(supervisor, msg.value);
+        cr_notify_send(supervisor->notify, "READY=1\nSTATUS=serving");
     } else if (r == 0 && msg.type == SBX_LIFELINE_TAKEN) {
         sbx_secrets_taken(&supervisor->secrets, msg.value);
     } else if (r != -EAGAIN) {
@@ -405,7 +419,7 @@ static int64_t first_of(int64_t a, int64_t b)
 static int wait_ms(const struct supervisor *supervisor)
 {
     int64_t next = first_of(first_of(supervisor->deadline_ns, supervisor->start_at_ns),
-                            supervisor->look_at_ns);
+                            first_of(supervisor->look_at_ns, supervisor->alive_at_ns));
     int64_t left_ns = next - cr_clock_mono_ns();
 
     if (next == 0)
@@ -421,6 +435,11 @@ static void run_timers(struct supervisor *supervisor)
         start_missing(supervisor);
     if (supervisor->deadline_ns != 0 && now >= supervisor->deadline_ns)
         on_deadline(supervisor);
+    if (supervisor->alive_at_ns != 0 && now >= supervisor->alive_at_ns) {
+        /* The front ends itself when it does not turn, and is then started anew. */
+        supervisor->alive_at_ns = now + supervisor->notify->watchdog_ns;
+        cr_notify_send(supervisor->notify, "WATCHDOG=1");
+    }
     if (supervisor->look_at_ns != 0 && now >= supervisor->look_at_ns) {
         supervisor->look_at_ns = now + FILES_LOOK_MS * CR_NS_PER_MS;
         sbx_secrets_reload(supervisor->settings, &supervisor->secrets, &supervisor->front, false);
@@ -496,11 +515,15 @@ static int start(struct supervisor *supervisor, struct cr_err *err)
     return r == 0 ? start_children(supervisor, err) : r;
 }
 
-int sbx_supervisor_run(const struct sbx_settings *settings, struct cr_err *err)
+int sbx_supervisor_run(const struct sbx_settings *settings, const struct cr_notify *notify,
+                       struct cr_err *err)
 {
     struct supervisor supervisor = {
         .settings = settings,
         .listens = {CR_LISTEN_INIT, CR_LISTEN_INIT},
+        .health = CR_LISTEN_INIT,
+        .notify = notify,
+        .alive_at_ns = notify->watchdog_ns > 0 ? cr_clock_mono_ns() : 0,
         .secrets = SBX_SECRETS_INIT,
         .metrics = CR_LISTEN_INIT,
         .audit_fd = -1,
@@ -519,6 +542,7 @@ int sbx_supervisor_run(const struct sbx_settings *settings, struct cr_err *err)
         loop(&supervisor);
     for (size_t i = 0; i < supervisor.listen_count; i++)
         cr_listen_close(&supervisor.listens[i]);
+    cr_listen_close(&supervisor.health);
     sbx_secrets_done(&supervisor.secrets);
     cr_listen_close(&supervisor.metrics);
     cr_close_fd(&supervisor.audit_fd);

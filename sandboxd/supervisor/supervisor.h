@@ -2,6 +2,7 @@
 #pragma once
 
 struct cr_err;
+struct cr_notify;
 struct sbx_settings;
 
 /*
@@ -13,4 +14,5 @@ struct sbx_settings;
  * Returns 0 after a clean stop, or -errno when it could not start, a child
  * failed for good, or a child had to be killed.
  */
-int sbx_supervisor_run(const struct sbx_settings *settings, struct cr_err *err);
+int sbx_supervisor_run(const struct sbx_settings *settings, const struct cr_notify *notify,
+                       struct cr_err *err);

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How services begin, are watched and end: health on a port of its own, drain, a second signal, the service manager."""
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+import services as crisol
+
+grpc = pytest.importorskip("grpc")
+
+CHECK = "/grpc.health.v1.Health/Check"
+SERVING, NOT_SERVING = b"\x08\x01", b"\x08\x02"
+SAMPLES = 300
+P99_MS = 100
+TRIES = 4
+
+
+def health(address, service=""):
+    """The raw answer of one check over a connection of its own."""
+    name = service.encode()
+    with grpc.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        return channel.unary_unary(CHECK)(bytes([10, len(name)]) + name if name else b"", timeout=20)
+
+
+class Manager:
+    """What systemd is to a service."""
+
+    def __init__(self, folder):
+        self.path = os.path.join(folder, "notify")
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.sock.bind(self.path)
+        os.chmod(self.path, 0o666)
+        self.sock.settimeout(20)
+
+    def env(self):
+        return {"NOTIFY_SOCKET": self.path, "WATCHDOG_USEC": "1000000"}
+
+    def wait_for(self, word):
+        until = time.monotonic() + 30 * crisol.SLOWNESS
+        while time.monotonic() < until:
+            if word in self.sock.recv(4096).decode().split("\n"):
+                return True
+        raise AssertionError(f"the manager did not hear {word}")
+
+    def close(self):
+        self.sock.close()
+
+
+class One:
+    """A sandboxd and an orchestrator whose model cannot be reached."""
+
+    def __init__(self, sandboxd_flags=(), orchestrator_flags=()):
+        self.temporary = tempfile.TemporaryDirectory(prefix="crisol-e2e-")
+        self.folder = self.temporary.name
+        os.chmod(self.folder, 0o711)
+        self.managers = []
+        self.sandboxd = self.start("sandboxd", [
+            f"--socket={self.folder}/s/sandboxd.sock", f"--socket-owner={crisol.SERVICE_UID}", "--health-listen=127.0.0.1:0",
+            "--preload=off", "--pool=0", "--backend=native", *sandboxd_flags])
+        self.sandboxd_health = "127.0.0.1:" + self.sandboxd.match(r" sandboxd ready .*health_port=(\d+)", 60).group(1)
+        self.orchestrator = self.start("orchestrator", [
+            "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--health-listen=127.0.0.1:0", f"--user={crisol.SERVICE_UID}",
+            f"--sandbox=unix:{self.folder}/s/sandboxd.sock", *orchestrator_flags])
+        ready = self.orchestrator.match(r" ready .*grpc=(\S+) .*http=(\S+) .*health_port=(\d+)")
+        self.http, self.agent_health = ready.group(2), f"127.0.0.1:{ready.group(3)}"
+
+    def start(self, name, flags):
+        os.makedirs(os.path.join(self.folder, name))
+        os.chmod(os.path.join(self.folder, name), 0o755)
+        manager = Manager(os.path.join(self.folder, name))
+        self.managers.append(manager)
+        process = crisol.Process(name, [os.path.join(crisol.BIN, name), *flags], os.path.join(self.folder, f"{name}.log"), env={
+            "PATH": "/usr/bin:/bin", "GEMINI_API_KEY": crisol.CANARY, "GEMINI_BASE_URL": "http://127.0.0.1:9", **manager.env()})
+        process.manager = manager
+        return process
+
+    def popen(self, code, wall_ms=60000):
+        return subprocess.Popen([
+            os.path.join(crisol.BIN, "crisol"), "exec", f"--wall-ms={wall_ms}", "--runtime", "shell", "--", code],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={"CRISOL_SANDBOX": f"unix:{self.folder}/s/sandboxd.sock"})
+
+    def readyz(self):
+        try:
+            with urllib.request.urlopen(f"http://{self.http}/readyz", timeout=20) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def close(self):
+        codes = [process.stop(60) for process in (self.orchestrator, self.sandboxd)]
+        for manager in self.managers:
+            manager.close()
+        self.temporary.cleanup()
+        return codes
+
+
+def test_the_service_manager_hears_of_begin_life_and_end():
+    one = One()
+    for process in (one.sandboxd, one.orchestrator):
+        process.manager.wait_for("READY=1")
+        process.manager.wait_for("WATCHDOG=1")
+        process.manager.wait_for("WATCHDOG=1")
+    # The model is out of reach, which is no reason to be taken out of service.
+    assert health(one.agent_health) == health(one.agent_health, "readiness") == SERVING and one.readyz() == 200
+    for process in (one.orchestrator, one.sandboxd):
+        process.popen.send_signal(signal.SIGTERM)
+        process.manager.wait_for("STOPPING=1")
+        assert process.popen.wait(60) == 0
+    assert one.close() == [0, 0]
+
+
+def test_a_drain_says_so_first_and_lets_runs_end():
+    one = One(("--drain-delay-ms=2500", "--grace-ms=20000"), ("--drain-delay-ms=2500",))
+    long_one = one.popen("echo begun; sleep 5; echo done")
+    assert long_one.stdout.readline() == "begun\n"
+    one.sandboxd.popen.send_signal(signal.SIGTERM)
+    crisol.wait_for(lambda: health(one.sandboxd_health, "crisol.sandbox.v1.SandboxService") == NOT_SERVING, 2, "it says that it goes")
+    assert health(one.sandboxd_health, "liveness") == SERVING and health(one.sandboxd_health, "startup") == SERVING
+    late = one.popen("echo late")  # within the delay it is served like any other
+    assert late.communicate(timeout=60)[0] == "late\n" and late.returncode == 0
+    assert long_one.stdout.read() == "done\n" and long_one.wait(30) == 0
+    assert one.sandboxd.popen.wait(40) == 0
+    one.orchestrator.popen.send_signal(signal.SIGTERM)
+    crisol.wait_for(lambda: one.readyz() == 503, 2, "readyz says that it goes")
+    assert health(one.agent_health, "readiness") == NOT_SERVING
+    assert one.orchestrator.popen.wait(60) == 0
+    assert one.close() == [0, 0]
+
+
+def test_a_second_signal_means_now():
+    one = One(("--grace-ms=60000", "--drain-delay-ms=60000"), ("--drain-delay-ms=60000",))
+    held = one.popen("echo begun; sleep 50")
+    assert held.stdout.readline() == "begun\n"
+    for process in (one.sandboxd, one.orchestrator):
+        begin = time.monotonic()
+        process.popen.send_signal(signal.SIGTERM)
+        process.match(r"stopping")
+        process.popen.send_signal(signal.SIGTERM)
+        process.popen.wait(20)
+        assert time.monotonic() - begin < 15 * crisol.SLOWNESS
+    held.communicate(timeout=30)
+    assert held.returncode == 125  # told, not left hanging
+    assert not [pid for pid, (_, command) in crisol.processes().items() if one.folder in command]
+    one.close()
+
+
+def sample(address, count):
+    """Milliseconds of so many checks over one connection, one each 10 ms."""
+    with grpc.insecure_channel(address) as channel:
+        check = channel.unary_unary(CHECK)
+        check(b"", timeout=20)
+        out = []
+        for _ in range(count):
+            begin = time.perf_counter()
+            assert check(b"", timeout=20) == SERVING
+            out.append((time.perf_counter() - begin) * 1000)
+            time.sleep(0.01)
+    return sorted(out)
+
+
+ECHO = """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+peer, _ = server.accept()
+peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+while data := peer.recv(64):
+    peer.sendall(data)
+"""
+
+
+def sample_echo(count):
+    """The same of a process that does nothing but answer: what this machine delays by itself."""
+    echo = subprocess.Popen([sys.executable, "-c", ECHO], stdout=subprocess.PIPE)
+    out = []
+    with socket.create_connection(("127.0.0.1", int(echo.stdout.readline()))) as peer:
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(count):
+            begin = time.perf_counter()
+            peer.sendall(b"x")
+            assert peer.recv(64) == b"x"
+            out.append((time.perf_counter() - begin) * 1000)
+            time.sleep(0.01)
+    echo.wait(20)
+    echo.stdout.close()
+    return sorted(out)
+
+
+def p99_of(name, times):
+    p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100]
+    print(f"{name}: p50 {p50:.1f} ms, p99 {p99:.1f} ms, longest {times[-1]:.1f} ms")
+    return p99
+
+
+def test_health_is_quick_with_every_slot_and_core_busy():
+    one = One(("--slots=4", "--queue=16"))
+    spinners, callers = [], []
+    try:
+        for _ in range(8):
+            callers.append(one.popen("while :; do :; done", wall_ms=30000))
+        for _ in range(2 * (os.cpu_count() or 2)):
+            spinners.append(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+        time.sleep(1)
+        os.nice(-10)  # the client of the test is no part of what is measured
+        for name, address in (("sandboxd", one.sandboxd_health), ("orchestrator", one.agent_health)):
+            # Others may use the machine, too: what the service delays, it delays each time; and each of the
+            # threads that a check passes (guard, calls) waits for a core as an echo does.
+            problems = []
+            for _ in range(TRIES):
+                bar = max(P99_MS * crisol.SLOWNESS, 3 * p99_of("echo", sample_echo(SAMPLES)))
+                p99 = p99_of(f"health of {name}", sample(address, SAMPLES))
+                if p99 < bar:
+                    break
+                problems.append((p99, bar))
+            assert len(problems) < TRIES, (name, problems)
+    finally:
+        for process in (*spinners, *callers):
+            process.kill()
+            process.communicate()
+        one.close()
