@@ -345,12 +345,13 @@ static void log_ready(const struct supervisor *supervisor, uint32_t slots)
     const char *backend = supervisor->is_docker ? "docker" : "native";
 
     if (settings->listen && *settings->listen)
-        cr_log_info("sandboxd ready socket=%s listen=%s port=%u backend=%s slots=%u health_port=%u",
-                    settings->socket, settings->listen, last->port, backend, slots,
-                    supervisor->health.port);
+        cr_log_info("sandboxd ready socket=%s listen=%s port=%u backend=%s slots=%u",
+                    settings->socket, settings->listen, last->port, backend, slots);
     else
-        cr_log_info("sandboxd ready socket=%s backend=%s slots=%u health_port=%u", settings->socket,
-                    backend, slots, supervisor->health.port);
+        cr_log_info("sandboxd ready socket=%s backend=%s slots=%u", settings->socket, backend,
+                    slots);
+    if (supervisor->health.fd >= 0)
+        cr_log_info("health address=%s port=%u", settings->health_listen, supervisor->health.port);
     if (supervisor->metrics.fd >= 0)
         cr_log_info("metrics address=%s port=%u", settings->metrics, supervisor->metrics.port);
 }

@@ -64,7 +64,7 @@ class One:
         self.sandboxd = self.start("sandboxd", [
             f"--socket={self.folder}/s/sandboxd.sock", f"--socket-owner={crisol.SERVICE_UID}", "--health-listen=127.0.0.1:0",
             "--preload=off", "--pool=0", "--backend=native", *sandboxd_flags])
-        self.sandboxd_health = "127.0.0.1:" + self.sandboxd.match(r" sandboxd ready .*health_port=(\d+)", 60).group(1)
+        self.sandboxd_health = "127.0.0.1:" + self.sandboxd.match(r" health address=\S+ port=(\d+)", 60).group(1)
         self.orchestrator = self.start("orchestrator", [
             "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--health-listen=127.0.0.1:0", f"--user={crisol.SERVICE_UID}",
             f"--sandbox=unix:{self.folder}/s/sandboxd.sock", *orchestrator_flags])
