@@ -8,6 +8,7 @@ import os
 import random
 import select
 import socket
+import ssl
 import struct
 import time
 
@@ -25,8 +26,8 @@ CHECK = HEALTH + "Check"
 class Peer:
     """Connects to one service as one peer; `own` is a unary method of the service itself."""
 
-    def __init__(self, target, own, source=None, token=None):
-        self.target, self.own, self.source = target, own, source
+    def __init__(self, target, own, source=None, token=None, tls=None):
+        self.target, self.own, self.source, self.tls = target, own, source, tls
         self.more = [("authorization", "Bearer " + token)] if token else []
         self.until = time.monotonic() + ATTACK_S
 
@@ -39,6 +40,8 @@ class Peer:
             if self.source:
                 sock.bind((self.source, 0))
             sock.connect(self.target)
+            if self.tls:  # an ssl.SSLContext: the attack is what is inside
+                sock = self.tls.wrap_socket(sock)
             sock.sendall(opening)
         except OSError:
             sock.close()
@@ -96,7 +99,7 @@ def must_close(peer, data, connections=1, opening=h2.OPENING):
                     del left[sock]
                 elif sock in writable:
                     left[sock] = left[sock][sock.send(left[sock][:65536]):]
-            except BlockingIOError:
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 pass
             except OSError:
                 del left[sock]
@@ -392,7 +395,7 @@ def h5_slow(peer):
                 while sock.recv(65536):
                     pass
                 sock.close()
-            except BlockingIOError:
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 left.append((sock, drip))
             except OSError:
                 sock.close()

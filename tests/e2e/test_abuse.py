@@ -11,7 +11,9 @@ is four times that. Attackers are peers of their own (a
 source address, a user id), so that one does not live off the limits of another."""
 import os
 import shutil
+import ssl
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -20,7 +22,11 @@ import pytest
 import attacks
 import services as crisol
 
+sys.path.insert(0, os.path.join(crisol.SOURCE, "tests", "deploy"))
+from certificates import Authority, flags  # noqa: E402
+
 PROBE = os.path.join(crisol.BUILD, "tests", "abuse_probe")
+TLS_NAME = "sandboxd.test"
 TOKEN = "an-abuse-test-token-0123456789"
 BAR_US = 50_000
 TRIES = 4
@@ -42,8 +48,8 @@ MAY_CONNECT = {attacks.h1_silent, attacks.h2_preface_alone, attacks.h3_idle, att
 class Probe:
     """The client that behaves."""
 
-    def __init__(self, target, token):
-        self.popen = subprocess.Popen([PROBE, target, *([token] if token else [])], stdin=subprocess.PIPE,
+    def __init__(self, target, token, tls=()):
+        self.popen = subprocess.Popen([PROBE, target, *([token or ""] if token or tls else []), *tls], stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE, bufsize=0)
 
     def go(self):
@@ -63,11 +69,19 @@ class Probe:
 class Target:
     """One service on one address."""
 
-    def __init__(self, name, pid, address, own, token=None):
+    def __init__(self, name, pid, address, own, token=None, tls=None):
+        """`tls`: the folder of certificates that callers have."""
+        self.tls = None
+        if tls:
+            self.tls = ssl.create_default_context(cafile=f"{tls}/ca.crt")
+            self.tls.check_hostname = False
+            self.tls.set_alpn_protocols(["h2"])
+            self.tls.load_cert_chain(f"{tls}/tls.crt", f"{tls}/tls.key")
         self.name, self.pid, self.address, self.own, self.token = name, pid, address, own, token
         self.is_unix = isinstance(address, str)
         self.text = "unix:" + address if self.is_unix else "{}:{}".format(*address)
-        self.probe = Probe(self.text, token)
+        self.probe_tls = (f"{tls}/ca.crt", f"{tls}/tls.crt", f"{tls}/tls.key", TLS_NAME) if tls else ()
+        self.probe = Probe(self.text, token, self.probe_tls)
         self.peers = 0
         self.measure(0.2)  # connects
         self.calm_us = max(self.measure(0.3)[2], 1000)
@@ -81,7 +95,7 @@ class Target:
         """A user id or a source address that was not used a moment ago."""
         if self.is_unix:
             os.seteuid(FIRST_UID + self.peers % UIDS)
-        return attacks.Peer(self.address, self.own, token=self.token,
+        return attacks.Peer(self.address, self.own, token=self.token, tls=self.tls,
                             source=None if self.is_unix else f"127.9.{self.peers // 250}.{1 + self.peers % 250}")
 
     def memory_kib(self, key):
@@ -174,6 +188,7 @@ class Host:
             self.start_sandboxd()
             for listen in ("127.0.0.1:0", f"unix:{self.folder}/a/agent.sock"):
                 self.start_orchestrator(listen)
+            self.start_secure_sandboxd()
         except BaseException:
             self.stop()
             raise
@@ -189,6 +204,22 @@ class Host:
         os.chmod(path, 0o666)
         return path
 
+    def start_secure_sandboxd(self):
+        """Callers by TCP show a certificate; the frames inside are what they are everywhere."""
+        authority = Authority(os.path.join(self.folder, "authority"))
+        own = authority.make(TLS_NAME, os.path.join(self.folder, "server"))
+        callers = authority.make("caller.test", os.path.join(self.folder, "callers"))
+        process = self.start("sandboxd", [
+            os.path.join(crisol.BIN, "sandboxd"), "--slots=1", *QUICK, f"--socket={self.folder}/t/sandboxd.sock",
+            "--listen=127.0.0.1:0", "--metrics=", *flags(own), f"--uid-base={0x70400000}"])
+        port = int(process.match(r" sandboxd ready .*port=(\d+)", 40).group(1))
+        self.targets.append(Target("sandboxd tls", self.front_of(process), ("127.0.0.1", port),
+                                   "/crisol.sandbox.v1.SandboxService/Run", tls=callers))
+
+    def front_of(self, process):
+        return next(pid for pid in crisol.descendants(process.pid)
+                    if "sandboxd-front " in crisol.processes().get(pid, (0, ""))[1])
+
     def start_sandboxd(self):
         token_file, sock = os.path.join(self.folder, "token"), os.path.join(self.folder, "s", "sandboxd.sock")
         with open(token_file, "w", encoding="utf-8") as file:
@@ -198,8 +229,7 @@ class Host:
             os.path.join(crisol.BIN, "sandboxd"), "--slots=1", *QUICK, f"--socket={sock}", "--listen=127.0.0.1:0", f"--token-file={token_file}",
             *(f"--allow-uid={FIRST_UID + index}" for index in range(UIDS))])
         port = int(process.match(r" sandboxd ready .*port=(\d+)", 40).group(1))
-        front = next(pid for pid in crisol.descendants(process.pid)
-                     if "sandboxd-front " in crisol.processes().get(pid, (0, ""))[1])
+        front = self.front_of(process)
         own = "/crisol.sandbox.v1.SandboxService/Run"
         self.targets.append(Target("sandboxd tcp", front, ("127.0.0.1", port), own, TOKEN))
         self.targets.append(Target("sandboxd unix", front, self.open_to_all(sock), own))
@@ -236,7 +266,7 @@ def host():
         running.stop()
 
 
-@pytest.mark.parametrize("index", range(4))
+@pytest.mark.parametrize("index", range(5))
 def test_the_well_behaved_are_served_during_every_attack(host, index):
     target = host.targets[index]
     descriptors, memory_kib = crisol.count_fds(target.pid), target.memory_kib("VmRSS")
@@ -256,7 +286,7 @@ def test_want_of_descriptors_passes():
             # Each takes three: its own and both ends of the way to gRPC core. A peer may have 64 and more.
             served = int(in_child(lambda target=target: attacks.count_served(target.new_peer(), 600, DESCRIPTORS // 3)))
             assert 0 < served <= DESCRIPTORS // 3, (target.name, served)
-            fresh = Probe(target.text, target.token)
+            fresh = Probe(target.text, target.token, target.probe_tls)
             try:
                 fresh.go()
                 time.sleep(0.05)

@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/tls_files.h"
 #include "grpc/health/v1/health.pb-c.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
@@ -62,13 +63,31 @@ static void print(const struct tally *tally)
     (void)fflush(stdout);
 }
 
-static struct rpc_channel *connect_to(char **argv)
+/* With the files of a link by TLS behind the token: authority, certificate, key, name. */
+static struct rpc_channel *connect_to(int argc, char **argv)
 {
-    const struct rpc_channel_options options = {.target = argv[1], .token = argv[2]};
+    struct rpc_channel_options options = {.target = argv[1]};
+    struct cr_tls_material material = {{NULL}};
     struct cr_err err = CR_ERR_INIT;
     struct rpc_channel *channel = NULL;
+    int r = 0;
 
-    if (rpc_channel_new(&options, &channel, &err) == 0)
+    if (argc > 2 && argv[2][0])
+        options.token = argv[2];
+    if (argc > 6) {
+        const struct cr_tls_paths paths = {{argv[4], argv[5], argv[3]}};
+        int fd = cr_tls_files_open(&paths, &err);
+
+        r = fd < 0 ? fd : cr_tls_material_read(fd, &material, &err);
+        options.tls = &material;
+        options.tls_name = argv[6];
+        if (fd >= 0)
+            (void)close(fd);
+    }
+    if (r == 0)
+        r = rpc_channel_new(&options, &channel, &err);
+    cr_tls_material_done(&material);
+    if (r == 0)
         return channel;
     (void)fprintf(stderr, "abuse_probe: %s\n", err.text);
     exit(EXIT_FAILURE);
@@ -91,12 +110,13 @@ int main(int argc, char **argv)
     struct rpc_channel *channel;
     char command;
 
-    if (argc < 2 || argc > 3) {
-        (void)fprintf(stderr, "Usage: abuse_probe TARGET [TOKEN]\n");
+    if (argc < 2 || (argc > 3 && argc != 7)) {
+        (void)fprintf(stderr,
+                      "Usage: abuse_probe TARGET [TOKEN [AUTHORITY CERTIFICATE KEY NAME]]\n");
         return EXIT_FAILURE;
     }
     rpc_init();
-    channel = connect_to(argv);
+    channel = connect_to(argc, argv);
     while (read(STDIN_FILENO, &command, 1) == 1) {
         if (command == 'g')
             go(channel);
