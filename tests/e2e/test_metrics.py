@@ -23,6 +23,7 @@ def services():
     with crisol.Services(sandboxd_flags=["--metrics=127.0.0.1:0", "--slots=2", "--queue=2"]) as running:
         port = running.sandboxd.match(r" metrics address=\S+ port=(\d+)").group(1)
         running.metrics = f"127.0.0.1:{port}"
+        crisol.settled(running)  # its own first runs, which ask for versions, are counted too
         yield running
 
 
