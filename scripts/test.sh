@@ -155,7 +155,7 @@ configure_and_build build -DCRISOL_TESTS=ON
 run_label unit
 run_label integration
 [ "${1:-}" = --quick ] || start_lanes
-for label in e2e breadth escape conformance wire verify durable; do run_label "$label"; done
+for label in e2e breadth escape conformance wire verify durable deploy; do run_label "$label"; done
 
 if [ "${1:-}" != --quick ]; then
     run_machines

@@ -107,20 +107,70 @@ static int write_file(int root, const char *name, const void *data, size_t size,
     return 0;
 }
 
+/* What is at /`name`, on the same place in the new root, with `attributes`. */
+static int bind_own(int root, const char *name, uint64_t attributes, struct cr_err *err)
+{
+    struct mount_attr attr = {.attr_set = attributes};
+    CR_AUTO_CLOSE int slash = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CR_AUTO_CLOSE int tree =
+        open_tree(slash, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+
+    if (tree < 0)
+        return cr_err_sys(err, errno, "open '/%s' for a bind mount", name);
+    if (mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+        return cr_err_sys(err, errno, "restrict '/%s'", name);
+    if (move_mount(tree, "", root, name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return cr_err_sys(err, errno, "bind '/%s'", name);
+    return 0;
+}
+
+/*
+ * In a user namespace, as of a pod, the kernel makes no devices: those of our
+ * /dev are bound, when they are what they are called. Nor does it mount a /proc
+ * where none is that shows everything (mount_too_revealing in fs/namespace.c):
+ * the boxes mount theirs on ours, which they cannot lift off.
+ */
+static int borrow_devices(int root, struct cr_err *err)
+{
+    int r = bind_own(root, "proc", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, err);
+
+    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(nodes); i++) {
+        struct stat info;
+
+        r = write_file(root, nodes[i].name, "", 0, err);
+        if (r == 0)
+            r = bind_own(root, nodes[i].name,
+                         MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+        if (r == 0 && (fstatat(root, nodes[i].name, &info, AT_SYMLINK_NOFOLLOW) < 0 ||
+                       !S_ISCHR(info.st_mode) || info.st_rdev != makedev(1, nodes[i].minor)))
+            r = cr_err_set(err, ENODEV, "'/%s' is not the device of that name", nodes[i].name);
+    }
+    return r;
+}
+
+static int make_devices(int root, struct cr_err *err)
+{
+    for (size_t i = 0; i < CR_ARRAY_SIZE(nodes); i++) {
+        if (mknodat(root, nodes[i].name, S_IFCHR | 0666, makedev(1, nodes[i].minor)) == 0)
+            continue;
+        if (errno == EPERM && i == 0)
+            return borrow_devices(root, err);
+        return cr_err_sys(err, errno, "make the device node /%s (CAP_MKNOD is needed)",
+                          nodes[i].name);
+    }
+    return 0;
+}
+
 static int make_tree(int root, struct cr_err *err)
 {
-    int r = 0;
+    int r;
 
     for (size_t i = 0; i < CR_ARRAY_SIZE(folders); i++) {
         if (mkdirat(root, folders[i].path, folders[i].mode) < 0)
             return cr_err_sys(err, errno, "make /%s", folders[i].path);
     }
-    for (size_t i = 0; i < CR_ARRAY_SIZE(nodes); i++) {
-        if (mknodat(root, nodes[i].name, S_IFCHR | 0666, makedev(1, nodes[i].minor)) < 0)
-            return cr_err_sys(err, errno, "make the device node /%s (CAP_MKNOD is needed)",
-                              nodes[i].name);
-    }
-    for (size_t i = 0; i < CR_ARRAY_SIZE(links); i++) {
+    r = make_devices(root, err);
+    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(links); i++) {
         if (symlinkat(links[i].target, root, links[i].name) < 0)
             return cr_err_sys(err, errno, "make /%s", links[i].name);
     }
