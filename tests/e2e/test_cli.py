@@ -93,6 +93,18 @@ def test_health_says_that_both_serve(services):
     assert done.stdout.count(b" SERVING ") == 2
 
 
+def test_health_asks_one_alone(services):
+    nobody = ("--sandbox=unix:/nowhere/s.sock", "--orchestrator=127.0.0.1:1")
+    assert services.crisol("health", nobody[0]).returncode == 1
+    for name, other in (("orchestrator", nobody[0]), ("sandboxd", nobody[1])):
+        done = services.crisol("health", f"--only={name}", other)
+        assert (done.returncode, done.stdout.count(b"\n")) == (0, 1), done.stdout
+        assert done.stdout.startswith(name.encode())
+    assert services.crisol("health", "--only=orchestrator", nobody[1]).returncode == 1
+    done = services.crisol("health", "--only=both")
+    assert done.returncode == 125 and b"neither sandboxd nor orchestrator" in done.stderr
+
+
 def test_attack_is_held(services):
     done = services.crisol("attack")
     assert done.returncode == 0, done.stdout.decode()
