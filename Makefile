@@ -3,13 +3,14 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-.PHONY: help run up live-check image build test lint bench soak torture runtimes clean
+.PHONY: help run up live-check image package build test lint bench soak torture runtimes clean
 
 help:
 	@echo 'make run            set up, build, and watch one task become working code (TASK="…" with a Gemini key)'
 	@echo 'make up             both services in the foreground'
 	@echo 'make live-check     one small real call to Gemini (needs GEMINI_API_KEY)'
 	@echo 'make image          base image of the docker backend, without a registry'
+	@echo 'make package        the Debian package, in build/packages'
 	@echo 'make build          compile'
 	@echo 'make test           every test'
 	@echo 'make lint           formatting, static analysis, structure'
@@ -30,6 +31,9 @@ live-check:
 
 image:
 	@scripts/image.sh
+
+package:
+	@scripts/build.sh && cd build && cpack
 
 build:
 	@scripts/build.sh

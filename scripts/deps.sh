@@ -28,8 +28,8 @@ if [ "$goal" != run ]; then
     command -v npm >/dev/null || packages="$packages npm"
     # The server that tests of the journal start on paths of their own.
     packages="$packages postgresql-15"
-    # systemd-analyze verifies the units; nothing of it is started.
-    packages="$packages systemd"
+    # systemd-analyze verifies the units; nothing of it is started. lintian looks at the Debian package.
+    packages="$packages systemd lintian"
 fi
 if [ "$goal" = vm ]; then
     # The test machine with control groups v2: an emulator, and what makes its disks.

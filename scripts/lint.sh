@@ -12,7 +12,7 @@ cmake --build build-clang >build-clang/build.log 2>&1 || { tail -n 30 build-clan
 
 mapfile -t sources < <(git ls-files '*.c')
 mapfile -t headers < <(git ls-files '*.h')
-mapfile -t scripts < <(git ls-files '*.sh' .ci/run)
+mapfile -t scripts < <(git ls-files '*.sh' .ci/run deploy/debian/{postinst,prerm,postrm})
 mapfile -t ours < <(printf '%s\n' "${sources[@]}" | grep -v '^tests/')
 
 echo "clang-format"
@@ -21,7 +21,7 @@ echo "shellcheck"
 shellcheck "${scripts[@]}"
 echo "codespell"
 # Words of code and of tests that are not meant to be English.
-codespell --skip='*/corpus/*,*.json' -L 'ot,te,crate,inflight,nd,nown,relativ,anwsers,chekc,ser,temprature' common rpc sandboxd orchestrator clients proto scripts docs tests README.md SECURITY.md
+codespell --skip='*/corpus/*,*.json' -L 'ot,te,crate,inflight,nd,nown,relativ,anwsers,chekc,ser,temprature' common rpc sandboxd orchestrator clients proto scripts deploy docs tests README.md SECURITY.md
 echo "buf"
 if [ -x "$tools/buf" ]; then "$tools/buf" lint; else echo "  skipped: buf is not here"; fi
 echo "cppcheck"

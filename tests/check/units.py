@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-INSTALLED = "/usr/local/bin/"
+INSTALLED = "/usr/libexec/crisol/"
 
 
 def main():
