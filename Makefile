@@ -3,13 +3,15 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-.PHONY: help run up live-check image package build test lint bench soak torture runtimes clean
+.PHONY: help run up live-check image images images-check package build test lint bench soak torture runtimes clean
 
 help:
 	@echo 'make run            set up, build, and watch one task become working code (TASK="…" with a Gemini key)'
 	@echo 'make up             both services in the foreground'
 	@echo 'make live-check     one small real call to Gemini (needs GEMINI_API_KEY)'
 	@echo 'make image          base image of the docker backend, without a registry'
+	@echo 'make images         the images of both services (needs docker and a registry)'
+	@echo 'make images-check   compiles them without a registry, and tries them and the compose file'
 	@echo 'make package        the Debian package, in build/packages'
 	@echo 'make build          compile'
 	@echo 'make test           every test'
@@ -31,6 +33,13 @@ live-check:
 
 image:
 	@scripts/image.sh
+
+images:
+	@for target in orchestrator sandboxd; do docker build -f deploy/Dockerfile --target $$target -t crisol-$$target:0.1.0 . || exit 1; done
+
+images-check:
+	@scripts/deps.sh engine && scripts/build.sh && \
+	    CRISOL_TOOLS=$$(scripts/tools.sh) CRISOL_IMAGES_BUILD=1 /usr/bin/python3 -B tests/deploy/containers_test.py
 
 package:
 	@scripts/build.sh && cd build && cpack

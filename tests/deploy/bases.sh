@@ -45,6 +45,7 @@ if [ ! -f "$archive" ]; then
         --aptopt='APT::Install-Recommends "false"' \
         --essential-hook='mkdir -p "$1/etc/postgresql-common" && echo "create_main_cluster = false" >"$1/etc/postgresql-common/createcluster.conf"' \
         --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+        --dpkgopt='path-exclude=/usr/lib/*/libLLVM*' \
         "$suite" "$archive.part" "${mirror:-http://deb.debian.org/debian/}" >"$log" 2>&1; then
         tail -n 5 "$log" >&2
         echo "mmdebstrap failed; the lines above say why" >&2

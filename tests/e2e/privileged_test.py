@@ -19,11 +19,6 @@ IMAGE = "crisol-in-a-pod:test"
 PROGRAMS = ("sandboxd", "sandboxd-native", "sandboxd-docker", "sandboxd-front", "sandbox-init", "crisol-template.so", "crisol",
             "sandboxd-selftest", "sbprobe", "sandbox-init-weak")
 SOCKET = "/run/crisol/s.sock"
-# capability.h, in the order of their numbers; older engines do not know the youngest three
-CAPABILITIES = ("CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE NET_BIND_SERVICE "
-                "NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT "
-                "SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL "
-                "SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ").split()
 
 
 def libraries():
@@ -71,12 +66,12 @@ def privileged(command):
     What makes a container privileged. An engine on a host that lacks a capability itself, as some virtual machines
     do, refuses to start those: there it is everything that there is, one by one, and the same mounts.
     """
-    bounding = int(next(line.split()[1] for line in docker.lines_of("/proc/self/status") if line.startswith("CapBnd")), 16)
-    if bounding == (2 << int(docker.lines_of("/proc/sys/kernel/cap_last_cap")[0])) - 1:
+    names = docker.own_capabilities()
+    if names is None:
         return command, {"Privileged": True}
-    remount = "for path in /sys /sys/fs/cgroup /sys/fs/cgroup/*; do mount -o remount,bind,rw $path 2>/dev/null; done; exec \"$@\""
+    remount = docker.REMOUNT + "exec \"$@\""
     return ["/bin/sh", "-c", remount, "sh", *command], {
-        "CapAdd": [name for number, name in enumerate(CAPABILITIES) if bounding >> number & 1],
+        "CapAdd": names,
         "SecurityOpt": ["seccomp=unconfined", "apparmor=unconfined", "label=disable"],
         "MaskedPaths": [], "ReadonlyPaths": []}
 
