@@ -6,6 +6,7 @@
   verdicts  docs/verdicts.md has one row per verdict code of the contract
   settings  .env.example names what scripts/run.sh reads, and no more
   links     relative links and paths in backticks lead somewhere
+  spanish   README.es.md has the first two commands of README.md, and no other
 
 Usage: docs.py CHECK SOURCE_DIR
 """
@@ -23,7 +24,7 @@ def read(root, path):
 
 
 def documents(root):
-    return ["README.md", "SECURITY.md", *sorted(os.path.relpath(path, root)
+    return ["README.md", "README.es.md", "SECURITY.md", *sorted(os.path.relpath(path, root)
                                                 for path in glob.glob(os.path.join(root, "docs", "*.md")))]
 
 
@@ -104,9 +105,18 @@ def check_links(root):
     return problems
 
 
+def check_spanish(root):
+    ours, theirs = (re.findall(r"```sh\n(.*?)```", read(root, path), re.S) for path in ("README.es.md", "README.md"))
+    problems = [] if ours == theirs[:2] else [f"README.es.md: its commands are {ours}, those of README.md begin with {theirs[:2]}"]
+    targets = set(re.findall(r"^(?:make )([\w-]+)", "".join(theirs), re.M)) | set(re.findall(r"`make ([\w-]+)", read(root, "README.md")))
+    problems += [f"README.es.md: README.md has no 'make {name}'" for name in re.findall(r"`make ([\w-]+)", read(root, "README.es.md"))
+                 if name not in targets]
+    return problems
+
+
 def main():
     checks = {"controls": check_controls, "verdicts": check_verdicts, "settings": check_settings,
-              "links": check_links}
+              "links": check_links, "spanish": check_spanish}
     name, root = sys.argv[1], sys.argv[2]
     problems = checks[name](root)
     for problem in problems:
