@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Makes what a test machine boots, once: a Debian root filesystem, and a kernel with the few modules
 # that it takes to mount it. Everything comes through the sources that apt is configured with.
-# Usage: tests/vm/build-image.sh 6.1|6.12
+# Usage: tests/vm/build-image.sh 6.1|6.12 [systemd]   (systemd: a root filesystem that it can start)
 # Prints two folders: one with vmlinuz and modules.cpio, one with root.ext4.
 # Exit status 77 when it cannot be had here; the reason is the last line on stderr.
 set -eu
@@ -11,7 +11,14 @@ release=bookworm # whose kernels 6.1 and 6.12 are; the binaries under test are b
 libraries="libcap2 libcjson1 libcmocka0 libcurl4 libexpat1 libgrpc29 libmicrohttpd12 libprotobuf-c1
     libseccomp2 libssl3 libstdc++6"
 packages="mount procps protobuf-compiler protobuf-compiler-grpc python3 python3-grpcio python3-protobuf python3-pytest
-    util-linux docker.io crun $libraries"
+    util-linux $libraries"
+variant=${2:-plain}
+if [ "$variant" = systemd ]; then
+    # What the package of this project needs besides, and the programs that its test asks with.
+    packages="$packages adduser ca-certificates curl libpq5 libsqlite3-0 systemd systemd-sysv"
+else
+    packages="$packages docker.io crun"
+fi
 modules="virtio_pci virtio_blk virtio_console ext4 overlay"
 
 skip() {
@@ -118,4 +125,4 @@ recipe=$({
 } | sha256sum | cut -c1-12)
 find "$cache" -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} +
 make_once "${package#linux-image-}-$recipe" build_kernel
-make_once "root-$release-$recipe" build_root
+make_once "root-$release-$variant-$recipe" build_root

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Boots a throw-away Debian with control groups v2 under software emulation (no KVM is needed), runs
 # one command in it as root and passes its output and exit status on.
-# Usage: tests/vm/run-in-vm.sh [--kernel 6.1|6.12] [--payload FOLDER] [--timeout SECONDS] [--memory MIB]
+# Usage: tests/vm/run-in-vm.sh [--kernel 6.1|6.12] [--systemd] [--payload FOLDER] [--timeout SECONDS] [--memory MIB]
 #        [--append WORD-FOR-THE-KERNEL] COMMAND…
-# The payload is copied to /payload, where the command starts. CRISOL_BUILD names the build folder.
+# The payload is copied to /payload, where the command starts. With --systemd systemd is process 1, and
+# starts the command as a service. CRISOL_BUILD names the build folder.
 # Exit status: the command's; 77 no machine can be had here (the reason is the last line on stderr);
 # 124 the time is over; 125 the machine did not do it.
 set -eu
@@ -14,9 +15,15 @@ payload=""
 seconds=600
 memory=1536
 extra=""
+systemd=""
 
 while [ $# -gt 0 ]; do
     case $1 in
+    --systemd)
+        systemd=systemd
+        shift
+        continue
+        ;;
     --kernel) kernel=$2 ;;
     --payload) payload=$2 ;;
     --timeout) seconds=$2 ;;
@@ -27,7 +34,7 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 if [ $# -eq 0 ]; then
-    echo "usage: tests/vm/run-in-vm.sh [--kernel 6.1|6.12] [--payload FOLDER] [--timeout SECONDS] [--memory MIB] [--append WORD] COMMAND…" >&2
+    echo "usage: tests/vm/run-in-vm.sh [--kernel 6.1|6.12] [--systemd] [--payload FOLDER] [--timeout SECONDS] [--memory MIB] [--append WORD] COMMAND…" >&2
     exit 125
 fi
 
@@ -40,7 +47,8 @@ if ! command -v qemu-system-x86_64 >/dev/null; then
     echo "crisol: skipped, no virtual machine here: 'qemu-system-x86_64' is missing; 'scripts/deps.sh vm' installs it" >&2
     exit 77
 fi
-images=$("$here/build-image.sh" "$kernel") || exit $?
+# shellcheck disable=SC2086 # one word or none
+images=$("$here/build-image.sh" "$kernel" $systemd) || exit $?
 kernel_folder=$(sed -n 1p <<<"$images")
 root_folder=$(sed -n 2p <<<"$images")
 
@@ -53,7 +61,8 @@ trap 'exit 130' INT
 mkdir "$work/initramfs"
 cp "$init" "$work/initramfs/init"
 printf '%s\0' "$@" >"$work/initramfs/command"
-(cd "$work/initramfs" && printf 'init\ncommand\n' | cpio --quiet -o -H newc -R 0:0) |
+[ -z "$systemd" ] || : >"$work/initramfs/systemd"
+(cd "$work/initramfs" && printf '%s\n' init command $systemd | cpio --quiet -o -H newc -R 0:0) |
     cat "$kernel_folder/modules.cpio" - >"$work/initramfs.cpio"
 
 mkdir -p "$work/payload"

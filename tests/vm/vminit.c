@@ -5,7 +5,8 @@
  * loads the modules of the initramfs, enters the root filesystem, mounts
  * control groups v2 and nothing else of the kind, runs one command and tells
  * the host how it ended. It stays process 1, so orphans are reaped at once: a
- * zombie counts against the pids.max of its group.
+ * zombie counts against the pids.max of its group. With a file /systemd in the
+ * initramfs it becomes systemd instead, which starts the command as a service.
  */
 #include "common/auto.h"
 #include "common/clock.h"
@@ -32,6 +33,7 @@
 
 #define COMMAND_MAX (64 << 10)
 #define WORDS_MAX 64
+#define PORT_PATH_SIZE 300
 #define DEVICE_MS 20000
 #define CGROUPS "/sys/fs/cgroup"
 
@@ -141,12 +143,12 @@ static void find_device(const char *devices, const char *attribute, const char *
     fail(name);
 }
 
-static int open_port(const char *name)
+/* The path of the port comes back, too. */
+static int open_port(const char *name, char path[PORT_PATH_SIZE])
 {
-    char path[300];
     int fd;
 
-    find_device("/sys/class/virtio-ports", "name", name, path, sizeof(path));
+    find_device("/sys/class/virtio-ports", "name", name, path, PORT_PATH_SIZE);
     fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         fail(path);
@@ -277,10 +279,71 @@ static int wait_for_command(pid_t command)
     }
 }
 
+/* ---- under systemd ---- */
+
+/* In single quotes, as a shell reads it. */
+static void write_quoted(FILE *file, const char *word)
+{
+    (void)fputc('\'', file);
+    for (; *word; word++) {
+        if (*word == '\'')
+            (void)fputs("'\\''", file);
+        else
+            (void)fputc(*word, file);
+    }
+    (void)fputs("' ", file);
+}
+
+/* A service that runs the command when the basis of the system stands, tells the host, and resets.
+ */
+static void write_service(char **words, const char *output, const char *status)
+{
+    static const char unit[] = "[Unit]\n"
+                               "After=basic.target\n"
+                               "Requires=basic.target\n"
+                               "[Service]\n"
+                               "Type=oneshot\n"
+                               "TimeoutStartSec=infinity\n"
+                               "ExecStart=/bin/sh /run/vm-command.sh\n";
+    CR_AUTO_FCLOSE FILE *script = fopen("/run/vm-command.sh", "we");
+    CR_AUTO_FCLOSE FILE *service = NULL;
+
+    if (!script || (mkdir("/run/systemd", 0755) < 0 && errno != EEXIST) ||
+        mkdir("/run/systemd/system", 0755) < 0)
+        fail("/run");
+    (void)fputs("cd /payload && ", script);
+    for (size_t i = 0; words[i]; i++)
+        write_quoted(script, words[i]);
+    (void)fprintf(script,
+                  ">%s 2>&1 </dev/null\necho \"exit $?\" >%s\nsync\n"
+                  "echo b >/proc/sysrq-trigger\n",
+                  output, status);
+    service = fopen("/run/systemd/system/vm-command.service", "we");
+    if (!service || fputs(unit, service) < 0)
+        fail("vm-command.service");
+}
+
+/* Does not return. */
+static void become_systemd(char **words, const char *output, const char *status)
+{
+    static char path[] = "/lib/systemd/systemd";
+    static char unit[] = "--unit=vm-command.service";
+    static char *const argv[] = {path, unit, NULL};
+    static char *const environment[] = {NULL};
+
+    mount_at("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755");
+    write_service(words, output, status);
+    (void)execve(path, argv, environment);
+    fail(path);
+}
+
 int main(void)
 {
     static char text[COMMAND_MAX];
     static char *words[WORDS_MAX];
+    static char status_path[PORT_PATH_SIZE];
+    static char output_path[PORT_PATH_SIZE];
+    bool is_systemd = access("/systemd", F_OK) == 0;
     int output_fd;
     pid_t command;
 
@@ -288,10 +351,16 @@ int main(void)
     mount_at("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "");
     mount_at("devtmpfs", "/dev", "devtmpfs", MS_NOSUID, "mode=755");
     load_modules();
-    status_fd = open_port("status");
-    output_fd = open_port("output");
+    status_fd = open_port("status", status_path);
+    output_fd = open_port("output", output_path);
     read_command(text, words);
     enter_root();
+    if (is_systemd) {
+        /* A port is for one program at a time. */
+        (void)close(output_fd);
+        cr_close_fd(&status_fd);
+        become_systemd(words, output_path, status_path);
+    }
     set_up_system();
     command = fork();
     if (command < 0)
