@@ -285,10 +285,10 @@ class Networks(unittest.TestCase):
             with self.subTest(rendering=name):
                 self.assertFalse(policy["spec"].get("egress"))
                 self.assertIn("Egress", policy["spec"]["policyTypes"])
-                (rule,) = policy["spec"]["ingress"]
-                (peer,) = rule["from"]  # one item with both selectors: two would be 'or'
+                calls, metrics = policy["spec"]["ingress"]
+                (peer,) = calls["from"]  # one item with both selectors: two would be 'or'
                 self.assertEqual(set(peer), {"namespaceSelector", "podSelector"})
-                self.assertEqual([port["port"] for port in rule["ports"]], [50052])
+                self.assertEqual([[port["port"] for port in rule["ports"]] for rule in (calls, metrics)], [[50052], [9102]])
 
     def test_ops_25_names_are_found_also_through_a_cache_on_the_node(self):
         for name, found in every_rendering():
@@ -356,7 +356,7 @@ class Fitting(unittest.TestCase):
 
     def test_listeners_ports_services_and_probes_are_of_one_mind(self):
         for name, found in every_rendering():
-            for program, flags in (("orchestrator", ("listen", "http")), ("sandboxd", ("listen",))):
+            for program, flags in (("orchestrator", ("listen", "http")), ("sandboxd", ("listen", "metrics"))):
                 spec = template_of(pick(found, "Deployment", program))["spec"]
                 (container,) = spec["containers"]
                 given = dict(argument[2:].split("=", 1) for argument in container["args"])
