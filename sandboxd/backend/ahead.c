@@ -11,8 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/stat.h>
+
 #define YOUNG_NS (5 * CR_NS_PER_MS)
 #define PATIENCE_NS (50 * CR_NS_PER_MS)
+#define SMALL_PAYLOAD_BYTES (64 << 10)
 
 static int find_kind(const char *const *kinds, size_t kind_count, const char *name, size_t size)
 {
@@ -87,14 +90,26 @@ int64_t sbx_ahead_quiet_ns(const struct sbx_backend *backend)
     return from_ns;
 }
 
-void sbx_ahead_tell_full(struct sbx_backend *backend)
+bool sbx_ahead_is_small(const struct sbx_job *job)
+{
+    struct stat stat;
+
+    return fstat(job->fds[0], &stat) == 0 && stat.st_size <= SMALL_PAYLOAD_BYTES;
+}
+
+void sbx_ahead_tell_ready(struct sbx_backend *backend)
 {
     union sbx_msg msg;
 
-    if (backend->was_pool_full || backend->pool_ready < backend->pool_slots)
-        return;
-    backend->was_pool_full = true;
     sbx_msg_init(&msg, SBX_MSG_POOL, 0);
     msg.pool.ready = backend->pool_ready;
     sbx_backend_send(backend, &msg);
+}
+
+void sbx_ahead_tell_full(struct sbx_backend *backend)
+{
+    if (backend->was_pool_full || backend->pool_ready < backend->pool_slots)
+        return;
+    backend->was_pool_full = true;
+    sbx_ahead_tell_ready(backend);
 }

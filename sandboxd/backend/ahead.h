@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct cr_err;
 struct sbx_backend;
+struct sbx_job;
 
 /*
  * What pools of boxes that are made ahead have in common, whatever their
@@ -30,6 +32,17 @@ int sbx_ahead_parse(const char *text, const char *const *kinds, size_t kind_coun
  * any case. 0 when nothing runs.
  */
 int64_t sbx_ahead_quiet_ns(const struct sbx_backend *backend);
+
+/*
+ * True for a payload that is read in no time. Putting a larger one in place is
+ * work of ours, which must not count as the program's: then GO comes after
+ * READY, else it goes along.
+ */
+bool sbx_ahead_is_small(const struct sbx_job *job);
+
+/* Tells the front how many boxes wait, which it hears with each result besides: for pools that fill
+ * so slowly that a message more is nothing. */
+void sbx_ahead_tell_ready(struct sbx_backend *backend);
 
 /* Tells the front, the first time that as many boxes wait as the backend has pool slots. */
 void sbx_ahead_tell_full(struct sbx_backend *backend);

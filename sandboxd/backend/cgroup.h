@@ -195,6 +195,13 @@ int sbx_cgroup_open_files(struct sbx_cgroup *group, struct cr_err *err);
  */
 int sbx_cgroup_renew(struct sbx_cgroup *group);
 
+/*
+ * The peak of the memory counts from now on, so that it does not tell what the
+ * box needed before it waited. Best effort: version 2 cannot (a write resets
+ * it for the one descriptor only, and since Linux 6.12).
+ */
+void sbx_cgroup_forget_peak(const struct sbx_cgroup *group);
+
 /* Takes the notice that event_fd gave; only a later event wakes again. Returns 0 or -errno. */
 int sbx_cgroup_hear(const struct sbx_cgroup *group);
 

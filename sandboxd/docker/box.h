@@ -46,6 +46,7 @@ struct sbx_docker_box {
     int folder_fds[SBX_DOCKER_FOLDERS]; /* which the fds keep when the container is gone; -1 too */
     struct sbx_cgroup group;
     bool has_group;
+    struct sbx_cgroup_usage idle; /* what its counters said when it began to wait, in the pool */
 };
 
 /* Once per owner. */

@@ -26,7 +26,8 @@ struct sbx_docker_settings {
     char *runtime;
     char *evidence; /* auto, outside or inside */
     char *instance;
-    char *pool; /* as for sbx_docker_pool_init() */
+    char *pool;    /* as for sbx_docker_pool_init() */
+    char *preload; /* on, caller or off: here the first two are the same */
     char *init_path;
     char *accept_gaps;
     uint64_t relay_user;

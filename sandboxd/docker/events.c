@@ -104,6 +104,7 @@ const struct sbx_backend_ops sbx_docker_ops = {
     .on_own_message = sbx_docker_run_on_own_message,
     .before_go = sbx_docker_run_before_go,
     .kill = sbx_docker_run_kill,
+    .is_alone = sbx_docker_run_is_alone,
     .on_kill_time = sbx_docker_run_on_kill_time,
     .measure = sbx_docker_run_measure,
     .open_folder = sbx_docker_run_open_folder,

@@ -21,9 +21,9 @@
 
 #define REPOSITORY "crisol-sandbox"
 #define LABEL_IMAGE "crisol.image" /* the digest of all that went in */
-#define LABEL_INIT "crisol.init"   /* the digest of sandbox-init alone */
-#define INIT_MAX (16U << 20)
-#define TAR_MAX (INIT_MAX + (1U << 20))
+#define LABEL_INIT "crisol.init"   /* the digest of our own parts alone */
+#define PART_MAX (16U << 20)
+#define TAR_MAX (PARTS * PART_MAX + (1U << 20))
 #define ANSWER_MAX (4U << 20)
 #define LOOK_MS 10000
 #define PULL_MS 900000
@@ -34,8 +34,13 @@ extern const char sbx_dockerfile[];
 
 /* ---- what goes in ---- */
 
+/* Files of this build, by their names in the context. */
+static const char *const part_names[] = {"sandbox-init", "crisol-template.so"};
+
+#define PARTS CR_ARRAY_SIZE(part_names)
+
 struct inputs {
-    struct cr_buf init;
+    struct cr_buf parts[PARTS];
     char init_digest[17];
     char image_digest[17];
 };
@@ -49,15 +54,16 @@ static uint64_t hash(uint64_t seed, const void *data, size_t size)
     return seed;
 }
 
-static int find_init(const struct sbx_image_plan *plan, char path[PATH_MAX], struct cr_err *err)
+static int find_part(const struct sbx_image_plan *plan, size_t part, char path[PATH_MAX],
+                     struct cr_err *err)
 {
-    if (plan->init_path && *plan->init_path) {
+    if (part == 0 && plan->init_path && *plan->init_path) {
         if (strlen(plan->init_path) >= PATH_MAX)
             return cr_err_set(err, ENAMETOOLONG, "--init");
         memcpy(path, plan->init_path, strlen(plan->init_path) + 1);
         return 0;
     }
-    return cr_beside_find("sandbox-init", path, err);
+    return cr_beside_find(part_names[part], path, err);
 }
 
 static int read_file(const char *path, struct cr_buf *buf, struct cr_err *err)
@@ -83,23 +89,32 @@ static int read_file(const char *path, struct cr_buf *buf, struct cr_err *err)
 
 static int load_inputs(const struct sbx_image_plan *plan, struct inputs *inputs, struct cr_err *err)
 {
-    const uint64_t seed = UINT64_C(0xcbf29ce484222325);
+    uint64_t all = UINT64_C(0xcbf29ce484222325);
     char path[PATH_MAX];
-    uint64_t all;
-    int r;
+    int r = 0;
 
-    cr_buf_init(&inputs->init, INIT_MAX);
-    r = find_init(plan, path, err);
-    if (r == 0)
-        r = read_file(path, &inputs->init, err);
+    for (size_t i = 0; i < PARTS; i++)
+        cr_buf_init(&inputs->parts[i], PART_MAX);
+    for (size_t i = 0; r == 0 && i < PARTS; i++) {
+        r = find_part(plan, i, path, err);
+        if (r == 0)
+            r = read_file(path, &inputs->parts[i], err);
+        if (r == 0)
+            all = hash(all, inputs->parts[i].data, inputs->parts[i].size);
+    }
     if (r < 0)
         return r;
-    all = hash(seed, inputs->init.data, inputs->init.size);
     (void)snprintf(inputs->init_digest, sizeof(inputs->init_digest), "%016" PRIx64, all);
     all = hash(all, sbx_dockerfile, strlen(sbx_dockerfile));
     all = hash(all, plan->base, strlen(plan->base));
     (void)snprintf(inputs->image_digest, sizeof(inputs->image_digest), "%016" PRIx64, all);
     return 0;
+}
+
+static void inputs_done(struct inputs *inputs)
+{
+    for (size_t i = 0; i < PARTS; i++)
+        cr_buf_done(&inputs->parts[i]);
 }
 
 /* Names go into URLs: these characters need no escape there. */
@@ -235,8 +250,8 @@ static int build(struct sbx_engine *engine, const struct sbx_image_plan *plan,
     cr_buf_init(&tar, TAR_MAX);
     cr_buf_init(&answer, ANSWER_MAX);
     r = sbx_tar_add(&tar, "Dockerfile.sandbox", 0644, sbx_dockerfile, strlen(sbx_dockerfile));
-    if (r == 0)
-        r = sbx_tar_add(&tar, "sandbox-init", 0755, inputs->init.data, inputs->init.size);
+    for (size_t i = 0; r == 0 && i < PARTS; i++)
+        r = sbx_tar_add(&tar, part_names[i], 0755, inputs->parts[i].data, inputs->parts[i].size);
     if (r == 0)
         r = sbx_tar_end(&tar);
     if (r < 0)
@@ -297,7 +312,7 @@ static int ensure(struct sbx_engine *engine, const struct sbx_image_plan *plan,
         return r;
     if (strcmp(init, inputs->init_digest) != 0)
         return cr_err_set(err, EINVAL,
-                          "image '%s' does not hold the sandbox-init of this build: build it from "
+                          "image '%s' does not hold the parts of this build: build it from "
                           "Dockerfile.sandbox with the label " LABEL_INIT "=%s, or name its base "
                           "with --docker-base instead",
                           plan->image, inputs->init_digest);
@@ -313,7 +328,7 @@ int sbx_image_ensure(struct sbx_engine *engine, const struct sbx_image_plan *pla
 
     if (r == 0)
         r = ensure(engine, plan, &inputs, ret_image, err);
-    cr_buf_done(&inputs.init);
+    inputs_done(&inputs);
     return r;
 }
 
@@ -348,7 +363,7 @@ int sbx_image_check(struct sbx_engine *engine, const struct sbx_image_plan *plan
 
     if (r == 0)
         r = check(engine, plan, &inputs, err);
-    cr_buf_done(&inputs.init);
+    inputs_done(&inputs);
     return r;
 }
 
@@ -360,7 +375,7 @@ int sbx_image_built_name(const struct sbx_image_plan *plan, char ret_image[SBX_I
 
     if (r == 0)
         (void)snprintf(ret_image, SBX_IMAGE_NAME_MAX, REPOSITORY ":%s", inputs.image_digest);
-    cr_buf_done(&inputs.init);
+    inputs_done(&inputs);
     return r;
 }
 

@@ -12,15 +12,15 @@ struct sbx_image_plan {
     const char *image;     /* a finished one; NULL or "": built from `base` */
     const char *base;      /* for Dockerfile.sandbox */
     bool may_pull;         /* what is missing */
-    const char *init_path; /* sandbox-init; NULL: beside our own binary */
+    const char *init_path; /* sandbox-init; NULL: beside our own binary, as crisol-template.so */
 };
 
 #define SBX_IMAGE_NAME_MAX 256
 
 /*
- * Makes sure that the image is there and holds this build's sandbox-init:
- * present, pulled, or built on first use. Waits, minutes when it has to build.
- * The error says which of these failed and what to do.
+ * Makes sure that the image is there and holds this build's sandbox-init and
+ * crisol-template.so: present, pulled, or built on first use. Waits, minutes
+ * when it has to build. The error says which of these failed and what to do.
  */
 int sbx_image_ensure(struct sbx_engine *engine, const struct sbx_image_plan *plan,
                      char ret_image[SBX_IMAGE_NAME_MAX], struct cr_err *err);

@@ -44,7 +44,12 @@ static const struct cr_setting settings_table[] = {
     TEXT("docker-evidence", evidence, "auto", false,
          "outside, inside or auto: where counters and files of a container are read."),
     TEXT("instance", instance, "default", false, "Label of this service's containers."),
-    TEXT("pool", pool, NULL, true, "plain=N: containers that are started ahead and wait."),
+    TEXT("pool", pool, NULL, true,
+         "KIND=N: containers that are started ahead and wait; kinds are plain, python, pytest, "
+         "pytest-shallow; 0: none of any kind."),
+    TEXT("preload", preload, "off", false,
+         "on, caller or off: whether interpreters wait in them; each serves one run, so that on "
+         "and caller are the same."),
     NUMBER("relay-user", relay_user, 1, UINT32_MAX - 1, "User id of the relays."),
     BOOL("wait-for-engine", must_wait, "Wait for an engine that does not answer."),
     BOOL("gc", is_gc, "Remove what was left behind, and end."),
@@ -73,6 +78,10 @@ static int check_settings(struct sbx_docker_settings *settings, struct cr_err *e
         strcmp(settings->evidence, "inside") != 0)
         return cr_err_set(err, EINVAL, "--docker-evidence: '%s' is none of auto, outside, inside",
                           settings->evidence);
+    if (strcmp(settings->preload, "on") != 0 && strcmp(settings->preload, "caller") != 0 &&
+        strcmp(settings->preload, "off") != 0)
+        return cr_err_set(err, EINVAL, "--preload: '%s' is not on, caller or off",
+                          settings->preload);
     if (strspn(settings->instance, legal) != strlen(settings->instance) ||
         strlen(settings->instance) > 64)
         return cr_err_set(err, EINVAL, "--instance: '%s' is no label", settings->instance);

@@ -131,11 +131,13 @@ static int run(const struct sbx_relay_plan *plan, int control_fd, pid_t parent)
         return -ESRCH;
     if (plan->limits)
         sbx_relay_tell_limits(plan->limits);
+    if (plan->is_going)
+        sbx_relay_go_along();
     r = plan->folder_fd < 0 ? 0 : sbx_relay_unpack();
     if (r == 0)
         r = limit_self(0, SBX_RELAY_FD_COUNT); /* pipes and sockets have no size */
     if (r == 0)
-        r = sbx_relay_map();
+        r = sbx_relay_map(plan->filter_fd >= 0);
     if (r == 0)
         r = load_filter();
     return r < 0 ? r : sbx_relay_loop();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <sys/types.h>
@@ -21,10 +22,11 @@ struct sbx_relay_plan {
     int stdio_fds[3]; /* the front's: input to read, output to write */
     int socket_fd;    /* to the container */
     int payload_fd;
-    int filter_fd;
+    int filter_fd;  /* -1: sandbox-init has it */
     int folder_fd;  /* /workspace of the container, for read-only files; -1: none */
     int collect_fd; /* the front's, for files; -1: they do not come this way */
     const struct sbx_limits *limits; /* for sandbox-init to take over; NULL: it has them */
+    bool is_going;                   /* GO goes along, nobody says it later */
     uint64_t file_size_bytes;        /* the most that one of them may have */
     uid_t uid;
     gid_t gid; /* of the program */

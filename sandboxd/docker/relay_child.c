@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 
 #define RELAY_POLLS 4
+#define FRAME_MAX (sizeof(struct sbx_stream_header) + SBX_STREAM_DATA_MAX)
 #define FILTER_MAX ((off_t)(BPF_MAXINSNS * sizeof(struct sock_filter)))
 
 /* A file that goes out in frames. */
@@ -45,7 +46,7 @@ struct relay {
     bool is_kill_sent;
     bool is_stdin_over;
 
-    uint8_t out[sizeof(struct sbx_stream_header) + SBX_STREAM_DATA_MAX];
+    uint8_t out[2 * FRAME_MAX]; /* whole frames, so that what is small goes out as one */
     size_t out_at;
     size_t out_size;
 
@@ -137,9 +138,9 @@ int sbx_relay_unpack(void)
     return r;
 }
 
-int sbx_relay_map(void)
+int sbx_relay_map(bool has_filter)
 {
-    int r = map(SBX_RELAY_FD_FILTER, FILTER_MAX, &relay.sources[0]);
+    int r = has_filter ? map(SBX_RELAY_FD_FILTER, FILTER_MAX, &relay.sources[0]) : 0;
 
     return r < 0 ? r : map(SBX_RELAY_FD_PAYLOAD, SBX_PAYLOAD_MAX, &relay.sources[1]);
 }
@@ -156,15 +157,20 @@ void sbx_relay_tell_limits(const struct sbx_limits *limits)
     };
 }
 
+void sbx_relay_go_along(void)
+{
+    relay.must_go = true;
+}
+
+/* There is room for one; see send_pending(). */
 static void put_frame(enum sbx_stream_kind kind, const void *data, size_t size)
 {
     const struct sbx_stream_header header = {.kind = (uint32_t)kind, .size = (uint32_t)size};
 
-    memcpy(relay.out, &header, sizeof(header));
+    memcpy(relay.out + relay.out_size, &header, sizeof(header));
     if (size > 0)
-        memcpy(relay.out + sizeof(header), data, size);
-    relay.out_at = 0;
-    relay.out_size = sizeof(header) + size;
+        memcpy(relay.out + relay.out_size + sizeof(header), data, size);
+    relay.out_size += sizeof(header) + size;
 }
 
 /* The next piece of filter or payload. Returns false when all was sent. */
@@ -189,7 +195,8 @@ static bool put_source(void)
 static bool put_input(void)
 {
     struct sbx_stream_header header = {.kind = SBX_STREAM_STDIN};
-    ssize_t n = read(STDIN_FILENO, relay.out + sizeof(header), SBX_STREAM_DATA_MAX);
+    uint8_t *frame = relay.out + relay.out_size;
+    ssize_t n = read(STDIN_FILENO, frame + sizeof(header), SBX_STREAM_DATA_MAX);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
@@ -199,9 +206,8 @@ static bool put_input(void)
         (void)close(STDIN_FILENO);
     }
     header.size = (uint32_t)n;
-    memcpy(relay.out, &header, sizeof(header));
-    relay.out_at = 0;
-    relay.out_size = sizeof(header) + (size_t)n;
+    memcpy(frame, &header, sizeof(header));
+    relay.out_size += sizeof(header) + (size_t)n;
     return true;
 }
 
@@ -234,10 +240,22 @@ static bool put_next(void)
     return relay.is_started && !relay.is_kill_sent && !relay.is_stdin_over && put_input();
 }
 
+/* As many frames as fit, behind those that were sent in whole. */
+static bool fill_out(void)
+{
+    if (relay.out_at == relay.out_size) {
+        relay.out_at = 0;
+        relay.out_size = 0;
+    }
+    while (sizeof(relay.out) - relay.out_size >= FRAME_MAX && put_next()) {
+    }
+    return relay.out_at < relay.out_size;
+}
+
 /* A container that is gone shows on the reading side. */
 static void send_pending(void)
 {
-    while (relay.out_at < relay.out_size || put_next()) {
+    while (fill_out()) {
         ssize_t n = send(SBX_RELAY_FD_SOCKET, relay.out + relay.out_at,
                          relay.out_size - relay.out_at, MSG_NOSIGNAL | MSG_DONTWAIT);
 
@@ -289,7 +307,8 @@ static void close_output(enum output output)
 /* What the events mean for this process itself. */
 static void hear(const struct sbx_init_msg *msg)
 {
-    if (msg->event == SBX_INIT_EMPTY) { /* the front waits for the end of both */
+    if (msg->event == SBX_INIT_EXITED || msg->event == SBX_INIT_EMPTY) {
+        /* All output came before; the front waits for the end of both. */
         close_output(OUTPUT_STDOUT);
         close_output(OUTPUT_STDERR);
     } else if (msg->event == SBX_INIT_COLLECTED) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
+
 struct sbx_limits;
 
 /* The relay's own side: its fds, and what it does once it has no privilege left. */
@@ -18,11 +20,15 @@ enum {
  * backend was told. Only where there is a folder. */
 int sbx_relay_unpack(void);
 
-/* Maps payload and filter, before system calls are filtered. Returns 0 or -errno. */
-int sbx_relay_map(void);
+/* Maps the payload, and the filter where there is one to send, before system calls are filtered.
+ * Returns 0 or -errno. */
+int sbx_relay_map(bool has_filter);
 
 /* Resource limits for sandbox-init. */
 void sbx_relay_tell_limits(const struct sbx_limits *limits);
+
+/* GO is sent right behind the rest. */
+void sbx_relay_go_along(void);
 
 /* Until the container or the backend is gone, or files were collected. Returns the exit code, or
  * -EPROTO for a stream that is not our sandbox-init's. */

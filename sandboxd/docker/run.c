@@ -83,7 +83,8 @@ void sbx_docker_run_kill(struct sbx_backend *backend, struct sbx_job *job)
     read_counters(job);
     /*
      * What the program left was killed, too, and sandbox-init starts nothing any more. Its own end,
-     * and that of its namespaces, takes many times as long as a short run: nobody waits for it.
+     * and that of its namespaces, takes many times as long as a short run: nobody waits for it, nor
+     * for the relay, which has passed everything on.
      */
     run->is_alone = job->facts.has_leader && sbx_cgroup_is_alone(&job->group);
     if (run->box.pidfd >= 0 && !run->is_alone)
@@ -91,6 +92,12 @@ void sbx_docker_run_kill(struct sbx_backend *backend, struct sbx_job *job)
     /* Everything that the program wrote has come before the word of its end. */
     if (job->facts.has_leader)
         cr_close_fd(&job->control_fd);
+}
+
+bool sbx_docker_run_is_alone(struct sbx_backend *backend, struct sbx_job *job)
+{
+    (void)backend;
+    return sbx_docker_run_of(job)->is_alone;
 }
 
 void sbx_docker_run_on_kill_time(struct sbx_backend *backend, struct sbx_job *job)
@@ -125,8 +132,7 @@ void sbx_docker_run_note_loss(struct sbx_docker *docker, struct sbx_docker_run *
 /* The end of both comes in any order. */
 static void finish_when_dead(struct sbx_docker *docker, struct sbx_docker_run *run)
 {
-    if (run->job.state != SBX_JOB_KILLING || run->relay.pid >= 0 ||
-        (run->box.pidfd >= 0 && !run->is_alone))
+    if (run->job.state != SBX_JOB_KILLING || run->relay.pid >= 0 || run->box.pidfd >= 0)
         return;
     if (run->job.dead_ns == 0)
         run->job.dead_ns = cr_clock_mono_ns();
@@ -180,9 +186,20 @@ static void share_folder(struct sbx_docker *docker, struct sbx_docker_run *run)
 bool sbx_docker_run_on_own_message(struct sbx_backend *backend, struct sbx_job *job,
                                    const struct sbx_init_msg *msg)
 {
+    struct cr_err err = CR_ERR_INIT;
+
     if (sbx_docker_of(backend)->plan.is_inside)
         return sbx_docker_inside_on_message(sbx_docker_of(backend), sbx_docker_run_of(job), msg);
-    if (msg->event != SBX_RELAY_SHARE || job->state != SBX_JOB_PREPARING)
+    if (job->state != SBX_JOB_PREPARING)
+        return false;
+    if (msg->event == SBX_INIT_READY && job->along_ns > 0 &&
+        sbx_docker_run_before_go(backend, job, &err) < 0) {
+        cr_log_error("a box went with other limits run=%" PRIu64 " error=\"%s\"", job->id,
+                     err.text);
+        sbx_job_fail(backend, job, SBX_STAGE_LIMITS, -err.code);
+        return true;
+    }
+    if (msg->event != SBX_RELAY_SHARE)
         return false;
     share_folder(sbx_docker_of(backend), sbx_docker_run_of(job));
     return true;

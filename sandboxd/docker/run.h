@@ -51,6 +51,7 @@ int sbx_docker_run_before_go(struct sbx_backend *backend, struct sbx_job *job, s
 bool sbx_docker_run_on_own_message(struct sbx_backend *backend, struct sbx_job *job,
                                    const struct sbx_init_msg *msg);
 void sbx_docker_run_kill(struct sbx_backend *backend, struct sbx_job *job);
+bool sbx_docker_run_is_alone(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_docker_run_on_kill_time(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_docker_run_measure(struct sbx_backend *backend, struct sbx_job *job);
 int sbx_docker_run_open_folder(struct sbx_backend *backend, struct sbx_job *job, uid_t *ret_owner);

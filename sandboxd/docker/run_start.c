@@ -33,10 +33,11 @@ static int start_relay(struct sbx_docker *docker, struct sbx_docker_run *run, st
         .stdio_fds = {run->job.fds[1], run->job.fds[2], run->job.fds[3]},
         .socket_fd = run->box.attach_fd,
         .payload_fd = run->job.fds[0],
-        .filter_fd = docker->filter_fd,
+        .filter_fd = run->job.start_mode == SBX_START_COLD ? docker->filter_fd : -1,
         .folder_fd = run->box.folder_fds[SBX_DOCKER_WORKSPACE],
         .collect_fd = docker->plan.is_inside ? run->job.fds[COLLECT_FD] : -1,
         .limits = run->job.is_pool_hit ? &run->job.limits : NULL,
+        .is_going = run->job.along_ns > 0,
         .file_size_bytes = run->job.limits.value[SBX_LIMIT_FILE_SIZE],
         .uid = (uid_t)docker->settings->relay_user,
         .gid = SBX_PROGRAM_GID,
@@ -76,6 +77,8 @@ void sbx_docker_run_on_made(struct sbx_docker *docker, struct sbx_docker_run *ru
         run->job.group = run->box.group;
     run->box.has_group = false;
     run->job.has_group = true;
+    if (run->job.is_pool_hit && !docker->plan.is_inside && sbx_ahead_is_small(&run->job))
+        sbx_job_go_along(&run->job, &run->box.idle);
     r = start_relay(docker, run, &err);
     if (r == 0)
         r = watch_box(docker, run, &err);
@@ -132,7 +135,8 @@ void sbx_docker_run_on_start_cancelled(struct sbx_backend *backend, struct sbx_j
         sbx_job_finish(backend, job);
 }
 
-/* What sandbox-init took over from the relay is what the kernel has. */
+/* What sandbox-init took over from the relay is what the kernel has; where GO went along, this is
+ * asked when it says READY. */
 int sbx_docker_run_before_go(struct sbx_backend *backend, struct sbx_job *job, struct cr_err *err)
 {
     const struct sbx_docker_box *box = &sbx_docker_run_of(job)->box;

@@ -281,13 +281,16 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
         return r;
     sbx_backend_set_maxima(&docker->base, settings->maximum);
     /* What is left out of a box has to be its own run's. */
-    r = sbx_docker_pool_init(
-        &docker->pool, docker->base.weakened == SBX_WEAKEN_NOTHING ? settings->pool : "0", err);
-    docker->base.pool_slots = docker->pool.slot_count;
+    r = sbx_docker_pool_init(&docker->pool,
+                             docker->base.weakened == SBX_WEAKEN_NOTHING ? settings->pool : "0",
+                             strcmp(settings->preload, "off") != 0, err);
     docker->base.runtimes = runtimes_in_image();
     if (r == 0)
         r = prepare(docker, err);
     if (r == 0) {
+        if (docker->plan.is_inside)
+            sbx_docker_pool_keep_plain(&docker->pool);
+        docker->base.pool_slots = docker->pool.slot_count;
         make_slots(docker);
         sbx_capacity_machine(&capacity); /* the engine's groups hold the runs, not ours */
         sbx_backend_share_memory(&docker->base, sbx_capacity_for_runs(capacity.memory_bytes));

@@ -12,8 +12,7 @@
 
 #include <sys/resource.h>
 
-/* Where the fds of LOAD belong, in its order. */
-static const int places[SBX_INIT_LOAD_FDS] = {SBX_INIT_FD_PAYLOAD, 0, 1, 2};
+const int sbx_adopt_places[SBX_INIT_LOAD_FDS] = {SBX_INIT_FD_PAYLOAD, 0, 1, 2};
 
 /* Those that the backend sets for a box; the others are the same for everybody. */
 static const int limits[SBX_ADOPT_LIMITS] = {
@@ -32,9 +31,9 @@ int sbx_adopt_load(bool *ret_is_go)
         r = -EPROTO;
     /* All places are taken while the fds come, so none of them is a place itself. */
     for (int i = 0; i < SBX_INIT_LOAD_FDS; i++) {
-        int flags = places[i] == SBX_INIT_FD_PAYLOAD ? O_CLOEXEC : 0;
+        int flags = sbx_adopt_places[i] == SBX_INIT_FD_PAYLOAD ? O_CLOEXEC : 0;
 
-        if (r >= 0 && dup3(fds[i], places[i], flags) < 0)
+        if (r >= 0 && dup3(fds[i], sbx_adopt_places[i], flags) < 0)
             r = -errno;
         cr_close_fd(&fds[i]);
     }
@@ -44,10 +43,10 @@ int sbx_adopt_load(bool *ret_is_go)
     return 0;
 }
 
-int sbx_adopt_await(int *ret_listener_fd)
+int sbx_adopt_await(int channel_fd, int *ret_listener_fd)
 {
     struct sbx_adopt_hello hello;
-    int r = sbx_fds_receive(SBX_INIT_FD_ADOPTED, &hello, sizeof(hello), ret_listener_fd, 1, 0);
+    int r = sbx_fds_receive(channel_fd, &hello, sizeof(hello), ret_listener_fd, 1, 0);
 
     if (r < 0)
         return r;
@@ -76,10 +75,10 @@ static int read_limits(struct sbx_adopt_go *go)
 }
 
 /* The program closes its end when it has what it needs. */
-static int await_taken(struct sbx_program_failure *failure)
+static int await_taken(int channel_fd, struct sbx_program_failure *failure)
 {
     struct sbx_adopt_failure answer;
-    int r = sbx_fds_receive(SBX_INIT_FD_ADOPTED, &answer, sizeof(answer), NULL, 0, 0);
+    int r = sbx_fds_receive(channel_fd, &answer, sizeof(answer), NULL, 0, 0);
 
     if (r == -EPIPE)
         return 0;
@@ -88,17 +87,18 @@ static int await_taken(struct sbx_program_failure *failure)
     return fail(failure, (enum sbx_stage)answer.stage, answer.error);
 }
 
-int sbx_adopt_start(struct sbx_program_failure *ret_failure)
+int sbx_adopt_start(int channel_fd, const int fds[SBX_INIT_LOAD_FDS],
+                    struct sbx_program_failure *ret_failure)
 {
     struct sbx_adopt_go go = {.version = SBX_ADOPT_VERSION};
     int r = read_limits(&go);
 
-    if (r < 0)
-        return fail(ret_failure, SBX_STAGE_LIMITS, -r);
-    r = sbx_fds_send(SBX_INIT_FD_ADOPTED, &go, sizeof(go), places, SBX_INIT_LOAD_FDS);
-    if (r < 0)
-        return fail(ret_failure, SBX_STAGE_INIT, -r);
-    r = await_taken(ret_failure);
-    (void)close(SBX_INIT_FD_ADOPTED);
+    if (r < 0) {
+        r = fail(ret_failure, SBX_STAGE_LIMITS, -r);
+    } else {
+        r = sbx_fds_send(channel_fd, &go, sizeof(go), fds, SBX_INIT_LOAD_FDS);
+        r = r < 0 ? fail(ret_failure, SBX_STAGE_INIT, -r) : await_taken(channel_fd, ret_failure);
+    }
+    (void)close(channel_fd);
     return r;
 }

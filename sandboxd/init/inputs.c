@@ -46,6 +46,10 @@ int sbx_inputs_unpack(int payload_fd, bool has_read_only)
     if (pid == 0) {
         (void)close(STDIN_FILENO);
         (void)close(STDOUT_FILENO);
+        /* Nor a program that waits already. */
+        if (payload_fd > STDERR_FILENO + 1)
+            (void)close_range(STDERR_FILENO + 1, (unsigned int)payload_fd - 1, 0);
+        (void)close_range((unsigned int)payload_fd + 1, ~0U, 0);
         _exit(-unpack(payload_fd, has_read_only));
     }
     while (waitpid(pid, &status, 0) < 0) {

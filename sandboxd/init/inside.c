@@ -2,6 +2,7 @@
 #include "sandboxd/init/inside.h"
 
 #include "common/auto.h"
+#include "common/clock.h"
 #include "sandboxd/backend/collector.h"
 #include "sandboxd/backend/folders.h"
 #include "sandboxd/init/program.h"
@@ -15,6 +16,7 @@
 #include <sys/wait.h>
 
 #define PIECE_MAX (32U << 10)
+#define LOOKS_PER_TELL 5U
 
 _Static_assert((int)SBX_COUNTER_COUNT <= (int)SBX_STAGE_COUNT,
                "a counter is as plausible as a stage");
@@ -31,14 +33,6 @@ void sbx_inside_open(struct sbx_inside *inside)
     sbx_cgroup_host_observe(&inside->host);
     inside->has_group = inside->host.hierarchy[SBX_CONTROLLER_MEMORY] >= 0 &&
                         sbx_cgroup_open_of(&inside->host, getpid(), "", &inside->group, NULL) == 0;
-}
-
-bool sbx_inside_has_oom(const struct sbx_inside *inside)
-{
-    uint64_t count = 0;
-
-    return inside->has_group && sbx_cgroup_oom_kills(&inside->group, &count) == 0 &&
-           count != inside->told[SBX_COUNTER_OOM_KILLS];
 }
 
 static void read_group(const struct sbx_inside *inside, uint64_t *values)
@@ -84,6 +78,26 @@ void sbx_inside_tell(struct sbx_inside *inside, void (*send)(struct sbx_init_msg
                                    .leftovers = (uint32_t)values[i],
                                    .detail = (uint32_t)(values[i] >> 32)});
     }
+}
+
+/* More processes were killed for memory than was told. Cheap. */
+static bool has_oom(const struct sbx_inside *inside)
+{
+    uint64_t count = 0;
+
+    return inside->has_group && sbx_cgroup_oom_kills(&inside->group, &count) == 0 &&
+           count != inside->told[SBX_COUNTER_OOM_KILLS];
+}
+
+void sbx_inside_look(struct sbx_inside *inside, void (*send)(struct sbx_init_msg msg))
+{
+    int64_t now_ns = cr_clock_mono_ns();
+
+    if (now_ns < inside->look_ns)
+        return;
+    inside->look_ns = now_ns + SBX_INSIDE_LOOK_MS * CR_NS_PER_MS;
+    if (inside->looks++ % LOOKS_PER_TELL == 0 || has_oom(inside))
+        sbx_inside_tell(inside, send);
 }
 
 static uint64_t file_size_limit(void)

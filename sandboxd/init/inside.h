@@ -24,16 +24,23 @@ struct sbx_inside {
     struct sbx_cgroup group;
     int folder_fds[SBX_INSIDE_FOLDERS]; /* /workspace first */
     uint64_t told[SBX_COUNTER_COUNT];
+    int64_t look_ns;
+    uint32_t looks;
 };
 
 /* Finds what can be read; what is not there is not told. */
 void sbx_inside_open(struct sbx_inside *inside);
 
-/* True when the kernel has killed more processes for memory than was told. Cheap. */
-bool sbx_inside_has_oom(const struct sbx_inside *inside);
-
 /* Sends a COUNTER for each that has changed. */
 void sbx_inside_tell(struct sbx_inside *inside, void (*send)(struct sbx_init_msg msg));
+
+/*
+ * To be called that often while a program runs: the kernel tells nobody in
+ * here that it killed for memory, so that is looked for; all else is told less
+ * often.
+ */
+#define SBX_INSIDE_LOOK_MS 20
+void sbx_inside_look(struct sbx_inside *inside, void (*send)(struct sbx_init_msg msg));
 
 /*
  * When everything else is dead: collects what the payload asks for. `send`

@@ -31,5 +31,11 @@ pid_t sbx_leader_start(const struct sbx_leader_plan *plan, int *ret_listener_fd,
  */
 int sbx_leader_await_exec(int report_fd, int *ret_listener_fd, struct sbx_program_failure *failure);
 
+/*
+ * Programs are the third process of their box, whoever forked them: a process
+ * that does nothing takes a number. Returns 0 or -errno.
+ */
+int sbx_leader_use_up_pid(void);
+
 /* Ends what the leader left running, and returns how many processes that were. */
 uint32_t sbx_leader_kill_rest(void);

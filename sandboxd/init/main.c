@@ -76,7 +76,7 @@ static int secure_self(enum mode mode)
 static bool await_load(enum mode mode, int *listener_fd)
 {
     bool is_go = false;
-    int r = mode == MODE_ADOPT ? sbx_adopt_await(listener_fd) : 0;
+    int r = mode == MODE_ADOPT ? sbx_adopt_await(SBX_INIT_FD_ADOPTED, listener_fd) : 0;
 
     if (r < 0)
         sbx_say_failed(SBX_STAGE_CLONE, r);
@@ -95,16 +95,6 @@ static bool await_load(enum mode mode, int *listener_fd)
 _Noreturn static void fail_with(const struct sbx_program_failure *failure)
 {
     sbx_say_failed((enum sbx_stage)failure->stage, -failure->error);
-}
-
-/* Programs are the third process of their box, whoever forked them. */
-static void use_up_pid(void)
-{
-    const pid_t pid = vfork(); // NOLINT(clang-analyzer-security.insecureAPI.vfork): it only exits
-
-    if (pid == 0)
-        _exit(0);
-    (void)waitpid(pid, NULL, 0);
 }
 
 /* Forks what will be the program, before its payload is there. */
@@ -148,8 +138,8 @@ static void close_streams(void)
 static pid_t start_program(enum mode mode, struct sbx_ahead *ahead, int *listener_fd)
 {
     struct sbx_program_failure failure;
-    int r =
-        mode == MODE_ADOPT ? sbx_adopt_start(&failure) : sbx_ahead_go(ahead, listener_fd, &failure);
+    int r = mode == MODE_ADOPT ? sbx_adopt_start(SBX_INIT_FD_ADOPTED, sbx_adopt_places, &failure)
+                               : sbx_ahead_go(ahead, listener_fd, &failure);
 
     close_streams();
     if (r < 0)
@@ -272,7 +262,7 @@ static bool get_ready(struct box *box)
     int r = 0;
 
     if (mode != MODE_ADOPT) {
-        use_up_pid();
+        (void)sbx_leader_use_up_pid();
         start_ahead(&box->ahead);
     }
     if (mode == MODE_CELLS)

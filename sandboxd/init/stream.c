@@ -2,12 +2,15 @@
 #include "sandboxd/init/stream.h"
 
 #include "common/auto.h"
-#include "common/clock.h"
+#include "sandboxd/init/adopt.h"
 #include "sandboxd/init/inputs.h"
 #include "sandboxd/init/inside.h"
 #include "sandboxd/init/leader.h"
+#include "sandboxd/init/parked.h"
 #include "sandboxd/init/program.h"
+#include "sandboxd/init/stream_input.h"
 #include "sandboxd/init/stream_limits.h"
+#include "sandboxd/init/stream_out.h"
 #include "sandboxd/init/violation.h"
 #include "sandboxd/wire/boxstream.h"
 #include "sandboxd/wire/msg.h"
@@ -26,21 +29,19 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 
 #define WORKSPACE "/workspace"
 #define FILTER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter))
-#define LOOK_MS 20        /* for kills for memory, where the box is read from inside */
-#define LOOKS_PER_TELL 5U /* and for all else */
 
 enum source {
     SOURCE_HOST,
     SOURCE_SIGNAL,
     SOURCE_STDOUT,
     SOURCE_STDERR,
-    SOURCE_STDIN,
+    SOURCE_STDIN,    /* of `input` */
     SOURCE_LISTENER, /* of the program's filter */
+    SOURCE_PARKED,   /* an interpreter that does not wait yet */
     SOURCE_COUNT,
 };
 
@@ -51,62 +52,23 @@ struct stream {
     int payload_fd;
     size_t filter_size;
     size_t payload_size;
+    bool is_preloaded; /* `parked` is there, or on its way */
     bool is_prepared;
     bool is_started;
     bool is_over;
+    struct sbx_parked parked;
     pid_t leader;
     int fds[SOURCE_COUNT];    /* -1: closed */
     struct sbx_inside inside; /* off: the box is read from outside */
-    int64_t look_ns;
-    uint32_t looks;
-    bool is_stdin_ending; /* closed when the bytes below are gone */
-    uint8_t input[SBX_STREAM_DATA_MAX];
-    size_t input_at;
-    size_t input_size;
+    struct sbx_stream_input input;
 };
 
 static uint8_t buffer[SBX_STREAM_DATA_MAX];
 
-/* Nobody listens any more. */
-_Noreturn static void die(void)
-{
-    (void)kill(-1, SIGKILL);
-    _exit(1);
-}
-
-static void send_frame(enum sbx_stream_kind kind, void *data, size_t size)
-{
-    struct sbx_stream_header header = {.kind = (uint32_t)kind, .size = (uint32_t)size};
-    struct iovec parts[] = {{&header, sizeof(header)}, {data, size}};
-    size_t at = 0;
-
-    while (at < CR_ARRAY_SIZE(parts)) {
-        ssize_t n = writev(STDOUT_FILENO, parts + at, (int)(CR_ARRAY_SIZE(parts) - at));
-
-        if (n < 0 && errno != EINTR)
-            die();
-        for (; n >= 0 && at < CR_ARRAY_SIZE(parts); at++) {
-            size_t part = parts[at].iov_len;
-
-            if ((size_t)n < part) {
-                parts[at].iov_base = (uint8_t *)parts[at].iov_base + n;
-                parts[at].iov_len = part - (size_t)n;
-                break;
-            }
-            n -= (ssize_t)part;
-        }
-    }
-}
-
-static void send_event(struct sbx_init_msg msg)
-{
-    send_frame(SBX_STREAM_EVENT, &msg, sizeof(msg));
-}
-
 /* The end of the relay or the backend is what ends this process then. */
 static void fail(struct stream *stream, enum sbx_stage stage, int error)
 {
-    send_event(
+    sbx_stream_send_event(
         (struct sbx_init_msg){.event = SBX_INIT_FAILED, .stage = (uint32_t)stage, .error = -error});
     stream->is_over = true;
 }
@@ -119,6 +81,51 @@ static int add(int fd, size_t *size, size_t most, const struct sbx_stream_item *
         return -EIO;
     *size += item->size;
     return 0;
+}
+
+/* The payload that came is the interpreter's; that of its run comes into another file. */
+static int preload(struct stream *stream, const struct sbx_stream_item *item)
+{
+    struct sbx_program_failure failure;
+    struct sbx_stream_preload order;
+
+    memcpy(&order, item->data, sizeof(order));
+    stream->is_preloaded = true;
+    if (order.version != SBX_STREAM_VERSION || order.kind >= SBX_TEMPLATE_KIND_COUNT) {
+        fail(stream, SBX_STAGE_INIT, -EPROTONOSUPPORT);
+        return 0;
+    }
+    sbx_stream_raise_oom_score();
+    if (sbx_parked_start(order.kind, stream->payload_fd, stream->filter_fd, &stream->parked,
+                         &failure) < 0) {
+        fail(stream, (enum sbx_stage)failure.stage, -failure.error);
+        return 0;
+    }
+    stream->leader = stream->parked.pid;
+    stream->fds[SOURCE_PARKED] = stream->parked.channel_fd;
+    cr_close_fd(&stream->filter_fd);
+    cr_close_fd(&stream->payload_fd);
+    stream->payload_size = 0;
+    stream->payload_fd = memfd_create("payload", MFD_CLOEXEC);
+    return stream->payload_fd < 0 ? -errno : 0;
+}
+
+/* READY, its hello, or its end; that may also come while it waits. */
+static void hear_parked(struct stream *stream)
+{
+    char words[SBX_TEMPLATE_WORDS_MAX];
+    int r = sbx_parked_hear(&stream->parked, &stream->fds[SOURCE_LISTENER], words);
+
+    if (r == 0)
+        return;
+    stream->fds[SOURCE_PARKED] = -1; /* the channel stays open in `parked` */
+    if (r > 0) {
+        cr_close_fd(&stream->parked.words_fd);
+        sbx_stream_send_event((struct sbx_init_msg){.event = SBX_INIT_WAITING});
+        return;
+    }
+    sbx_stream_send(SBX_STREAM_STDERR, words, strlen(words));
+    fail(stream, SBX_STAGE_EXEC, r);
 }
 
 static void prepare(struct stream *stream, const struct sbx_stream_item *item)
@@ -139,14 +146,15 @@ static void prepare(struct stream *stream, const struct sbx_stream_item *item)
     stream->is_prepared = true;
     (void)prctl(PR_SET_NAME, SBX_INIT_NAME, 0, 0, 0);
     if (stream->inside.is_on)
-        sbx_inside_tell(&stream->inside, send_event);
-    send_event((struct sbx_init_msg){.event = SBX_INIT_READY});
+        sbx_inside_tell(&stream->inside, sbx_stream_send_event);
+    sbx_stream_send_event((struct sbx_init_msg){.event = SBX_INIT_READY});
 }
 
 /* Pipes for the program: its ends in `theirs`. */
 static int open_pipes(struct stream *stream, int theirs[3])
 {
-    static const enum source sources[] = {SOURCE_STDIN, SOURCE_STDOUT, SOURCE_STDERR};
+    int *const ours[] = {&stream->input.fd, &stream->fds[SOURCE_STDOUT],
+                         &stream->fds[SOURCE_STDERR]};
 
     for (int i = 0; i < 3; i++) {
         int ends[2];
@@ -154,9 +162,29 @@ static int open_pipes(struct stream *stream, int theirs[3])
         if (pipe2(ends, O_CLOEXEC) < 0)
             return -errno;
         theirs[i] = ends[i == 0 ? 0 : 1];
-        stream->fds[sources[i]] = ends[i == 0 ? 1 : 0];
+        *ours[i] = ends[i == 0 ? 1 : 0];
     }
-    return fcntl(stream->fds[SOURCE_STDIN], F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+    return fcntl(stream->input.fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+/* Starts the program, or lets the one go that is there. Returns 0, or -1 with what failed. */
+static int start_leader(struct stream *stream, const int theirs[3],
+                        struct sbx_program_failure *failure)
+{
+    const int load[SBX_INIT_LOAD_FDS] = {stream->payload_fd, theirs[0], theirs[1], theirs[2]};
+    const struct sbx_leader_plan plan = {
+        .stdio = {theirs[0], theirs[1], theirs[2]},
+        .payload_fd = stream->payload_fd,
+        .seccomp_fd = stream->filter_fd,
+        .private_fd = -1,
+        .is_watched = true,
+    };
+
+    if (stream->is_preloaded)
+        return sbx_adopt_start(stream->parked.channel_fd, load, failure);
+    sbx_stream_raise_oom_score();
+    stream->leader = sbx_leader_start(&plan, &stream->fds[SOURCE_LISTENER], failure);
+    return stream->leader < 0 ? -1 : 0;
 }
 
 static void go(struct stream *stream)
@@ -165,70 +193,16 @@ static void go(struct stream *stream)
     struct sbx_program_failure failure;
     int r = chdir(WORKSPACE) < 0 ? -errno : open_pipes(stream, theirs);
 
-    if (r < 0) {
+    if (r < 0)
         fail(stream, SBX_STAGE_INIT, r);
-    } else {
-        const struct sbx_leader_plan plan = {
-            .stdio = {theirs[0], theirs[1], theirs[2]},
-            .payload_fd = stream->payload_fd,
-            .seccomp_fd = stream->filter_fd,
-            .private_fd = -1,
-            .is_watched = true,
-        };
-
-        sbx_stream_raise_oom_score();
-        stream->leader = sbx_leader_start(&plan, &stream->fds[SOURCE_LISTENER], &failure);
-        if (stream->leader < 0)
-            fail(stream, (enum sbx_stage)failure.stage, -failure.error);
-    }
+    else if (start_leader(stream, theirs, &failure) < 0)
+        fail(stream, (enum sbx_stage)failure.stage, -failure.error);
     for (int i = 0; i < 3; i++)
         cr_close_fd(&theirs[i]);
     if (!stream->inside.is_on) /* else it says what to collect */
         cr_close_fd(&stream->payload_fd);
     cr_close_fd(&stream->filter_fd);
     stream->is_started = true;
-}
-
-static void close_input(struct stream *stream)
-{
-    cr_close_fd(&stream->fds[SOURCE_STDIN]);
-    stream->input_size = 0;
-    stream->input_at = 0;
-}
-
-/* The host is only read while the buffer is empty, so that there is always room for a piece. */
-static void keep_input(struct stream *stream, const struct sbx_stream_item *item)
-{
-    if (stream->fds[SOURCE_STDIN] < 0)
-        return;
-    if (item->size == 0) {
-        stream->is_stdin_ending = true;
-    } else {
-        memcpy(stream->input + stream->input_size, item->data, item->size);
-        stream->input_size += item->size;
-    }
-}
-
-static void write_input(struct stream *stream)
-{
-    while (stream->input_at < stream->input_size) {
-        ssize_t n = write(stream->fds[SOURCE_STDIN], stream->input + stream->input_at,
-                          stream->input_size - stream->input_at);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
-            return;
-        if (n < 0) { /* EPIPE: the program does not read it */
-            close_input(stream);
-            return;
-        }
-        stream->input_at += (size_t)n;
-    }
-    stream->input_at = 0;
-    stream->input_size = 0;
-    if (stream->is_stdin_ending)
-        close_input(stream);
 }
 
 /* One piece of output. Returns false at its end. */
@@ -243,7 +217,8 @@ static bool pass_on(struct stream *stream, enum source source)
         cr_close_fd(&stream->fds[source]);
         return false;
     }
-    send_frame(source == SOURCE_STDOUT ? SBX_STREAM_STDOUT : SBX_STREAM_STDERR, buffer, (size_t)n);
+    sbx_stream_send(source == SOURCE_STDOUT ? SBX_STREAM_STDOUT : SBX_STREAM_STDERR, buffer,
+                    (size_t)n);
     return true;
 }
 
@@ -254,13 +229,13 @@ static void pass_on_rest(struct stream *stream)
         while (stream->fds[source] >= 0 && pass_on(stream, source)) {
         }
     }
-    close_input(stream);
+    sbx_stream_input_close(&stream->input);
     stream->is_over = true;
 }
 
 static void send_collected(void *data, size_t size)
 {
-    send_frame(SBX_STREAM_COLLECT, data, size);
+    sbx_stream_send(SBX_STREAM_COLLECT, data, size);
 }
 
 /* What nobody outside can see. */
@@ -268,10 +243,10 @@ static void tell_end(struct stream *stream, bool has_failed)
 {
     struct sbx_init_msg collected = {.event = SBX_INIT_COLLECTED};
 
-    send_event((struct sbx_init_msg){.event = SBX_INIT_EMPTY});
+    sbx_stream_send_event((struct sbx_init_msg){.event = SBX_INIT_EMPTY});
     collected.detail =
         sbx_inside_collect(&stream->inside, stream->payload_fd, has_failed, send_collected);
-    send_event(collected);
+    sbx_stream_send_event(collected);
 }
 
 /* Ends everything in the box: what was written before is passed on before the last word. */
@@ -284,8 +259,8 @@ static void finish(struct stream *stream, struct sbx_init_msg last)
         last.leftovers = leftovers;
     pass_on_rest(stream);
     if (stream->inside.is_on)
-        sbx_inside_tell(&stream->inside, send_event);
-    send_event(last);
+        sbx_inside_tell(&stream->inside, sbx_stream_send_event);
+    sbx_stream_send_event(last);
     if (stream->inside.is_on)
         tell_end(stream, !is_exit || last.wait_status != 0);
 }
@@ -297,36 +272,56 @@ static int kill_box(struct stream *stream)
         return -EPROTO;
     (void)sbx_leader_kill_rest();
     pass_on_rest(stream);
-    sbx_inside_tell(&stream->inside, send_event);
+    sbx_inside_tell(&stream->inside, sbx_stream_send_event);
     tell_end(stream, false);
     return 0;
+}
+
+/* True while frames of that kind are legal: once, nor behind PREPARE, nor while an interpreter that
+ * is to wait does not wait yet. */
+static bool is_due(const struct stream *stream, enum sbx_stream_kind kind)
+{
+    bool wants_filter = kind == SBX_STREAM_FILTER || kind == SBX_STREAM_PRELOAD;
+
+    return !stream->is_prepared && stream->fds[SOURCE_PARKED] < 0 &&
+           !(wants_filter && stream->is_preloaded);
+}
+
+/* What the relay may say before PREPARE, and the backend before there is one. */
+static int on_early_item(struct stream *stream, const struct sbx_stream_item *item)
+{
+    int r;
+
+    if (!is_due(stream, item->kind))
+        return -EPROTO;
+    switch (item->kind) {
+    case SBX_STREAM_FILTER:
+        return add(stream->filter_fd, &stream->filter_size, FILTER_MAX, item);
+    case SBX_STREAM_PAYLOAD:
+        return add(stream->payload_fd, &stream->payload_size, SBX_PAYLOAD_MAX, item);
+    case SBX_STREAM_PRELOAD:
+        return preload(stream, item);
+    case SBX_STREAM_LIMITS:
+        r = sbx_stream_take_limits(item->data);
+        if (r < 0)
+            fail(stream, SBX_STAGE_LIMITS, r);
+        return 0;
+    default:
+        prepare(stream, item);
+        return 0;
+    }
 }
 
 /* What the relay may say in which state; anything else is not our relay. */
 static int on_item(struct stream *stream, const struct sbx_stream_item *item)
 {
-    int r;
-
     switch (item->kind) {
     case SBX_STREAM_FILTER:
-        return stream->is_prepared ? -EPROTO
-                                   : add(stream->filter_fd, &stream->filter_size, FILTER_MAX, item);
     case SBX_STREAM_PAYLOAD:
-        return stream->is_prepared
-                   ? -EPROTO
-                   : add(stream->payload_fd, &stream->payload_size, SBX_PAYLOAD_MAX, item);
+    case SBX_STREAM_PRELOAD:
     case SBX_STREAM_LIMITS:
-        if (stream->is_prepared)
-            return -EPROTO;
-        r = sbx_stream_take_limits(item->data);
-        if (r < 0)
-            fail(stream, SBX_STAGE_LIMITS, r);
-        return 0;
     case SBX_STREAM_PREPARE:
-        if (stream->is_prepared)
-            return -EPROTO;
-        prepare(stream, item);
-        return 0;
+        return on_early_item(stream, item);
     case SBX_STREAM_GO:
         if (!stream->is_prepared || stream->is_started)
             return -EPROTO;
@@ -335,7 +330,7 @@ static int on_item(struct stream *stream, const struct sbx_stream_item *item)
     case SBX_STREAM_STDIN:
         if (!stream->is_started)
             return -EPROTO;
-        keep_input(stream, item);
+        sbx_stream_input_keep(&stream->input, item);
         return 0;
     case SBX_STREAM_KILL:
         return kill_box(stream);
@@ -352,19 +347,19 @@ static void read_host(struct stream *stream)
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return;
     if (n <= 0)
-        die();
+        sbx_stream_die();
     while (at < (size_t)n) {
         struct sbx_stream_item item;
         int used = sbx_stream_feed(&stream->parser, buffer + at, (size_t)n - at, &item);
 
         if (used < 0)
-            die();
+            sbx_stream_die();
         at += (size_t)used;
         if (item.kind != SBX_STREAM_NONE && !stream->is_over && on_item(stream, &item) < 0)
-            die();
+            sbx_stream_die();
     }
-    if (stream->input_size > 0 || stream->is_stdin_ending)
-        write_input(stream);
+    if (stream->input.size > 0 || stream->input.is_ending)
+        sbx_stream_input_write(&stream->input);
 }
 
 /*
@@ -396,22 +391,15 @@ static void reap(struct stream *stream)
     while (!stream->is_over && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
         if (pid != stream->leader)
             continue;
+        if (!stream->is_started) { /* while it waited, or was about to */
+            stream->parked.is_ready = false;
+            hear_parked(stream);
+            continue;
+        }
         /* A child of the program may be held back while the program ended. */
         if (!tell_violation(stream))
             finish(stream, (struct sbx_init_msg){.event = SBX_INIT_EXITED, .wait_status = status});
     }
-}
-
-/* The kernel tells nobody in here that it killed for memory; the backend asks for the rest. */
-static void look(struct stream *stream)
-{
-    int64_t now_ns = cr_clock_mono_ns();
-
-    if (now_ns < stream->look_ns)
-        return;
-    stream->look_ns = now_ns + LOOK_MS * CR_NS_PER_MS;
-    if (stream->looks++ % LOOKS_PER_TELL == 0 || sbx_inside_has_oom(&stream->inside))
-        sbx_inside_tell(&stream->inside, send_event);
 }
 
 /* POLLHUP alone comes too while we do not read: it is the end. */
@@ -420,7 +408,7 @@ static void on_host(struct stream *stream, short events, bool wants_host)
     if ((events & POLLIN) && wants_host)
         read_host(stream);
     else if (events & (POLLHUP | POLLERR))
-        die();
+        sbx_stream_die();
 }
 
 static void on_program(struct stream *stream, const struct pollfd *fds)
@@ -429,16 +417,18 @@ static void on_program(struct stream *stream, const struct pollfd *fds)
         if (fds[source].revents && stream->fds[source] >= 0)
             (void)pass_on(stream, source);
     }
-    if (fds[SOURCE_STDIN].revents && stream->fds[SOURCE_STDIN] >= 0)
-        write_input(stream);
+    if (fds[SOURCE_STDIN].revents && stream->input.fd >= 0)
+        sbx_stream_input_write(&stream->input);
     /* Told, or POLLHUP: nobody is left who has the filter. */
     if (fds[SOURCE_LISTENER].revents && (stream->is_over || !tell_violation(stream)))
         cr_close_fd(&stream->fds[SOURCE_LISTENER]);
+    if (fds[SOURCE_PARKED].revents && stream->fds[SOURCE_PARKED] >= 0)
+        hear_parked(stream);
 }
 
 static void wait_for_events(struct stream *stream)
 {
-    bool wants_host = stream->is_over || stream->input_size == 0;
+    bool wants_host = stream->is_over || stream->input.size == 0;
     bool must_look = stream->inside.is_on && stream->is_started && !stream->is_over;
     struct pollfd fds[SOURCE_COUNT] = {
         [SOURCE_HOST] = {.fd = STDIN_FILENO, .events = wants_host ? POLLIN : 0},
@@ -446,14 +436,14 @@ static void wait_for_events(struct stream *stream)
         [SOURCE_STDOUT] = {.fd = stream->fds[SOURCE_STDOUT], .events = POLLIN},
         [SOURCE_STDERR] = {.fd = stream->fds[SOURCE_STDERR], .events = POLLIN},
         [SOURCE_LISTENER] = {.fd = stream->fds[SOURCE_LISTENER], .events = POLLIN},
-        [SOURCE_STDIN] = {.fd = stream->input_size > 0 ? stream->fds[SOURCE_STDIN] : -1,
-                          .events = POLLOUT},
+        [SOURCE_PARKED] = {.fd = stream->fds[SOURCE_PARKED], .events = POLLIN},
+        [SOURCE_STDIN] = {.fd = stream->input.size > 0 ? stream->input.fd : -1, .events = POLLOUT},
     };
 
-    if (poll(fds, CR_ARRAY_SIZE(fds), must_look ? LOOK_MS : -1) < 0)
+    if (poll(fds, CR_ARRAY_SIZE(fds), must_look ? SBX_INSIDE_LOOK_MS : -1) < 0)
         return;
     if (must_look)
-        look(stream);
+        sbx_inside_look(&stream->inside, sbx_stream_send_event);
     on_host(stream, fds[SOURCE_HOST].revents, wants_host);
     on_program(stream, fds);
     if (fds[SOURCE_SIGNAL].revents)
@@ -485,8 +475,11 @@ static int start(struct stream *stream)
 
 int sbx_stream_main(bool is_inside)
 {
-    static struct stream stream = {
-        .filter_fd = -1, .payload_fd = -1, .fds = {-1, -1, -1, -1, -1, -1}};
+    static struct stream stream = {.filter_fd = -1,
+                                   .payload_fd = -1,
+                                   .parked = SBX_PARKED_INIT,
+                                   .fds = {-1, -1, -1, -1, -1, -1, -1},
+                                   .input = {.fd = -1}};
     int r = start(&stream);
 
     if (r < 0)

@@ -19,11 +19,9 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #define START_DEADLINE_NS (15 * CR_NS_PER_S)
 #define RETRY_NS CR_NS_PER_S
-#define SMALL_PAYLOAD_BYTES (64 << 10)
 #define AGE_NS (300 * CR_NS_PER_S) /* a box that waited so long makes place for a new one */
 
 #define BIT(state) (1U << (state))
@@ -232,22 +230,11 @@ void sbx_pool_on_dead(struct sbx_native *native, uint32_t index)
 
 /* ---- handing out ---- */
 
-/*
- * A payload that is read in no time. Putting a larger one in place is work of
- * ours, which must not count as the program's: then GO comes after READY.
- */
-static bool is_small(int payload_fd)
-{
-    struct stat stat;
-
-    return fstat(payload_fd, &stat) == 0 && stat.st_size <= SMALL_PAYLOAD_BYTES;
-}
-
 static int load(struct sbx_pool_slot *slot, struct sbx_job *job, struct cr_err *err)
 {
     struct sbx_init_msg msg = {.event = SBX_INIT_LOAD};
 
-    if (is_small(job->fds[0])) {
+    if (sbx_ahead_is_small(job)) {
         int r = sbx_cell_limit_cpu(&slot->cell, &job->limits, err);
 
         if (r < 0)

@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "sandboxd/native/native.h"
 #include "sandboxd/template/kind.h"
+#include "sandboxd/template/suit.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -131,21 +132,6 @@ void sbx_templates_start(struct sbx_native *native)
         start_one(native, i);
 }
 
-/* True when a template of this kind does for the job what its own interpreter would. */
-static bool suits(enum sbx_template_kind kind, const struct sbx_job *job)
-{
-    size_t count;
-    const struct sbx_runtime *runtime = &sbx_runtimes(&count)[job->runtime];
-    bool has_args = (job->flags & SBX_RUN_HAS_ARGS) != 0;
-    /* Deep is past the arguments; what shallow is slower at, it does not do without them. */
-    bool fits_args = kind == SBX_TEMPLATE_PYTHON || has_args == (kind != SBX_TEMPLATE_PYTEST);
-
-    /* The libc of the interpreter has read the limit of its stack at its start. */
-    return runtime->preload && strcmp(runtime->preload, sbx_template_runtime(kind)->name) == 0 &&
-           fits_args && (job->flags & SBX_RUN_HAS_OWN) == 0 &&
-           job->limits.value[SBX_LIMIT_STACK] == sbx_default_limits.value[SBX_LIMIT_STACK];
-}
-
 static int ask(struct sbx_native *native, uint32_t index, struct sbx_cell *cell,
                const struct sbx_limits *limits, struct cr_err *err)
 {
@@ -234,7 +220,7 @@ int sbx_templates_ask_for(struct sbx_native *native, const struct sbx_job *job,
     struct cr_err err = CR_ERR_INIT;
 
     for (uint32_t i = 0; i < SBX_TEMPLATE_KIND_COUNT && templates->is_on; i++) {
-        int owner = suits(i, job) ? take_owner(templates, job->caller) : -1;
+        int owner = sbx_template_suits(i, job) ? take_owner(templates, job->caller) : -1;
         uint32_t index = (uint32_t)owner * SBX_TEMPLATE_KIND_COUNT + i;
         int r;
 
@@ -257,7 +243,7 @@ bool sbx_templates_suit(const struct sbx_native *native, const struct sbx_job *j
     bool is_suited = false;
 
     for (uint32_t i = 0; native->templates.is_on && i < SBX_TEMPLATE_KIND_COUNT; i++)
-        is_suited = is_suited || suits(i, job);
+        is_suited = is_suited || sbx_template_suits(i, job);
     return is_suited;
 }
 
@@ -267,28 +253,20 @@ bool sbx_templates_are_faster(const struct sbx_native *native, const struct sbx_
     int owner = find_owner(templates, job->caller);
 
     for (uint32_t i = 0; templates->is_on && i < SBX_TEMPLATE_KIND_COUNT; i++) {
-        if (i == SBX_TEMPLATE_PYTHON || !suits(i, job))
+        if (i == SBX_TEMPLATE_PYTHON || !sbx_template_suits(i, job))
             continue;
         /* One that is missing is started when it is asked for. */
         return owner < 0 ||
                templates->list[(uint32_t)owner * SBX_TEMPLATE_KIND_COUNT + i].is_ready ||
                templates->is_by_caller;
     }
-    return templates->is_on && templates->is_by_caller && suits(SBX_TEMPLATE_PYTHON, job);
+    return templates->is_on && templates->is_by_caller &&
+           sbx_template_suits(SBX_TEMPLATE_PYTHON, job);
 }
 
 enum sbx_start_mode sbx_templates_mode(int index)
 {
-    switch (index < 0 ? -1 : (int)kind_of((uint32_t)index)) {
-    case SBX_TEMPLATE_PYTHON:
-        return SBX_START_PRELOAD;
-    case SBX_TEMPLATE_PYTEST:
-        return SBX_START_PRELOAD_DEEP;
-    case SBX_TEMPLATE_PYTEST_SHALLOW:
-        return SBX_START_PRELOAD_SHALLOW;
-    default:
-        return SBX_START_COLD;
-    }
+    return index < 0 ? SBX_START_COLD : sbx_template_start_mode(kind_of((uint32_t)index));
 }
 
 /* ---- answers ---- */
@@ -494,7 +472,7 @@ static int start_box(struct sbx_native *native, enum sbx_template_kind kind, str
     static bool function##_serves(const struct sbx_native *native, const struct sbx_job *job)      \
     {                                                                                              \
         (void)native;                                                                              \
-        return suits(kind, job);                                                                   \
+        return sbx_template_suits(kind, job);                                                      \
     }                                                                                              \
     const struct sbx_starter sbx_starter_##function = {                                            \
         .name = (label),                                                                           \

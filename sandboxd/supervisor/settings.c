@@ -116,8 +116,8 @@ static const struct cr_setting table[] = {
          "outside, inside or auto: where counters and files of a container are read; inside for an "
          "engine on another host (then every verdict says INFERRED)."),
     TEXT("preload", NULL, preload, "on", false,
-         "on, caller or off: whether interpreters are started once and forked for runs; caller: "
-         "for each caller its own."),
+         "on, caller or off: whether interpreters are started ahead, once, and forked for runs; "
+         "caller: for each caller its own. On docker each run has its own in any case."),
     TEXT("rootfs", "CRISOL_ROOTFS", rootfs, NULL, false,
          "Folder whose usr, lib, etc, opt become the root file system of the native backend's "
          "sandboxes, read-only, such as an unpacked image (then nothing is preloaded). It must be "
@@ -131,8 +131,8 @@ static const struct cr_setting table[] = {
     TEXT("accept-gap", NULL, accept_gaps, NULL, true,
          "Name of a control that this host lacks and that you accept to be without. Repeatable."),
     TEXT("pool", NULL, pool, NULL, true,
-         "KIND=N: sandboxes of a kind (plain) that are made ahead and wait; 0: none of any kind. "
-         "Default plain=2, on docker too, which has no other kind. Repeatable."),
+         "KIND=N: sandboxes of a kind (plain, python, pytest, pytest-shallow) that are made ahead "
+         "and wait; 0: none of any kind. Default plain=2, python=1, pytest=2. Repeatable."),
     TEXT("audit-log", NULL, audit_log, NULL, false,
          "File that gets a line for each run that ended or was refused; default: the log."),
     CHECK_CONFIG,
@@ -424,6 +424,8 @@ int sbx_settings_docker_args(const struct sbx_settings *settings, bool is_restar
         r = add_text(args, "docker-runtime", settings->docker_runtime);
     if (r == 0)
         r = add_text(args, "pool", settings->pool);
+    if (r == 0)
+        r = add_text(args, "preload", settings->preload);
     if (r == 0)
         r = add_text(args, "accept-gap", settings->accept_gaps);
     if (r == 0)

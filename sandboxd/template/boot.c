@@ -153,8 +153,11 @@ static int finish(const struct sbx_preload *preload, PyObject *names)
     PyObject *natural_end = PyDict_GetItemString(names, "natural_end");
     int code = take_exit_code();
 
-    if (!preload->is_child)
+    if (!preload->is_child) {
+        if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_SystemExit))
+            PyErr_Print(); /* the last words */
         sbx_preload_fail("come to the collection", 0);
+    }
     if (code >= 0 && natural_end == Py_False) {
         PyObject *type = NULL;
         PyObject *value = NULL;

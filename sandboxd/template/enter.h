@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "sandboxd/template/talk.h"
+#include "sandboxd/wire/template.h"
 
 struct sbx_template_host;
 

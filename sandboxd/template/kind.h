@@ -2,7 +2,7 @@
 #pragma once
 
 #include "sandboxd/runtimes/table.h"
-#include "sandboxd/template/talk.h"
+#include "sandboxd/wire/template.h"
 
 /* The runtime whose programs a template makes. */
 const struct sbx_runtime *sbx_template_runtime(enum sbx_template_kind kind);

@@ -54,13 +54,15 @@ static void take_variable(void)
     environment[kept] = NULL;
 }
 
-static void take_fds(void)
+static void take_fds(const struct sbx_preload *preload)
 {
     for (int fd = SBX_TEMPLATE_FD_CONTROL; fd < SBX_TEMPLATE_FD_IMAGE; fd++) {
-        if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        bool is_missing = preload->is_alone && fd == SBX_TEMPLATE_FD_INIT;
+
+        if (!is_missing && fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
             sbx_preload_fail("take its fds", errno);
     }
-    (void)close(SBX_TEMPLATE_FD_IMAGE); /* it is mapped */
+    (void)close(SBX_TEMPLATE_FD_IMAGE); /* it is mapped, or there is none */
 }
 
 static void begin(struct sbx_preload *preload)
@@ -68,9 +70,11 @@ static void begin(struct sbx_preload *preload)
     struct sbx_template_msg msg;
     int r = sbx_fds_receive(SBX_TEMPLATE_FD_CONTROL, &msg, sizeof(msg), NULL, 0, 0);
 
-    if (r < 0 || msg.op != SBX_TEMPLATE_BEGIN || msg.kind >= SBX_TEMPLATE_KIND_COUNT)
+    if (r < 0 || (msg.op != SBX_TEMPLATE_BEGIN && msg.op != SBX_TEMPLATE_ALONE) ||
+        msg.kind >= SBX_TEMPLATE_KIND_COUNT)
         sbx_preload_fail("be told its kind", r < 0 ? -r : EPROTO);
     preload->kind = msg.kind;
+    preload->is_alone = msg.op == SBX_TEMPLATE_ALONE;
     preload->places = msg.places;
     for (int i = 0; i < 3; i++) {
         struct stat stat;
@@ -97,19 +101,21 @@ static void make_users(const struct sbx_preload *preload)
     }
 }
 
-/* Folders to write in until it serves. Runtime python wants to see its main.py already. */
+/* Folders to write in until it serves; one that is alone has those of its container, and leaves
+ * them as they were. */
 static void make_scratch(const struct sbx_preload *preload)
 {
     CR_AUTO_CLOSE int fd = -1;
-    const char *entry = preload->kind == SBX_TEMPLATE_PYTHON ? "/workspace/main.py" : NULL;
 
-    if (mount("scratch", "/workspace", "tmpfs", MS_NOSUID | MS_NODEV, SCRATCH_OPTIONS) < 0 ||
-        mount("scratch", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, SCRATCH_OPTIONS) < 0 ||
-        chdir("/workspace") < 0)
+    if (!preload->is_alone &&
+        (mount("scratch", "/workspace", "tmpfs", MS_NOSUID | MS_NODEV, SCRATCH_OPTIONS) < 0 ||
+         mount("scratch", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, SCRATCH_OPTIONS) < 0))
         sbx_preload_fail("make a folder to work in", errno);
-    if (!entry)
+    if (chdir("/workspace") < 0)
+        sbx_preload_fail("enter the folder to work in", errno);
+    if (preload->kind != SBX_TEMPLATE_PYTHON)
         return;
-    fd = openat(AT_FDCWD, entry, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+    fd = openat(AT_FDCWD, SBX_PRELOAD_ENTRY, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
     if (fd < 0)
         sbx_preload_fail("make a program that is never run", errno);
 }
@@ -134,8 +140,8 @@ static int on_event(const char *event, PyObject *args, void *user)
 __attribute__((constructor)) static void load(void)
 {
     take_variable();
-    take_fds();
     begin(&the_preload);
+    take_fds(&the_preload);
     make_users(&the_preload);
     make_scratch(&the_preload);
     if (PySys_AddAuditHook(on_event, &the_preload) < 0)

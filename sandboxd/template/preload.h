@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "sandboxd/template/talk.h"
+#include "sandboxd/wire/template.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,6 +54,7 @@ struct sbx_preload_range {
 
 struct sbx_preload {
     enum sbx_template_kind kind;
+    bool is_alone; /* forks nothing: it becomes the one program itself */
     uint32_t places;
     struct sbx_preload_stream streams[3];
     struct sbx_preload_fds fds;
@@ -78,6 +79,9 @@ enum sbx_preload_outcome {
 /* Tells the backend that the template cannot serve, and ends it. */
 _Noreturn void sbx_preload_fail(const char *step, int error);
 
+/* Runtime python wants to see a program before it is hooked; relative to /workspace. */
+#define SBX_PRELOAD_ENTRY "main.py"
+
 /* spawn.c */
 
 /*
@@ -98,7 +102,7 @@ int sbx_preload_replace_fds(const struct sbx_preload *preload, const int stdio[3
                             bool want_streams);
 
 /*
- * In a program that was just forked: gives up everything, then waits for the
+ * In a program that was just forked, or is alone: gives up everything, then waits for the
  * fds and the word to go. Ends the process when the box does. When the request
  * is not what the template was made for, becomes the program as without a
  * template, and does not return either.
@@ -122,7 +126,8 @@ void sbx_preload_populate(const struct sbx_preload *preload);
 /* serve.c */
 
 /*
- * Forks boxes until the backend is gone. Returns only in a child.
+ * Forks boxes until the backend is gone, and returns only in a child. One that
+ * is alone waits for its run, and returns as its program.
  */
 enum sbx_preload_outcome sbx_preload_serve(struct sbx_preload *preload);
 

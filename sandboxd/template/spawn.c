@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
 #include "sandboxd/backend/box_steps.h"
+#include "sandboxd/init/leader.h"
 #include "sandboxd/template/preload.h"
 #include "sandboxd/wire/boxctl.h"
 
@@ -14,21 +15,9 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #define FIRST_SPARE_FD 400
 #define FD_BINARY (SBX_INIT_FD_ADOPTED + 1)
-
-/* Without a template the process that unpacks files comes first, so the program is the second. */
-static int use_up_a_pid(void)
-{
-    int status;
-    pid_t pid = vfork(); // NOLINT(clang-analyzer-security.insecureAPI.vfork): it only exits
-
-    if (pid == 0)
-        _exit(0);
-    return pid < 0 || waitpid(pid, &status, 0) != pid ? -errno : 0;
-}
 
 /* The program has its own by now; what is set here is what it gets at GO. */
 static int place_fds(int control_fd, int channel_fd)
@@ -88,7 +77,7 @@ static int be_box(const struct sbx_template_msg *msg, const int *fds, size_t cou
     sbx_box_lose_priority();
     sbx_box_check(control_fd, SBX_STAGE_IDENTITY,
                   sbx_box_enter_identity(SBX_TEMPLATE_FD_USERNS + (int)msg->place));
-    sbx_box_check(control_fd, SBX_STAGE_CLONE, use_up_a_pid());
+    sbx_box_check(control_fd, SBX_STAGE_CLONE, sbx_leader_use_up_pid());
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         sbx_box_fail(control_fd, SBX_STAGE_CLONE, -errno);
     pid = fork(); /* the libc's: locks, robust list and thread id of the interpreter stay right */

@@ -23,6 +23,8 @@ static int fixed_size(uint32_t kind)
         return 0;
     case SBX_STREAM_LIMITS:
         return sizeof(struct sbx_stream_limits);
+    case SBX_STREAM_PRELOAD:
+        return sizeof(struct sbx_stream_preload);
     case SBX_STREAM_EVENT:
         return sizeof(struct sbx_init_msg);
     default:

@@ -16,13 +16,19 @@
  *                 STDIN …
  *   init ▶ relay: EVENT READY, then STDOUT and STDERR …, EVENT EXITED; or EVENT FAILED
  *
+ * Before that, in a box that is made ahead with an interpreter in it; the
+ * filter is then not sent again:
+ *
+ *   backend ▶ init: FILTER …, PAYLOAD … (its argv and environment), PRELOAD
+ *   init ▶ backend: EVENT WAITING; or STDERR with a line for people, EVENT FAILED
+ *
  * And where the box is read from inside (init/inside.h):
  *
  *   relay ▶ init: KILL, once and behind GO
  *   init ▶ relay: EVENT COUNTER at any time; behind EXITED or KILL: EVENT EMPTY, COLLECT …,
  *                 EVENT COLLECTED
  */
-#define SBX_STREAM_VERSION UINT32_C(1)
+#define SBX_STREAM_VERSION UINT32_C(2)
 #define SBX_STREAM_DATA_MAX (64U << 10)
 
 enum sbx_stream_kind {
@@ -38,6 +44,7 @@ enum sbx_stream_kind {
     SBX_STREAM_KILL = 9,     /* no data */
     SBX_STREAM_COLLECT = 10, /* what a collector writes: struct sbx_collect_header … */
     SBX_STREAM_LIMITS = 11,  /* struct sbx_stream_limits */
+    SBX_STREAM_PRELOAD = 12, /* struct sbx_stream_preload: filter and payload are complete */
     SBX_STREAM_KIND_END,
 };
 
@@ -46,7 +53,7 @@ enum sbx_stream_kind {
     (SBX_STREAM_BIT(SBX_STREAM_FILTER) | SBX_STREAM_BIT(SBX_STREAM_PAYLOAD) |                      \
      SBX_STREAM_BIT(SBX_STREAM_PREPARE) | SBX_STREAM_BIT(SBX_STREAM_GO) |                          \
      SBX_STREAM_BIT(SBX_STREAM_STDIN) | SBX_STREAM_BIT(SBX_STREAM_KILL) |                          \
-     SBX_STREAM_BIT(SBX_STREAM_LIMITS))
+     SBX_STREAM_BIT(SBX_STREAM_LIMITS) | SBX_STREAM_BIT(SBX_STREAM_PRELOAD))
 #define SBX_STREAM_TO_RELAY                                                                        \
     (SBX_STREAM_BIT(SBX_STREAM_EVENT) | SBX_STREAM_BIT(SBX_STREAM_STDOUT) |                        \
      SBX_STREAM_BIT(SBX_STREAM_STDERR) | SBX_STREAM_BIT(SBX_STREAM_COLLECT))
@@ -56,6 +63,12 @@ struct sbx_stream_limits {
     uint64_t stack_bytes;
     uint64_t file_size_bytes;
     uint64_t open_files;
+};
+
+/* An interpreter to start and to keep for the run. */
+struct sbx_stream_preload {
+    uint32_t version; /* SBX_STREAM_VERSION */
+    uint32_t kind;    /* enum sbx_template_kind */
 };
 
 struct sbx_stream_header {
@@ -73,7 +86,7 @@ struct sbx_stream_parser {
     uint32_t fixed_have;
 };
 
-/* A whole fixed-size frame (EVENT, PREPARE, GO), or a piece of a longer one. */
+/* A whole fixed-size frame (EVENT, PREPARE, PRELOAD, GO …), or a piece of a longer one. */
 struct sbx_stream_item {
     enum sbx_stream_kind kind; /* NONE: more bytes are needed */
     const uint8_t *data;       /* in the fed bytes or in the parser: valid until the next call */

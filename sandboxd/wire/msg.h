@@ -65,7 +65,7 @@ enum sbx_msg_type {
     SBX_MSG_STARTED = 6,      /* backend ▶ front */
     SBX_MSG_EXITED = 7,       /* backend ▶ front */
     SBX_MSG_RESULT = 8,       /* backend ▶ front */
-    SBX_MSG_POOL = 9,         /* backend ▶ front, when the pool is full for the first time */
+    SBX_MSG_POOL = 9,         /* backend ▶ front, how many boxes wait now */
     SBX_MSG_COUNTS = 10,      /* backend ▶ front, after HELLO and when they have changed */
     SBX_MSG_OPEN = 11,        /* front ▶ backend: a session */
     SBX_MSG_CLOSE = 12,       /* front ▶ backend */

@@ -27,7 +27,7 @@ LAYERS = {
     "sandboxd/template": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend", "sandboxd/init"],
     "sandboxd/native": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend", "sandboxd/template"],
     "sandboxd/docker": ["common", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/backend",
-                        "sandboxd/init"],
+                        "sandboxd/init", "sandboxd/template"],
     "sandboxd/front": ["common", "rpc", "tls", "sandboxd/wire", "sandboxd/runtimes", "proto", "generated"],
     "sandboxd/supervisor": ["common", "sandboxd/wire", "sandboxd/runtimes"],
     "sandboxd/builder": ["common", "rpc", "sandboxd/wire", "sandboxd/runtimes", "sandboxd/supervisor", "generated"],

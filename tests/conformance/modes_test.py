@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""One corpus, run from nothing and by templates through the Execute RPC: the same result in every mode."""
+"""One corpus, run from nothing and by interpreters that were started ahead, through the Execute RPC: the same result
+in every mode. On native these are templates that fork; on docker each waits in a container of its own."""
 import concurrent.futures
 import os
 import re
 import signal
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -14,8 +16,10 @@ from lab import BACKEND, MEMORY, MIB, OK, execute, main, output_of, pb, processe
 import grpc  # noqa: E402
 import modes_corpus  # noqa: E402
 
-CALLERS = 3
+IS_NATIVE = BACKEND == "native"
+CALLERS = 3 if IS_NATIVE else 2
 TEMPLATES = 3
+PATIENCE = 60  # seconds until an interpreter waits in a container, on a machine that has others to do
 LIMITS = pb.Limits(cpu_millicores=1000)
 # What differs from run to run without any template.
 VARYING = [(re.compile(pattern), text) for pattern, text in (
@@ -27,7 +31,12 @@ VARYING = [(re.compile(pattern), text) for pattern, text in (
     (rb"pid \d+", b"pid N"),
     (rb"port \d+", b"port N"),
     (rb"\[\d\d/[A-Z][a-z]{2}/\d{4} [\d:]+\]", b"[DATE]"),
-)]
+) + (() if IS_NATIVE else (
+    # The numbers before the program's are those of threads of the engine's runtime.
+    (rb"NSpid:(\t|\\t)\d+", b"NSpid:N"),
+    (rb"'1', '\d+', 'acpi'", b"'1', 'N', 'acpi'"),
+    (rb"\b(\d+)( 1 1000 1000 \[1000\]) \1 \1\b", rb"N\2 N N"),
+))]
 
 
 def normal(data):
@@ -36,11 +45,32 @@ def normal(data):
     return data.decode("utf-8", "backslashreplace").split("\n")
 
 
-def run_one(stub, runtime, files, args):
+def run_in(stub, mode, **fields):
+    """The events of a run in that mode (None: whatever comes). A template forks a box at once; where an interpreter has
+    to wait in a container first, a run that finds none starts its own, and is asked for again."""
+    if IS_NATIVE or mode is None:
+        return execute(stub, timeout=60, **fields)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        wait_for_pool(stub)
+        events = execute(stub, timeout=60, **fields)
+        if events[-1].result.timing.start_mode == mode or time.monotonic() > deadline:
+            return events
+
+
+def wait_for_pool(stub):
+    """No more than one is missing, so that there is one of each kind; the other caller may still be faster."""
+    def is_almost_full():
+        pool = stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=20).pool
+        return pool.ready >= pool.slots - 1
+    processes.wait_for(is_almost_full, PATIENCE, "interpreters wait")
+
+
+def run_one(stub, runtime, files, args, mode=None):
     """Everything of a run that somebody can see, without times."""
-    events = execute(stub, timeout=60, runtime=runtime, args=args, limits=LIMITS,
-                     files=[pb.InputFile(path=path, text=text) for path, text in files.items()],
-                     collect=[pb.CollectSpec(glob="**/*")])
+    events = run_in(stub, mode, runtime=runtime, args=args, limits=LIMITS,
+                    files=[pb.InputFile(path=path, text=text) for path, text in files.items()],
+                    collect=[pb.CollectSpec(glob="**/*")])
     result = events[-1].result
     report = result.test_report
     return result.timing.start_mode, {
@@ -55,9 +85,9 @@ def run_one(stub, runtime, files, args):
     }
 
 
-def run_all(stub, runtime, corpus, args=()):
+def run_all(stub, runtime, corpus, args=(), mode=None):
     with concurrent.futures.ThreadPoolExecutor(CALLERS) as pool:
-        return dict(zip(corpus, pool.map(lambda name: run_one(stub, runtime, corpus[name], args), corpus)))
+        return dict(zip(corpus, pool.map(lambda name: run_one(stub, runtime, corpus[name], args, mode), corpus)))
 
 
 class Bearer(grpc.UnaryStreamClientInterceptor):
@@ -68,20 +98,23 @@ class Bearer(grpc.UnaryStreamClientInterceptor):
         return continuation(details._replace(metadata=metadata), request)
 
 
-@unittest.skipUnless(BACKEND == "native", "docker has no templates")
 class Modes(unittest.TestCase):
     maxDiff = 6000
 
     @classmethod
     def setUpClass(cls):
-        # A miss of the pool is forked on the spot then, so every run is in the mode that it shows.
+        # On native a miss of the pool is forked on the spot, so every run is in the mode that it shows.
         pool = "--pool=0,python=2,pytest=3,pytest-shallow=2"
-        cls.cold, cls.warm = start("--preload=off", slots=CALLERS), start(pool, slots=CALLERS)
+        cls.cold = start("--preload=off", slots=CALLERS)
+        cls.warm = start(pool, slots=CALLERS)
         cls.stubs = []
         for service in (cls.cold, cls.warm):
             service.__enter__()
             cls.stubs.append(services.SandboxServiceStub(service.channel))
-        processes.wait_for(lambda: cls.warm.log().count("template ready") >= TEMPLATES, 30, "templates")
+        if IS_NATIVE:
+            processes.wait_for(lambda: cls.warm.log().count("template ready") >= TEMPLATES, 30, "templates")
+        else:
+            wait_for_pool(cls.stubs[1])
 
     @classmethod
     def tearDownClass(cls):
@@ -89,7 +122,7 @@ class Modes(unittest.TestCase):
             service.__exit__(None, None, None)
 
     def compare(self, mode, runtime, corpus, args=()):
-        cold, warm = [run_all(stub, runtime, corpus, args) for stub in self.stubs]
+        cold, warm = [run_all(stub, runtime, corpus, args, wanted) for stub, wanted in zip(self.stubs, (None, mode))]
         for name, (cold_mode, expected) in cold.items():
             with self.subTest(case=name, args=args):
                 warm_mode, found = warm[name]
@@ -123,8 +156,8 @@ class Modes(unittest.TestCase):
                                           ("pytest", [], test, pb.START_MODE_PRELOAD_DEEP),
                                           ("pytest", ["-v"], test, pb.START_MODE_PRELOAD_SHALLOW)):
             def ask(stub, size):
-                return execute(stub, timeout=60, runtime=runtime, code=code.format(size), args=args,
-                               limits=pb.Limits(cpu_millicores=1000, memory_bytes=limit))[-1].result
+                return run_in(stub, None if stub is cold else mode, runtime=runtime, code=code.format(size), args=args,
+                              limits=pb.Limits(cpu_millicores=1000, memory_bytes=limit))[-1].result
             cold, warm = self.stubs
             least = ask(cold, 4096).usage.memory_peak_bytes
             for size, verdict in ((limit - least - MIB, OK), (limit - least + 4 * MIB, MEMORY), (limit - MIB, MEMORY)):
@@ -146,6 +179,13 @@ class Modes(unittest.TestCase):
             processes.wait_for(lambda: execute(self.stubs[1], runtime=runtime, code=code, args=args)[-1]
                                .result.timing.is_pool_hit, 20, "a box that waits is taken")
 
+    @unittest.skipIf(IS_NATIVE, "the boxes of one template share them")
+    def test_no_two_programs_share_the_seed_of_their_hashes(self):
+        seeds = [output_of(run_in(self.stubs[1], pb.START_MODE_PRELOAD, runtime="python", code="print(hash('text'))"))
+                 for _ in range(3)]
+        self.assertEqual(len(set(seeds)), 3, seeds)
+
+    @unittest.skipUnless(IS_NATIVE, "docker has no templates; e2e/docker_modes_test.py kills what waits there")
     def test_a_template_that_dies_is_replaced_and_no_run_is_lost(self):
         native = self.warm.child("sandboxd-native")
         templates = [pid for pid, (parent, command) in processes.processes().items()
@@ -158,7 +198,7 @@ class Modes(unittest.TestCase):
         processes.wait_for(lambda: self.warm.log().count("template ready") >= ready + TEMPLATES, 30, "new templates")
 
 
-@unittest.skipUnless(BACKEND == "native", "docker has no templates")
+@unittest.skipUnless(IS_NATIVE, "on docker nothing is shared in any case")
 class OwnTemplates(unittest.TestCase):
     """--preload=caller: the seed of hashes is that of a template, so it tells them apart."""
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Other ways of the docker backend: containers that wait for runs, an engine at the end of a tunnel, gVisor."""
+import concurrent.futures
 import os
 import signal
 import subprocess
@@ -121,7 +122,7 @@ class Pool(unittest.TestCase):
         return lab.wait_for(ask, 20, "a container that waits is taken")
 
     def test_a_container_serves_once_and_one_that_dies_is_replaced(self):
-        with calls.DockerService(*calls.flags(pool="plain=2"), slots=2) as service:
+        with calls.DockerService(*calls.flags(pool="0,plain=2"), slots=2) as service:
             stub = services.SandboxServiceStub(service.channel)
             before = lab.wait_for(self.waiting, 20, "two wait")
             self.assertEqual(self.hit(stub).result.verdict.code, calls.OK)
@@ -144,7 +145,7 @@ class Pool(unittest.TestCase):
         self.assertTrue(calls.no_containers(), "a stop leaves none")
 
     def test_who_survives_a_death_has_a_pool_again(self):
-        with calls.DockerService(*calls.flags(pool="plain=2"), slots=2) as service:
+        with calls.DockerService(*calls.flags(pool="0,plain=2"), slots=2) as service:
             stub = services.SandboxServiceStub(service.channel)
             before = lab.wait_for(self.waiting, 20, "two wait")
             os.kill(service.child("sandboxd-docker"), signal.SIGKILL)
@@ -155,6 +156,120 @@ class Pool(unittest.TestCase):
             calls.ENGINE.start()
             lab.wait_for(lambda: (self.waiting() or after) - after or None, 40, "others wait, of the engine that is back")
             self.hit(stub)
+
+
+class Preload(unittest.TestCase):
+    """Interpreters that wait in containers; tests/conformance/modes_test.py compares what they make of programs."""
+
+    MODES = {"python": pb.START_MODE_PRELOAD, "pytest": pb.START_MODE_PRELOAD_DEEP}
+    TEST = "def test():\n    pass\n"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.service = calls.DockerService(*calls.flags(pool="0,plain=1,python=1,pytest=1"), slots=2)
+        cls.service.__enter__()
+        cls.stub = services.SandboxServiceStub(cls.service.channel)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.service.__exit__(None, None, None)
+        assert calls.no_containers(), "a stop leaves none"
+
+    def wait_full(self):
+        def is_full():
+            pool = self.stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=20).pool
+            return pool.ready == pool.slots == 3
+        lab.wait_for(is_full, 60, "an interpreter of each kind waits")
+
+    def run_it(self, runtime="python", code="", **fields):
+        return self.stub.Run(pb.RunRequest(runtime=runtime, code=code, output_text=True, **fields), timeout=60)
+
+    def hit(self, runtime="python", code="", **fields):
+        """The answer of a run whose interpreter had waited."""
+        self.wait_full()
+        answer = self.run_it(runtime, code, **fields)
+        self.assertEqual((answer.result.timing.start_mode, answer.result.timing.is_pool_hit),
+                         (self.MODES[runtime], True), answer.result.summary)
+        return answer
+
+    def test_each_serves_one_run_and_leaves_nothing_to_the_next(self):
+        code = ("import os, sys\nprint(sum(len(os.listdir(f)) for f in ('/workspace', '/tmp', '/dev/shm')), "
+                "hasattr(os, 'mark'))\n"
+                "os.mark = 1\nfor f in ('/workspace', '/tmp', '/dev/shm'): open(f + '/mark', 'w').close()\n")
+        for _ in range(2):
+            answer = self.hit(code=code)
+            self.assertEqual((answer.result.exit_code, answer.stdout_text), (0, "1 False\n"), answer.stderr_text)
+
+    def test_who_finds_none_takes_what_there_is(self):
+        self.wait_full()
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            answers = list(pool.map(lambda _: self.run_it(code="import time; time.sleep(0.5); print(1)"), range(2)))
+        self.assertEqual([answer.stdout_text for answer in answers], ["1\n", "1\n"])
+        self.assertEqual(sorted((answer.result.timing.start_mode, answer.result.timing.is_pool_hit) for answer in answers),
+                         [(pb.START_MODE_COLD, True), (pb.START_MODE_PRELOAD, True)])
+
+    def test_limits_of_the_request_are_in_force(self):
+        limits = pb.Limits(open_files=40, file_size_bytes=1 << 20, memory_bytes=64 << 20, processes=9, wall_time_ms=3000)
+        names = "('NOFILE', 'FSIZE', 'STACK', 'CORE')"
+        code = f"import resource as r\nprint(*[r.getrlimit(getattr(r, 'RLIMIT_' + n)) for n in {names}])"
+        answer = self.hit(code=code, limits=limits)
+        self.assertEqual(answer.stdout_text, f"(40, 40) ({1 << 20}, {1 << 20}) ({8 << 20}, {8 << 20}) (0, 0)\n")
+        for code, verdict in (("x = [bytearray(4 << 20) for _ in range(64)]", pb.VERDICT_CODE_MEMORY_LIMIT),
+                              ("import os, time\nfor _ in range(20): os.fork() or time.sleep(9)",
+                               pb.VERDICT_CODE_PROCESS_LIMIT),
+                              ("while True: pass", pb.VERDICT_CODE_WALL_TIME_LIMIT),
+                              ("f = open('x', 'wb', 0)\nwhile True: f.write(bytes(100000))",
+                               pb.VERDICT_CODE_FILE_SIZE_LIMIT)):
+            result = self.hit(code=code, limits=limits).result
+            self.assertEqual(pb.VerdictCode.Name(result.verdict.code), pb.VerdictCode.Name(verdict), result.summary)
+
+    def test_what_it_took_to_start_is_not_the_program_s(self):
+        usage = self.hit("pytest", self.TEST).result.usage
+        self.assertLess(usage.cpu_total_us, 150000)
+        self.assertLess(usage.memory_peak_bytes, 40 << 20)
+
+    def test_what_it_was_not_started_for_gets_its_own(self):
+        self.wait_full()
+        for fields in ({"env": {"NAME": "value"}}, {"limits": pb.Limits(stack_bytes=16 << 20)}):
+            result = self.run_it(code="pass", **fields).result
+            self.assertEqual((result.exit_code, result.timing.start_mode), (0, pb.START_MODE_COLD), fields)
+        # What waits has taken more than that already.
+        result = self.run_it("pytest", self.TEST, limits=pb.Limits(memory_bytes=12 << 20)).result
+        self.assertEqual((result.verdict.code, result.timing.start_mode),
+                         (pb.VERDICT_CODE_MEMORY_LIMIT, pb.START_MODE_COLD), result.summary)
+
+    def test_the_program_cannot_reach_who_speaks_for_it(self):
+        code = ("import os, signal\nfor act in (lambda: os.open('/proc/1/mem', 0), lambda: os.listdir('/proc/1/fd'), "
+                "lambda: os.kill(1, signal.SIGSTOP)):\n    try: print(act())\n    except OSError as e: print(e.errno)\n"
+                "print(sorted(int(fd) for fd in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + fd)))\n"
+                "print([l.split()[1] for l in open('/proc/self/status') if l.startswith(('Seccomp:', 'NoNewPrivs', 'CapEff'))])")
+        cold = self.run_it(code=code, env={"NAME": "value"})
+        warm = self.hit(code=code)
+        self.assertEqual(warm.stdout_text, cold.stdout_text)
+        self.assertEqual(warm.stdout_text.splitlines()[0], "13")
+
+    def test_one_that_dies_while_it_waits_is_replaced(self):
+        self.wait_full()
+        found = [int(pid) for pid, command in calls.ENGINE.processes() if command.startswith("/usr/bin/python3 -I -B -m pytest")]
+        self.assertEqual(len(found), 1)
+        os.kill(found[0], signal.SIGKILL)
+        lab.wait_for(lambda: "a box of the pool died, making another kind=pytest" in self.service.log(), 20, "it is missed")
+        # What the front hears of it comes behind the line in the log.
+        lab.wait_for(lambda: self.run_it("pytest", self.TEST).result.timing.start_mode == self.MODES["pytest"], 30, "another waits")
+
+    def test_an_image_whose_interpreter_does_not_start_costs_speed_only(self):
+        """Its packages are broken: what says so is logged, and the plain ones serve."""
+        name = "crisol-broken:1"
+        # `import pytest` still works, so that no build wants to install it.
+        calls.ENGINE.build(name, f"FROM {docker.BASE}\nRUN echo 'raise ImportError(\"broken on purpose\")' "
+                                 ">/usr/lib/python3/dist-packages/pytest/__main__.py\n")
+        with calls.DockerService("--backend=docker", f"--docker-socket={calls.ENGINE.socket}", f"--docker-base={name}",
+                                 "--docker-pull=never", "--pool=0,plain=1,pytest=1", slots=2) as service:
+            lab.wait_for(lambda: "no interpreter waits in a box of the pool kind=pytest" in service.log(), 60, "it is said")
+            self.assertIn("broken on purpose", service.log())
+            stub = services.SandboxServiceStub(service.channel)
+            answer = stub.Run(pb.RunRequest(runtime="shell", code="echo 1"), timeout=60)
+            self.assertEqual((answer.result.exit_code, answer.stdout_data), (0, b"1\n"))
 
 
 @unittest.skipUnless(docker.shutil.which("runsc"), "no runsc: scripts/deps.sh engine")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts a docker engine of its own on private paths: no bridge, no firewall rules, nothing shared."""
 import http.client
+import io
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 import sandboxd_service as lab
@@ -223,6 +225,26 @@ class Engine:
     def containers(self):
         """All that there are, whatever their state."""
         return json.loads(self.ask("GET", "/containers/json?all=1")[1])
+
+    def processes(self):
+        """(pid on the host, command line) of everything in its containers."""
+        found = []
+        for one in self.containers():
+            status, answer = self.ask("GET", f"/containers/{one['Id']}/top?ps_args=-eo%20pid,args")
+            if status == 200:
+                found += [tuple(row) for row in json.loads(answer)["Processes"]]
+        return found
+
+    def build(self, name, dockerfile):
+        """An image of a Dockerfile alone, without a network."""
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            entry = tarfile.TarInfo("Dockerfile")
+            entry.size = len(dockerfile.encode())
+            tar.addfile(entry, io.BytesIO(dockerfile.encode()))
+        status, answer = self.ask("POST", f"/build?version=1&t={name}&rm=1&networkmode=none", 300,
+                                  {"Content-Type": "application/x-tar"}, archive.getvalue())
+        assert status == 200 and b"errorDetail" not in answer, answer[-500:]
 
     def push(self, image, registry):
         """Pushes an image under the registry's name, and forgets that name here."""

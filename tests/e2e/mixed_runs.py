@@ -94,7 +94,7 @@ class Docker(Native):
 
     def __init__(self, engine):
         self.flags = ("--backend=docker", f"--docker-socket={engine.socket}", f"--docker-base={engine.base}",
-                      "--docker-pull=never", f"--pool=plain={POOL}")
+                      "--docker-pull=never", f"--pool=0,plain={POOL}")
         self.engine = engine
 
     def state(self):

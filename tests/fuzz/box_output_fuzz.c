@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandboxd/docker/frames.h"
+#include "sandboxd/docker/preload.h"
 #include "sandboxd/wire/boxstream.h"
 #include "tests/fuzz/fuzz.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -71,6 +73,31 @@ static void read_all(const uint8_t *data, size_t size, size_t step, struct resul
     }
 }
 
+/* What the backend itself hears of a container whose interpreter is to wait. */
+static int hear(const uint8_t *data, size_t size, size_t step, struct sbx_docker_preload *preload)
+{
+    int r = 0;
+
+    sbx_docker_preload_init(preload);
+    for (size_t at = 0; at < size && r == 0; at += step)
+        r = sbx_docker_preload_feed(preload, data + at, size - at < step ? size - at : step);
+    FUZZ_CHECK(preload->words_size < sizeof(preload->words));
+    FUZZ_CHECK(strlen(preload->words) <= preload->words_size);
+    return r;
+}
+
+/* Bytes behind the end are an error only where they came with it. */
+static void compare_what_is_heard(const uint8_t *data, size_t size, size_t step)
+{
+    static struct sbx_docker_preload whole;
+    static struct sbx_docker_preload pieces;
+    int at_once = hear(data, size, size > 0 ? size : 1, &whole);
+    int in_pieces = hear(data, size, step, &pieces);
+
+    FUZZ_CHECK(at_once == in_pieces || (at_once == -EPROTO && in_pieces == 1));
+    FUZZ_CHECK(strcmp(whole.words, pieces.words) == 0);
+}
+
 /* The pieces in which it comes change nothing. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -85,5 +112,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(whole.size[i] == pieces.size[i]);
         FUZZ_CHECK(memcmp(whole.output[i], pieces.output[i], whole.size[i]) == 0);
     }
+    compare_what_is_heard(data, size, step);
     return 0;
 }

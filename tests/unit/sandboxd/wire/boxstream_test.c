@@ -117,6 +117,8 @@ static void what_is_not_legal_is_refused(void **state)
         {SBX_STREAM_TO_RELAY, {UINT32_MAX, 0}},
         {SBX_STREAM_TO_RELAY, {SBX_STREAM_STDIN, 1}},
         {SBX_STREAM_TO_INIT, {SBX_STREAM_STDOUT, 1}},
+        {SBX_STREAM_TO_INIT, {SBX_STREAM_PRELOAD, sizeof(uint32_t)}},
+        {SBX_STREAM_TO_RELAY, {SBX_STREAM_PRELOAD, sizeof(struct sbx_stream_preload)}},
         {SBX_STREAM_TO_INIT, {SBX_STREAM_EVENT, sizeof(struct sbx_init_msg)}},
         {SBX_STREAM_TO_RELAY, {SBX_STREAM_EVENT, sizeof(struct sbx_init_msg) - 1}},
         {SBX_STREAM_TO_RELAY, {SBX_STREAM_EVENT, sizeof(struct sbx_init_msg) + 1}},
