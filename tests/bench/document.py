@@ -33,7 +33,8 @@ HOW = """
 * `cpu_per_run` is the CPU time of a whole sandboxd and all that it has started, divided by the runs: supervisor, front, backend, templates, boxes, refill and
   teardown, until nothing goes on any more. On control groups v1 the kernel adds it up (cpuacct).
 * The fork server (`tests/bench/fork_server.py`) warms up by the code of sandboxd's template and forks inside the collection, too, with no isolation at all.
-* *Sparse* is one request each 50 ms, *b2b* the next when the last has answered. *warm* is a service as it is by default; *cold* one with `--pool=0
+* *Sparse* is one request each 50 ms, *b2b* the next when the last has answered; a *warm* docker row sends the next when the pool is full again, which takes a
+  container a good part of a second. *warm* is a service as it is by default; *cold* one with `--pool=0
   --preload=off`, which makes each box for its run. Rows with `_default` have the default limit of half a core; the other pytest, python, throughput and
   stream rows have one core.
 * Rows of `docker` are of one private engine: `docker run --rm` with the limits of a sandbox, `docker exec` into a container that is there already, and our

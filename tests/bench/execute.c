@@ -117,6 +117,23 @@ int bench_ask(struct rpc_channel *channel, const struct bench_question *question
     return -EPROTO;
 }
 
+bool bench_is_pool_full(struct rpc_channel *channel)
+{
+    Crisol__Sandbox__V1__GetCapabilitiesRequest request =
+        CRISOL__SANDBOX__V1__GET_CAPABILITIES_REQUEST__INIT;
+    struct rpc_status status = RPC_STATUS_INIT;
+    const Crisol__Sandbox__V1__Pool *pool = NULL;
+    ProtobufCMessage *base = NULL;
+    bool result;
+
+    if (rpc_call_blocking(channel, &bench_method_capabilities, &request.base, 1000, &base,
+                          &status) == RPC_OK)
+        pool = ((const Crisol__Sandbox__V1__GetCapabilitiesResponse *)(void *)base)->pool;
+    result = pool && pool->ready == pool->slots;
+    rpc_message_free(base);
+    return result;
+}
+
 int bench_connect(const char *address, struct rpc_channel **ret_channel)
 {
     const struct rpc_channel_options options = {.target = address};

@@ -48,5 +48,8 @@ int bench_execute(struct rpc_channel *channel, const Crisol__Sandbox__V1__Execut
 int bench_ask(struct rpc_channel *channel, const struct bench_question *question,
               const Crisol__Sandbox__V1__ExecuteRequest *request, struct bench_answer *ret_answer);
 
+/* True when every slot of the pool waits, or there is no pool. */
+bool bench_is_pool_full(struct rpc_channel *channel);
+
 /* A channel that is connected. Returns 0 or -errno, with a line on stderr. */
 int bench_connect(const char *address, struct rpc_channel **ret_channel);

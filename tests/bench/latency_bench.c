@@ -16,6 +16,8 @@
 #include <string.h>
 
 #define MODES 8
+#define REST_DEADLINE_NS (60 * CR_NS_PER_S)
+#define ASK_AGAIN_NS (20 * CR_NS_PER_MS)
 
 struct measuring {
     const struct bench_options *options;
@@ -50,16 +52,31 @@ static int parse_peers(struct measuring *measuring)
 /* Leaves the machine alone before a sample of the sparse shape. */
 static void pause_before(const struct measuring *measuring)
 {
-    if (bench_is_sparse(measuring->options))
+    if (bench_is_sparse(measuring->options) || bench_is_rested(measuring->options))
         bench_wait_until(cr_clock_mono_ns() + BENCH_SPARSE_NS);
+}
+
+/* Before one of the sandbox also until the pool is full, in the shape that says so. */
+static int rest(const struct measuring *measuring)
+{
+    int64_t deadline_ns = cr_clock_mono_ns() + REST_DEADLINE_NS;
+
+    while (bench_is_rested(measuring->options) && !bench_is_pool_full(measuring->channel)) {
+        if (cr_clock_mono_ns() > deadline_ns)
+            return -ETIMEDOUT;
+        bench_wait_until(cr_clock_mono_ns() + ASK_AGAIN_NS);
+    }
+    pause_before(measuring);
+    return 0;
 }
 
 static int sample(struct measuring *measuring, bool is_counted)
 {
     struct bench_answer answer;
-    int r;
+    int r = rest(measuring);
 
-    pause_before(measuring);
+    if (r < 0)
+        return r;
     r = bench_ask(measuring->channel, measuring->question, &measuring->request.request, &answer);
     if (r < 0)
         return r;

@@ -79,6 +79,10 @@ class Service:
         self.account.close()
         shutil.rmtree(self.folder, True)
 
+    def wait_pool_full(self):
+        """By one run of a program that waits for it."""
+        self.bench("latency", "--question=true", "--shape=rested", "--samples=1", "--warm-up=0")
+
     def bench(self, name, *flags, prefix=()):
         return bench(name, f"--address=unix:{self.socket}", *flags, prefix=prefix)
 

@@ -27,7 +27,7 @@ static const struct cr_setting table[] = {
     TEXT("address", address, NULL, false, "Where sandboxd serves, e.g. unix:/path."),
     TEXT("question", question, "true", false, "What to run: true, python, pytest or work."),
     TEXT("shape", shape, "back-to-back", false,
-         "back-to-back; sparse: one each 50 ms; agent: in-flight."),
+         "back-to-back; sparse: one each 50 ms; rested: when the pool is full; agent: in-flight."),
     TEXT("task", task, NULL, false, "What the agent is asked for."),
     TEXT("peer", peers, NULL, true,
          "NAME=COMMAND that does the same, or NAME=unix:/path of a fork server. Repeatable."),
@@ -46,6 +46,11 @@ static const struct cr_setting table[] = {
 bool bench_is_sparse(const struct bench_options *options)
 {
     return strcmp(options->shape, "sparse") == 0;
+}
+
+bool bench_is_rested(const struct bench_options *options)
+{
+    return strcmp(options->shape, "rested") == 0;
 }
 
 int bench_main(int argc, char **argv, const char *description,

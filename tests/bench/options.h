@@ -13,7 +13,7 @@ struct rpc_channel;
 struct bench_options {
     char *address;
     char *question;
-    char *shape;       /* "sparse", "back-to-back"; of the agent also "in-flight" */
+    char *shape;       /* "sparse", "rested", "back-to-back"; of the agent also "in-flight" */
     char *task;        /* for the agent */
     char *peers;       /* comma-separated, for bench_peer_parse() */
     char *peer_folder; /* where peers run; NULL: here */
@@ -34,7 +34,10 @@ struct bench_options {
 int bench_main(int argc, char **argv, const char *description,
                int (*measure)(const struct bench_options *options, struct rpc_channel *channel));
 
-/* True for "sparse", a request each BENCH_SPARSE_NS; the other shape is "back-to-back". */
+/* True for "sparse", a request each BENCH_SPARSE_NS. */
 bool bench_is_sparse(const struct bench_options *options);
+
+/* True for "rested", a request when the pool is full again and BENCH_SPARSE_NS have passed. */
+bool bench_is_rested(const struct bench_options *options);
 
 #define BENCH_SPARSE_NS (50 * CR_NS_PER_MS)

@@ -61,24 +61,6 @@ static bool is_serving(struct rpc_channel *channel)
     return result;
 }
 
-/* True when every slot of the pool waits, or there is no pool. */
-static bool is_pool_full(struct rpc_channel *channel)
-{
-    Crisol__Sandbox__V1__GetCapabilitiesRequest request =
-        CRISOL__SANDBOX__V1__GET_CAPABILITIES_REQUEST__INIT;
-    struct rpc_status status = RPC_STATUS_INIT;
-    const Crisol__Sandbox__V1__Pool *pool = NULL;
-    ProtobufCMessage *base = NULL;
-    bool result;
-
-    if (rpc_call_blocking(channel, &bench_method_capabilities, &request.base, 1000, &base,
-                          &status) == RPC_OK)
-        pool = ((const Crisol__Sandbox__V1__GetCapabilitiesResponse *)(void *)base)->pool;
-    result = pool && pool->ready == pool->slots;
-    rpc_message_free(base);
-    return result;
-}
-
 /* Waits for `condition`; gives the nanoseconds since `begin_ns`, or -ETIMEDOUT. */
 static int64_t wait_for(struct rpc_channel *channel, bool (*condition)(struct rpc_channel *),
                         int64_t begin_ns)
@@ -107,7 +89,7 @@ static int measure(const char *path, int64_t begin_ns)
     if (bench_connect(address, &channel) < 0)
         return -EIO;
     serving_ns = wait_for(channel, is_serving, begin_ns);
-    full_ns = wait_for(channel, is_pool_full, begin_ns);
+    full_ns = wait_for(channel, bench_is_pool_full, begin_ns);
     (void)rpc_channel_free(channel);
     if (serving_ns < 0 || full_ns < 0)
         return -ETIMEDOUT;
