@@ -105,7 +105,9 @@ static void keep_words(struct sbx_docker_preload *preload, const struct sbx_stre
     for (size_t i = 0; i < item->size && preload->words_size < sizeof(preload->words) - 1; i++) {
         char c = (char)item->data[i];
 
-        preload->words[preload->words_size++] = c < ' ' || c == '"' || c > '~' ? ' ' : c;
+        if (c < ' ' || c == '"' || c > '~')
+            c = ' ';
+        preload->words[preload->words_size++] = c;
     }
 }
 
