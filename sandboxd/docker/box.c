@@ -38,6 +38,7 @@ static void clear(struct sbx_docker_box *box)
     for (int i = 0; i < SBX_DOCKER_FOLDERS; i++)
         box->folder_fds[i] = -1;
     box->has_group = false;
+    box->relay = (struct sbx_relay)SBX_RELAY_INIT;
 }
 
 void sbx_docker_box_init(struct sbx_docker_box *box, uint32_t place, struct sbx_docker_run *run)
@@ -50,6 +51,8 @@ void sbx_docker_box_init(struct sbx_docker_box *box, uint32_t place, struct sbx_
 void sbx_docker_box_drop(struct sbx_docker *docker, struct sbx_docker_box *box)
 {
     sbx_backend_unwatch(&docker->base, box->attach_fd);
+    sbx_relay_kill(&box->relay);
+    sbx_relay_reap(&box->relay);
     cr_close_fd(&box->attach_fd); /* a sandbox-init that waits for it ends itself */
     if (box->pidfd >= 0)
         (void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);

@@ -3,6 +3,7 @@
 
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/docker/container.h"
+#include "sandboxd/docker/relay.h"
 #include "sandboxd/wire/msg.h"
 
 #include <stdbool.h>
@@ -46,7 +47,9 @@ struct sbx_docker_box {
     int folder_fds[SBX_DOCKER_FOLDERS]; /* which the fds keep when the container is gone; -1 too */
     struct sbx_cgroup group;
     bool has_group;
-    struct sbx_cgroup_usage idle; /* what its counters said when it began to wait, in the pool */
+    /* Of one that waits in the pool. */
+    struct sbx_cgroup_usage idle; /* what its counters said when it began to wait */
+    struct sbx_relay relay;       /* waits as well; the run's once it is handed out */
 };
 
 /* Once per owner. */

@@ -179,6 +179,9 @@ void sbx_docker_slot_become_idle(struct sbx_docker *docker, struct sbx_docker_sl
         sbx_docker_pool_on_not_made(docker, &slot->box, err.text);
         return;
     }
+    if (sbx_docker_start_relay(docker, &slot->box, slot->kind != SBX_DOCKER_KIND_PLAIN,
+                               &slot->box.relay, &err) < 0)
+        cr_log_warn("a box of the pool waits without a relay error=\"%s\"", err.text);
     sbx_docker_slot_move(docker, slot, SBX_DOCKER_SLOT_IDLE, cr_clock_mono_ns() + AGE_NS);
     sbx_ahead_tell_ready(&docker->base);
 }

@@ -7,9 +7,12 @@
 #include "common/signals.h"
 #include "sandboxd/backend/bpf.h"
 #include "sandboxd/docker/relay_child.h"
+#include "sandboxd/wire/fds.h"
+#include "sandboxd/wire/msg.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
@@ -61,36 +64,60 @@ static int reset_signals(void)
     return r;
 }
 
-/* All sources go up first: a source may have the number of another's target. */
+/*
+ * All sources go up first: a source may have the number of another's target.
+ * The places of what comes with the order are held by the control socket, so
+ * that no fd gets such a number on its way.
+ */
 static int place_fds(const struct sbx_relay_plan *plan, int control_fd)
 {
-    int fds[SBX_RELAY_FD_COUNT] = {
-        [0] = plan->stdio_fds[0],
-        [1] = plan->stdio_fds[1],
-        [2] = plan->stdio_fds[2],
-        [SBX_RELAY_FD_SOCKET] = plan->socket_fd,
-        [SBX_RELAY_FD_PAYLOAD] = plan->payload_fd,
-        [SBX_RELAY_FD_FILTER] = plan->filter_fd,
-        [SBX_RELAY_FD_CONTROL] = control_fd,
-        [SBX_RELAY_FD_FOLDER] = plan->folder_fd,
-        [SBX_RELAY_FD_COLLECT] = plan->collect_fd,
-    };
+    int fds[SBX_RELAY_FD_COUNT];
 
+    for (int i = 0; i < SBX_RELAY_FD_COUNT; i++)
+        fds[i] = control_fd;
+    fds[SBX_RELAY_FD_SOCKET] = plan->socket_fd;
+    if (plan->filter_fd >= 0)
+        fds[SBX_RELAY_FD_FILTER] = plan->filter_fd;
     for (int i = 0; i < SBX_RELAY_FD_COUNT; i++) {
-        if (fds[i] < 0)
-            continue;
         fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, SPARE_FD);
         if (fds[i] < 0)
             return -errno;
     }
     for (int i = 0; i < SBX_RELAY_FD_COUNT; i++) {
-        if (fds[i] < 0) {
-            (void)close(i); /* whatever the backend had there */
-            continue;
-        }
-        if (dup3(fds[i], i, O_CLOEXEC) < 0 || fcntl(i, F_SETFL, O_NONBLOCK | O_RDWR) < 0)
+        if (dup3(fds[i], i, O_CLOEXEC) < 0)
             return -errno;
     }
+    return close_range(SBX_RELAY_FD_COUNT, ~0U, 0) < 0 ? -errno : 0;
+}
+
+/* Waits for the run: returns 1 when none comes any more. */
+static int await_order(struct sbx_relay_order *order)
+{
+    static const int places[SBX_RELAY_ORDER_FDS] = {
+        SBX_RELAY_FD_PAYLOAD, 0, 1, 2, SBX_RELAY_FD_FOLDER, SBX_RELAY_FD_COLLECT};
+    struct pollfd control = {.fd = SBX_RELAY_FD_CONTROL, .events = POLLIN};
+    int fds[SBX_RELAY_ORDER_FDS];
+    int at = 0;
+    int r;
+
+    while (poll(&control, 1, -1) < 0) {
+    }
+    r = sbx_fds_receive(SBX_RELAY_FD_CONTROL, order, sizeof(*order), fds, SBX_RELAY_ORDER_FDS, 0);
+    if (r < 0)
+        return r == -EPIPE ? 1 : r;
+    if (r != 4 + (order->has_folder != 0) + (order->has_collect != 0))
+        return -EPROTO;
+    for (int i = 0; i < SBX_RELAY_ORDER_FDS; i++) {
+        bool is_missing = (places[i] == SBX_RELAY_FD_FOLDER && !order->has_folder) ||
+                          (places[i] == SBX_RELAY_FD_COLLECT && !order->has_collect);
+
+        if (is_missing)
+            (void)close(places[i]); /* it was the control socket */
+        else if (dup3(fds[at++], places[i], O_CLOEXEC) < 0)
+            return -errno;
+    }
+    for (int i = 0; i < SBX_RELAY_FD_COUNT; i++)
+        (void)fcntl(i, F_SETFL, O_NONBLOCK | O_RDWR); /* of the folder it says nothing */
     return close_range(SBX_RELAY_FD_COUNT, ~0U, 0) < 0 ? -errno : 0;
 }
 
@@ -114,26 +141,16 @@ static int limit_self(uint64_t file_size, uint64_t fds)
     return 0;
 }
 
-static int run(const struct sbx_relay_plan *plan, int control_fd, pid_t parent)
+/* With what came: read-only files, and then nothing but passing on. */
+static int serve(const struct sbx_relay_plan *plan, const struct sbx_relay_order *order)
 {
-    int r = reset_signals();
+    int r = limit_self(order->file_size_bytes, UNPACK_FDS);
 
-    if (r == 0)
-        r = place_fds(plan, control_fd);
-    if (r == 0)
-        r = limit_self(plan->file_size_bytes, UNPACK_FDS);
-    if (r == 0)
-        r = cr_privilege_drop(plan->uid, plan->gid, NULL);
-    if (r < 0)
-        return r;
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
-        getppid() != parent)
-        return -ESRCH;
-    if (plan->limits)
-        sbx_relay_tell_limits(plan->limits);
-    if (plan->is_going)
-        sbx_relay_go_along();
-    r = plan->folder_fd < 0 ? 0 : sbx_relay_unpack();
+    sbx_relay_take_order(order);
+    if (plan->filter_fd < 0)
+        (void)close(SBX_RELAY_FD_FILTER);
+    if (r == 0 && order->has_folder)
+        r = sbx_relay_unpack();
     if (r == 0)
         r = limit_self(0, SBX_RELAY_FD_COUNT); /* pipes and sockets have no size */
     if (r == 0)
@@ -141,6 +158,26 @@ static int run(const struct sbx_relay_plan *plan, int control_fd, pid_t parent)
     if (r == 0)
         r = load_filter();
     return r < 0 ? r : sbx_relay_loop();
+}
+
+static int run(const struct sbx_relay_plan *plan, int control_fd, pid_t parent)
+{
+    struct sbx_relay_order order;
+    int r = reset_signals();
+
+    if (r == 0)
+        r = place_fds(plan, control_fd);
+    if (r == 0)
+        r = cr_privilege_drop(plan->uid, plan->gid, NULL);
+    if (r < 0)
+        return r;
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
+        getppid() != parent)
+        return -ESRCH;
+    r = await_order(&order);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    return serve(plan, &order);
 }
 
 int sbx_relay_start(const struct sbx_relay_plan *plan, struct sbx_relay *ret_relay,
@@ -175,6 +212,35 @@ int sbx_relay_start(const struct sbx_relay_plan *plan, struct sbx_relay *ret_rel
     }
     *ret_relay = (struct sbx_relay){.pid = pid, .pidfd = pidfd, .control_fd = cr_take_fd(&ours)};
     return 0;
+}
+
+int sbx_relay_load(const struct sbx_relay *relay, const struct sbx_relay_load *load,
+                   struct cr_err *err)
+{
+    struct sbx_relay_order order = {
+        .has_folder = load->folder_fd >= 0,
+        .has_collect = load->collect_fd >= 0,
+        .has_limits = load->limits != NULL,
+        .is_going = load->is_going,
+        .file_size_bytes = load->file_size_bytes,
+    };
+    int fds[SBX_RELAY_ORDER_FDS] = {load->payload_fd, load->stdio_fds[0], load->stdio_fds[1],
+                                    load->stdio_fds[2]};
+    size_t count = 4;
+    int r;
+
+    if (load->folder_fd >= 0)
+        fds[count++] = load->folder_fd;
+    if (load->collect_fd >= 0)
+        fds[count++] = load->collect_fd;
+    if (load->limits)
+        order.limits = (struct sbx_stream_limits){
+            .stack_bytes = load->limits->value[SBX_LIMIT_STACK],
+            .file_size_bytes = load->limits->value[SBX_LIMIT_FILE_SIZE],
+            .open_files = load->limits->value[SBX_LIMIT_OPEN_FILES],
+        };
+    r = sbx_fds_send(relay->control_fd, &order, sizeof(order), fds, count);
+    return r < 0 ? cr_err_sys(err, -r, "hand a run to its relay") : 0;
 }
 
 void sbx_relay_kill(const struct sbx_relay *relay)

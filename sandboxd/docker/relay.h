@@ -17,19 +17,26 @@ struct sbx_limits;
  * the backend, which holds the engine's socket, reads no byte of the program.
  * Where sandbox-init collects the files (init/inside.h), it passes them on as
  * well, and ends behind them: its exit code is then that of a collector.
+ *
+ * That of a container that waits is started with it: it has given up everything
+ * when the run comes, and waits as well.
  */
 struct sbx_relay_plan {
-    int stdio_fds[3]; /* the front's: input to read, output to write */
-    int socket_fd;    /* to the container */
-    int payload_fd;
-    int filter_fd;  /* -1: sandbox-init has it */
-    int folder_fd;  /* /workspace of the container, for read-only files; -1: none */
-    int collect_fd; /* the front's, for files; -1: they do not come this way */
-    const struct sbx_limits *limits; /* for sandbox-init to take over; NULL: it has them */
-    bool is_going;                   /* GO goes along, nobody says it later */
-    uint64_t file_size_bytes;        /* the most that one of them may have */
+    int socket_fd; /* to the container */
+    int filter_fd; /* -1: sandbox-init has it */
     uid_t uid;
     gid_t gid; /* of the program */
+};
+
+/* What it gets of the run that it is for; all borrowed. */
+struct sbx_relay_load {
+    int stdio_fds[3]; /* the front's: input to read, output to write */
+    int payload_fd;
+    int folder_fd;                   /* the container's /workspace, for read-only files; -1: none */
+    int collect_fd;                  /* the front's, for files; -1: they do not come this way */
+    const struct sbx_limits *limits; /* for sandbox-init to take over; NULL: it has them */
+    bool is_going;                   /* GO goes along, nobody says it later */
+    uint64_t file_size_bytes;        /* the most that one of the read-only files may have */
 };
 
 /*
@@ -55,6 +62,10 @@ struct sbx_relay {
 /* Starts it; the fds of the plan stay the caller's. On failure nothing is left behind. */
 int sbx_relay_start(const struct sbx_relay_plan *plan, struct sbx_relay *ret_relay,
                     struct cr_err *err);
+
+/* Hands it its run, once. */
+int sbx_relay_load(const struct sbx_relay *relay, const struct sbx_relay_load *load,
+                   struct cr_err *err);
 
 /* SIGKILL; safe when it is gone. */
 void sbx_relay_kill(const struct sbx_relay *relay);

@@ -147,19 +147,11 @@ int sbx_relay_map(bool has_filter)
 
 /* ---- to the container ---- */
 
-void sbx_relay_tell_limits(const struct sbx_limits *limits)
+void sbx_relay_take_order(const struct sbx_relay_order *order)
 {
-    relay.has_limits = true;
-    relay.limits = (struct sbx_stream_limits){
-        .stack_bytes = limits->value[SBX_LIMIT_STACK],
-        .file_size_bytes = limits->value[SBX_LIMIT_FILE_SIZE],
-        .open_files = limits->value[SBX_LIMIT_OPEN_FILES],
-    };
-}
-
-void sbx_relay_go_along(void)
-{
-    relay.must_go = true;
+    relay.has_limits = order->has_limits != 0;
+    relay.limits = order->limits;
+    relay.must_go = order->is_going != 0;
 }
 
 /* There is room for one; see send_pending(). */

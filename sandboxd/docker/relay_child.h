@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdbool.h>
+#include "sandboxd/wire/boxstream.h"
 
-struct sbx_limits;
+#include <stdbool.h>
+#include <stdint.h>
 
 /* The relay's own side: its fds, and what it does once it has no privilege left. */
 enum {
@@ -24,11 +25,23 @@ int sbx_relay_unpack(void);
  * Returns 0 or -errno. */
 int sbx_relay_map(bool has_filter);
 
-/* Resource limits for sandbox-init. */
-void sbx_relay_tell_limits(const struct sbx_limits *limits);
+/*
+ * What the backend says first: with as many of the fds PAYLOAD, 0, 1, 2 and,
+ * where there are such, FOLDER and COLLECT, in this order.
+ */
+struct sbx_relay_order {
+    uint32_t has_folder;
+    uint32_t has_collect;
+    uint32_t has_limits;
+    uint32_t is_going;
+    uint64_t file_size_bytes;
+    struct sbx_stream_limits limits;
+};
 
-/* GO is sent right behind the rest. */
-void sbx_relay_go_along(void);
+#define SBX_RELAY_ORDER_FDS 6
+
+/* Resource limits for sandbox-init, and whether GO is sent right behind the rest. */
+void sbx_relay_take_order(const struct sbx_relay_order *order);
 
 /* Until the container or the backend is gone, or files were collected. Returns the exit code, or
  * -EPROTO for a stream that is not our sandbox-init's. */

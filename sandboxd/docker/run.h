@@ -47,6 +47,13 @@ void sbx_docker_run_on_start_time(struct sbx_backend *backend, struct sbx_job *j
 void sbx_docker_run_on_start_cancelled(struct sbx_backend *backend, struct sbx_job *job);
 int sbx_docker_run_before_go(struct sbx_backend *backend, struct sbx_job *job, struct cr_err *err);
 
+/*
+ * Starts the relay of a box, which then waits for its run. `has_filter`: its
+ * sandbox-init does. *ret_relay is untouched on failure.
+ */
+int sbx_docker_start_relay(struct sbx_docker *docker, const struct sbx_docker_box *box,
+                           bool has_filter, struct sbx_relay *ret_relay, struct cr_err *err);
+
 /* run.c */
 bool sbx_docker_run_on_own_message(struct sbx_backend *backend, struct sbx_job *job,
                                    const struct sbx_init_msg *msg);

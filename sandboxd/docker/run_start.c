@@ -27,22 +27,47 @@ void sbx_docker_run_on_not_made(struct sbx_docker *docker, struct sbx_docker_run
     sbx_job_finish(&docker->base, &run->job);
 }
 
-static int start_relay(struct sbx_docker *docker, struct sbx_docker_run *run, struct cr_err *err)
+int sbx_docker_start_relay(struct sbx_docker *docker, const struct sbx_docker_box *box,
+                           bool has_filter, struct sbx_relay *ret_relay, struct cr_err *err)
 {
     const struct sbx_relay_plan plan = {
+        .socket_fd = box->attach_fd,
+        .filter_fd = has_filter ? -1 : docker->filter_fd,
+        .uid = (uid_t)docker->settings->relay_user,
+        .gid = SBX_PROGRAM_GID,
+    };
+
+    return sbx_relay_start(&plan, ret_relay, err);
+}
+
+/* That of a box that waited waits, too, unless it could not be had or died. */
+static int load_relay(struct sbx_docker *docker, struct sbx_docker_run *run, struct cr_err *err)
+{
+    const struct sbx_relay_load load = {
         .stdio_fds = {run->job.fds[1], run->job.fds[2], run->job.fds[3]},
-        .socket_fd = run->box.attach_fd,
         .payload_fd = run->job.fds[0],
-        .filter_fd = run->job.start_mode == SBX_START_COLD ? docker->filter_fd : -1,
         .folder_fd = run->box.folder_fds[SBX_DOCKER_WORKSPACE],
         .collect_fd = docker->plan.is_inside ? run->job.fds[COLLECT_FD] : -1,
         .limits = run->job.is_pool_hit ? &run->job.limits : NULL,
         .is_going = run->job.along_ns > 0,
         .file_size_bytes = run->job.limits.value[SBX_LIMIT_FILE_SIZE],
-        .uid = (uid_t)docker->settings->relay_user,
-        .gid = SBX_PROGRAM_GID,
     };
-    int r = sbx_relay_start(&plan, &run->relay, err);
+    int r;
+
+    run->relay = run->box.relay;
+    run->box.relay = (struct sbx_relay)SBX_RELAY_INIT;
+    if (run->relay.pid >= 0 && sbx_relay_load(&run->relay, &load, err) == 0)
+        return 0;
+    sbx_relay_kill(&run->relay);
+    sbx_relay_reap(&run->relay);
+    r = sbx_docker_start_relay(docker, &run->box, run->job.start_mode != SBX_START_COLD,
+                               &run->relay, err);
+    return r < 0 ? r : sbx_relay_load(&run->relay, &load, err);
+}
+
+static int start_relay(struct sbx_docker *docker, struct sbx_docker_run *run, struct cr_err *err)
+{
+    int r = load_relay(docker, run, err);
 
     if (r < 0)
         return r;
