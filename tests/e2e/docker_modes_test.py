@@ -25,6 +25,7 @@ class Tcp(unittest.TestCase):
                                     "--docker-pull=never", "--pool=0", slots=2)
         cls.service.__enter__()
         cls.stub = services.SandboxServiceStub(cls.service.channel)
+        calls.await_versions(cls.service, cls.stub)
 
     @classmethod
     def tearDownClass(cls):
@@ -124,6 +125,7 @@ class Pool(unittest.TestCase):
     def test_a_container_serves_once_and_one_that_dies_is_replaced(self):
         with calls.DockerService(*calls.flags(pool="0,plain=2"), slots=2) as service:
             stub = services.SandboxServiceStub(service.channel)
+            calls.await_versions(service, stub)
             before = lab.wait_for(self.waiting, 20, "two wait")
             self.assertEqual(self.hit(stub).result.verdict.code, calls.OK)
             after = lab.wait_for(lambda: self.waiting(before), 20, "two wait again")
@@ -147,6 +149,7 @@ class Pool(unittest.TestCase):
     def test_who_survives_a_death_has_a_pool_again(self):
         with calls.DockerService(*calls.flags(pool="0,plain=2"), slots=2) as service:
             stub = services.SandboxServiceStub(service.channel)
+            calls.await_versions(service, stub)
             before = lab.wait_for(self.waiting, 20, "two wait")
             os.kill(service.child("sandboxd-docker"), signal.SIGKILL)
             after = lab.wait_for(lambda: (self.waiting() or before) - before or None, 20, "others wait")
@@ -169,6 +172,7 @@ class Preload(unittest.TestCase):
         cls.service = calls.DockerService(*calls.flags(pool="0,plain=1,python=1,pytest=1"), slots=2)
         cls.service.__enter__()
         cls.stub = services.SandboxServiceStub(cls.service.channel)
+        calls.await_versions(cls.service, cls.stub)
 
     @classmethod
     def tearDownClass(cls):
