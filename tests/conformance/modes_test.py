@@ -36,6 +36,7 @@ VARYING = [(re.compile(pattern), text) for pattern, text in (
     (rb"NSpid:(\t|\\t)\d+", b"NSpid:N"),
     (rb"'1', '\d+', 'acpi'", b"'1', 'N', 'acpi'"),
     (rb"\b(\d+)( 1 1000 1000 \[1000\]) \1 \1\b", rb"N\2 N N"),
+    (rb"\b(\d+)( 1 1000 /workspace) \1 ", rb"N\2 N "),
 ))]
 
 
