@@ -335,16 +335,8 @@ int sbx_cgroup_arm(struct sbx_cgroup *group, struct cr_err *err)
 
 void sbx_cgroup_forget_peak(const struct sbx_cgroup *group)
 {
-    static const enum sbx_cgroup_counter peaks[] = {SBX_CGROUP_COUNTER_MEMORY_PEAK,
-                                                    SBX_CGROUP_COUNTER_MEMORY_PEAK_ALONE};
-
-    for (size_t i = 0; i < CR_ARRAY_SIZE(peaks); i++) {
-        const struct sbx_cgroup_counter_file *file = &group->host->ops->counters[peaks[i]];
-        int fd = file->name ? sbx_cgroup_fd(group, file->controller) : -1;
-
-        if (fd >= 0)
-            (void)sbx_cgroup_write(fd, file->name, "0");
-    }
+    (void)sbx_cgroup_put_text(group, SBX_CGROUP_FILE_MEMORY_PEAK, "0");
+    (void)sbx_cgroup_put_text(group, SBX_CGROUP_FILE_MEMORY_PEAK_ALONE, "0");
 }
 
 int sbx_cgroup_hear(const struct sbx_cgroup *group)
