@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """`sandboxd selftest --backend=docker`: every control held or named as partial, every one seen red, nothing left."""
+import collections
 import json
 import os
 import subprocess
@@ -47,7 +48,9 @@ class DockerSelftest(unittest.TestCase):
         document = json.loads(done.stdout)
         statuses = [probe["status"] for probe in document["probes"]]
         wrong = [probe for probe in document["probes"] if probe["status"] not in ("PASS", "GAP")]
-        self.assertEqual((done.returncode, wrong, document["problem"]), (0, [], ""), done.stderr[-2000:])
+        answers = collections.Counter((probe["status"], probe["seen"]) for probe in wrong)
+        self.assertEqual((answers.most_common(5), document["problem"]), ([], ""), done.stderr[-2000:])
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         self.assertEqual((document["backend"], document["is_good"]), ("docker", True))
         self.assertGreaterEqual(len(statuses), 150)
         self.assertEqual({control["name"] for control in document["controls"]}, CONTROLS)
