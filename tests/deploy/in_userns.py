@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Runs a command as a container with a user namespace of its own does (a pod with hostUsers: false): root of a million ids
+Runs a command as a container with a user namespace of its own does (a pod with hostUsers: false): root of four million ids
 that are nobody's on the host, namespaces that belong to it, a /proc that nothing covers, and control groups that it owns.
 
 Usage: in_userns.py GROUP COMMAND…   GROUP: name of the control groups, which the caller removes
@@ -10,7 +10,7 @@ import ctypes
 import os
 import sys
 
-FIRST, COUNT = 1000000000, 1 << 20
+FIRST, COUNT = 1000000000, 1 << 22
 NEW = 0x10000000 | 0x20000 | 0x20000000 | 0x40000000 | 0x08000000 | 0x04000000  # user, mount, pid, net, ipc, uts
 
 
