@@ -74,17 +74,22 @@ class Script(unittest.TestCase):
 
     def must_end(self, process, family, code):
         self.assertEqual(process.wait(15 * crisol.SLOWNESS), code)
-        crisol.wait_for(lambda: not family & set(crisol.processes()), 5, f"all of {family} has ended")
+        try:
+            crisol.wait_for(lambda: not family & set(crisol.processes()), 5, "all of it has ended")
+        except AssertionError:
+            self.fail(f"still there: { {pid: what for pid, what in crisol.processes().items() if pid in family} }")
         self.assertEqual(os.listdir(self.path("tmp")), [])
         self.assertFalse(os.path.exists(self.path("s/sandboxd.sock")))
 
     def up(self):
         process = self.start("make", "up", until="Ctrl-C stops everything")
-        family = members(process.pid)
-        names = " ".join(command for pid, (_, command) in crisol.processes().items() if pid in family)
-        for name in ("sandboxd", "sandboxd-front", "sandboxd-native", "orchestrator", "gemini-replay", "tail"):
-            self.assertIn(name, names)
-        return process, family
+
+        def is_complete():  # what follows the logs comes right behind that line
+            names = " ".join(command for pid, (_, command) in crisol.processes().items() if pid in members(process.pid))
+            return all(name in names for name in
+                       ("sandboxd", "sandboxd-front", "sandboxd-native", "orchestrator", "gemini-replay", "tail"))
+        crisol.wait_for(is_complete, 5, "each of its processes is there")
+        return process, members(process.pid)
 
     def test_ctrl_c_ends_both_services_and_leaves_nothing(self):
         process, family = self.up()
