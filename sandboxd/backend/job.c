@@ -315,25 +315,39 @@ static void on_exited(struct sbx_backend *backend, struct sbx_job *job,
     sbx_job_on_empty(backend, job);
 }
 
+/* Its box can still fail: later what sandbox-init says, or ceases to say, changes nothing. */
+static bool is_alive(const struct sbx_job *job)
+{
+    return job->state == SBX_JOB_PREPARING || job->state == SBX_JOB_RUNNING;
+}
+
 static void on_init_message(struct sbx_backend *backend, struct sbx_job *job,
                             const struct sbx_init_msg *msg)
 {
-    bool is_alive = job->state == SBX_JOB_PREPARING || job->state == SBX_JOB_RUNNING;
-
     if (backend->ops->on_own_message && backend->ops->on_own_message(backend, job, msg))
         return;
     if (msg->event == SBX_INIT_READY && job->state == SBX_JOB_PREPARING) {
         on_ready(backend, job);
-    } else if (msg->event == SBX_INIT_FAILED && is_alive) {
+    } else if (msg->event == SBX_INIT_FAILED && is_alive(job)) {
         sbx_job_fail(backend, job, msg->stage == SBX_STAGE_NONE ? SBX_STAGE_INIT : msg->stage,
                      msg->error);
     } else if (msg->event == SBX_INIT_VIOLATION && job->state == SBX_JOB_RUNNING) {
         on_violation(backend, job, msg->detail);
     } else if (msg->event == SBX_INIT_EXITED && job->state == SBX_JOB_RUNNING) {
         on_exited(backend, job, msg);
-    } else if (is_alive) {
+    } else if (is_alive(job)) {
         sbx_job_fail(backend, job, SBX_STAGE_INIT, EPROTO);
     }
+}
+
+ssize_t sbx_job_receive(const struct sbx_job *job, void *ret_data, size_t size, int flags)
+{
+    ssize_t n;
+
+    do {
+        n = recv(job->control_fd, ret_data, size, flags | MSG_DONTWAIT);
+    } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+    return n;
 }
 
 void sbx_job_on_control(struct sbx_backend *backend, struct sbx_job *job)
@@ -343,8 +357,8 @@ void sbx_job_on_control(struct sbx_backend *backend, struct sbx_job *job)
 
     if (job->control_fd < 0)
         return; /* closed earlier in this round of events */
-    n = recv(job->control_fd, &msg, sizeof(msg), MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    n = sbx_job_receive(job, &msg, sizeof(msg), 0);
+    if (n < 0 && errno == EAGAIN)
         return;
     if (n == sizeof(msg) && is_plausible(&msg)) {
         on_init_message(backend, job, &msg);
@@ -352,7 +366,7 @@ void sbx_job_on_control(struct sbx_backend *backend, struct sbx_job *job)
     }
     /* Its end: the pidfd tells the rest. Anything else is not our sandbox-init any more. */
     (void)epoll_ctl(backend->epoll_fd, EPOLL_CTL_DEL, job->control_fd, NULL);
-    if (n != 0 && job->state != SBX_JOB_KILLING)
+    if (n != 0 && is_alive(job))
         sbx_job_fail(backend, job, SBX_STAGE_INIT, EPROTO);
 }
 
@@ -360,7 +374,7 @@ void sbx_job_read_last_words(struct sbx_backend *backend, struct sbx_job *job)
 {
     for (enum sbx_job_state before = SBX_JOB_FREE; before != job->state;) {
         before = job->state;
-        if (job->state == SBX_JOB_PREPARING || job->state == SBX_JOB_RUNNING)
+        if (is_alive(job))
             sbx_job_on_control(backend, job);
     }
 }

@@ -124,6 +124,13 @@ void sbx_job_fail(struct sbx_backend *backend, struct sbx_job *job, enum sbx_sta
 void sbx_job_fail_start(struct sbx_backend *backend, struct sbx_job *job, enum sbx_stage stage,
                         int error);
 
+/*
+ * As recv(2), without waiting, on the control socket. Who ended with a message
+ * of ours unread has the kernel say ECONNRESET once, before what it had said
+ * itself: that is no end, and not told.
+ */
+ssize_t sbx_job_receive(const struct sbx_job *job, void *ret_data, size_t size, int flags);
+
 /* What sandbox-init said before its end, which came in the same round of events. */
 void sbx_job_read_last_words(struct sbx_backend *backend, struct sbx_job *job);
 

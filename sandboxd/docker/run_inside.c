@@ -135,7 +135,7 @@ void sbx_docker_inside_kill(struct sbx_docker_run *run)
     if (run->relay.pid < 0)
         return;
     run->answer_ns = cr_clock_mono_ns() + ANSWER_NS;
-    if (run->job.facts.has_leader)
+    if (run->job.facts.has_leader || run->job.facts.has_forbidden_call)
         return; /* it ends the box by itself */
     if (run->job.go_ns == 0 ||
         send(run->job.control_fd, &kill, sizeof(kill), MSG_NOSIGNAL) != sizeof(kill))
@@ -227,7 +227,7 @@ static void read_last_words(struct sbx_docker *docker, struct sbx_docker_run *ru
     char byte;
 
     while (run->job.state != SBX_JOB_FREE && run->job.control_fd >= 0 &&
-           recv(run->job.control_fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) > 0)
+           sbx_job_receive(&run->job, &byte, sizeof(byte), MSG_PEEK) > 0)
         sbx_job_on_control(&docker->base, &run->job);
 }
 

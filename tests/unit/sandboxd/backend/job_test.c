@@ -459,6 +459,42 @@ static void an_init_that_lies_is_killed(void **state)
     assert_int_equal(set_up(state), 0);
 }
 
+/* It ends, with a message of ours unread: the kernel tells us so before what it said. */
+static void init_ends_deaf(void)
+{
+    assert_int_equal(send(fake.job.control_fd, "x", 1, 0), 1);
+    cr_close_fd(&fake.init_fd);
+}
+
+static void last_words_are_heard_of_an_init_that_did_not_listen(void **state)
+{
+    static const struct sbx_init_msg exited = {.event = SBX_INIT_EXITED, .wait_status = 3 << 8};
+
+    (void)state;
+    run();
+    (void)receive(SBX_MSG_STARTED);
+    assert_int_equal(send(fake.init_fd, &exited, sizeof(exited), 0), sizeof(exited));
+    init_ends_deaf();
+    sbx_job_on_control(&fake.backend, &fake.job);
+    assert_int_equal(end().result.verdict, SBX_VERDICT_NONZERO_EXIT);
+}
+
+static void nothing_is_heard_of_an_init_whose_box_is_empty(void **state)
+{
+    (void)state;
+    run();
+    (void)receive(SBX_MSG_STARTED);
+    init_says(&(struct sbx_init_msg){.event = SBX_INIT_EXITED});
+    sbx_job_on_empty(&fake.backend, &fake.job);
+    assert_int_equal(fake.job.state, SBX_JOB_DRAINING);
+    init_says(&(struct sbx_init_msg){.event = SBX_INIT_FAILED, .stage = SBX_STAGE_COUNT});
+    init_ends_deaf();
+    sbx_job_on_control(&fake.backend, &fake.job);
+    assert_int_equal(fake.job.state, SBX_JOB_DRAINING);
+    assert_int_equal(fake.kills, 1);
+    assert_int_equal(sbx_job_on_drained(&fake.backend, &fake.job, &drained), 0);
+}
+
 static void the_end_of_an_init_that_is_alone_is_not_waited_for(void **state)
 {
     (void)state;
@@ -649,6 +685,8 @@ int main(void)
         CASE(a_start_that_takes_too_long_names_its_stage),
         CASE(an_init_that_never_is_ready_is_our_fault),
         CASE(an_init_that_lies_is_killed),
+        CASE(last_words_are_heard_of_an_init_that_did_not_listen),
+        CASE(nothing_is_heard_of_an_init_whose_box_is_empty),
         CASE(the_end_of_an_init_that_is_alone_is_not_waited_for),
         CASE(go_that_went_along_is_not_sent_again),
         CASE(a_program_is_old_when_it_has_had_its_time),
