@@ -149,7 +149,8 @@ time.sleep({seconds})
 """
         look = """
 import os, socket, ctypes
-found = [os.path.join(f, n) for f, _, names in os.walk('/') for n in names if 'marker-of' in n and not f.startswith('/proc')]
+places = ['/' + name for name in os.listdir('/') if name not in ('proc', 'usr')]  # the kernel's, and the host's: both too many
+found = [os.path.join(f, n) for place in places for f, _, names in os.walk(place) for n in names if 'marker-of' in n]
 try:
     socket.socket(socket.AF_UNIX).connect('\\0marker-of-another-run'); found.append('abstract')
 except OSError: pass

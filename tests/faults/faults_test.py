@@ -28,8 +28,7 @@ ENDED_SECONDS = 10
 SLEEP = "sleep 50"
 UP = f"echo up; {SLEEP}"  # part of every program that is held
 FREEZER = "/sys/fs/cgroup/freezer"  # v1: what is frozen there does not even die
-VERSIONS = 4  # runs of sandboxd itself when it starts: one to prove the backend, one for each runtime
-SPARE_GROUPS = 20  # more than the backend keeps ready for one slot
+SPARE_GROUPS = 100  # more than the backend keeps ready for one slot, its pool and sandboxes that live on
 
 # How calls end: a code and a text.
 LOST = ("SANDBOX_LOST", "the sandbox vanished in mid-run; the program is dead")
@@ -117,8 +116,10 @@ class Point:
 
     def __enter__(self):
         self.service.__enter__()
-        host.wait_for(lambda: self.service.log().count(" run ended execution=") >= VERSIONS, 20, "its own runs are over")
         self.stub = services.SandboxServiceStub(self.service.channel)
+        # One to prove the backend, one for each runtime.
+        own = 1 + len(self.stub.ListRuntimes(pb.ListRuntimesRequest(), timeout=10).runtimes)
+        host.wait_for(lambda: self.service.log().count(" run ended execution=") >= own, 20, "its own runs are over")
         self.native, self.front = self.service.child("sandboxd-native"), self.service.child("sandboxd-front")
         self.keeper = next(pid for pid in children(self.native) if name_of(pid) == "crisol-keeper")
         host.settled(lambda: children(self.native))
@@ -188,11 +189,11 @@ class Point:
         host.wait_for(is_full, 10, "the run waits in the queue")
 
     def hold_starting(self):
-        """It waits for a control group, which only the keeper makes."""
+        """It waits for a control group: only the keeper makes them, and those that hold memory are not used again."""
         self.stop(self.keeper)
         for _ in range(SPARE_GROUPS):
             began = time.monotonic()
-            caller = self.call("true")
+            caller = self.call("head -c 2000000 /dev/zero > kept")
             host.wait_for(lambda: caller.end or (time.monotonic() - began > 0.2 and self.state() == "starting"), 10,
                           "it ends or waits")
             if not caller.end:
