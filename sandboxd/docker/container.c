@@ -18,12 +18,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define USER "1000:1000"
 #define ROOT_USER "0:0"
 #define OOM_SCORE 500
 #define MEMLOCK_BYTES (64U << 10)
 #define PATH_MAX_JSON 128
+#define OOM_EVENT_S 2 /* behind the end of a container; see container.h */
 
 struct sbx_container_shares sbx_container_share(uint64_t total)
 {
@@ -406,16 +408,51 @@ int sbx_container_check(const struct sbx_container_plan *plan, const struct sbx_
     return r;
 }
 
-int sbx_container_read_end(const char *inspected, bool *ret_is_oom)
+/* "2026-01-31T23:59:59.123456789Z": seconds since 1970, or -1. */
+static int64_t read_time(const char *text)
+{
+    struct tm time = {0};
+    const char *rest = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &time) : NULL;
+
+    if (!rest)
+        return -1;
+    if (*rest == '.')
+        rest += 1 + strspn(rest + 1, "0123456789");
+    return strcmp(rest, "Z") == 0 ? timegm(&time) : -1;
+}
+
+int sbx_container_read_end(const char *inspected, struct sbx_container_end *ret_end)
 {
     CR_AUTO_JSON cJSON *answer = cJSON_Parse(inspected);
     const cJSON *state = cJSON_GetObjectItemCaseSensitive(answer, "State");
     const cJSON *is_oom = cJSON_GetObjectItemCaseSensitive(state, "OOMKilled");
+    const cJSON *finish = cJSON_GetObjectItemCaseSensitive(state, "FinishedAt");
+    int64_t finish_s = read_time(cJSON_GetStringValue(finish));
 
-    if (!cJSON_IsBool(is_oom))
+    if (!cJSON_IsBool(is_oom) || finish_s < 0)
         return -EPROTO;
-    *ret_is_oom = cJSON_IsTrue(is_oom);
+    *ret_end = (struct sbx_container_end){.is_oom = cJSON_IsTrue(is_oom), .finish_s = finish_s};
     return 0;
+}
+
+int sbx_container_oom_path(const char *id, int64_t finish_s, char *ret_path, size_t size)
+{
+    /* {"container":["…"],"event":["oom"]} */
+    int length = snprintf(ret_path, size,
+                          "/events?since=0&until=%" PRId64 "&filters=%%7B%%22container%%22%%3A"
+                          "%%5B%%22%s%%22%%5D%%2C%%22event%%22%%3A%%5B%%22oom%%22%%5D%%7D",
+                          finish_s + OOM_EVENT_S, id);
+
+    return length < 0 || (size_t)length >= size ? -ENAMETOOLONG : 0;
+}
+
+/* One object behind the other; only what was asked for, so that the first one tells. */
+bool sbx_container_has_oom(const char *events)
+{
+    CR_AUTO_JSON cJSON *first = cJSON_Parse(events);
+    const char *action = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(first, "Action"));
+
+    return action && strcmp(action, "oom") == 0;
 }
 
 int sbx_container_id(const char *answer, char ret_id[SBX_CONTAINER_ID_SIZE])

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <sys/types.h>
@@ -45,11 +46,26 @@ int sbx_container_body(const struct sbx_container_plan *plan, const struct sbx_l
 int sbx_container_check(const struct sbx_container_plan *plan, const struct sbx_limits *limits,
                         const char *inspected, pid_t *ret_pid, struct cr_err *err);
 
+/* Of a container that has ended, as GET /containers/{id}/json says it. */
+struct sbx_container_end {
+    bool is_oom;      /* the kernel killed in it for memory; see the next function */
+    int64_t finish_s; /* by the engine's clock, since 1970 */
+};
+
+/* Returns 0 or -EPROTO. Pure. */
+int sbx_container_read_end(const char *inspected, struct sbx_container_end *ret_end);
+
 /*
- * Of a container that has ended: whether the engine says that the kernel
- * killed in it for memory. Returns 0 or -EPROTO. Pure.
+ * The path of the engine's events that say so of a container, up to 2 s
+ * behind its end: an engine that hears of the end before it hears of the kill
+ * says the latter nowhere else. The answer comes when that time has passed.
+ * Returns 0 or -ENAMETOOLONG; SBX_CONTAINER_OOM_PATH_SIZE is enough. Pure.
  */
-int sbx_container_read_end(const char *inspected, bool *ret_is_oom);
+#define SBX_CONTAINER_OOM_PATH_SIZE 256
+int sbx_container_oom_path(const char *id, int64_t finish_s, char *ret_path, size_t size);
+
+/* True when such an event is in the answer. Pure. */
+bool sbx_container_has_oom(const char *events);
 
 /* The "Id" of an answer, checked to be 64 hexadecimal digits. Returns 0 or -EPROTO. Pure. */
 int sbx_container_id(const char *answer, char ret_id[SBX_CONTAINER_ID_SIZE]);

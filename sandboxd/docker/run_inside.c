@@ -38,6 +38,15 @@ static struct sbx_docker_run *find(struct sbx_docker *docker, uint64_t tag)
                                                                                              : NULL;
 }
 
+/* The run that an answer is for; NULL when it is over. */
+static struct sbx_docker_run *hear(struct sbx_docker *docker, uint64_t tag,
+                                   const struct sbx_engine_answer *answer)
+{
+    if (answer->error != 0 && answer->is_gone)
+        sbx_docker_lose_engine(docker, answer->text);
+    return find(docker, tag);
+}
+
 /* ---- what sandbox-init tells ---- */
 
 static uint64_t *place_of(struct sbx_docker_told *told, uint32_t counter)
@@ -146,10 +155,8 @@ void sbx_docker_inside_kill(struct sbx_docker_run *run)
 static void on_killed(void *user, uint64_t tag, const struct sbx_engine_answer *answer)
 {
     struct sbx_docker *docker = user;
-    struct sbx_docker_run *run = find(docker, tag);
+    struct sbx_docker_run *run = hear(docker, tag, answer);
 
-    if (answer->error != 0 && answer->is_gone)
-        sbx_docker_lose_engine(docker, answer->text);
     if (run)
         run->job.deadline_ns = cr_clock_mono_ns() + FLUSH_NS;
 }
@@ -171,54 +178,77 @@ void sbx_docker_inside_on_time(struct sbx_docker *docker, struct sbx_docker_run 
         sbx_relay_kill(&run->relay);
 }
 
-/* Nobody told how the box ended: its last process may have been killed for memory. */
-static void on_inspected(void *user, uint64_t tag, const struct sbx_engine_answer *answer)
+static void ask(struct sbx_docker *docker, struct sbx_docker_run *run, const char *method,
+                const char *path, sbx_engine_on_answer on_answer)
 {
-    struct sbx_docker *docker = user;
-    struct sbx_docker_run *run = find(docker, tag);
-    bool is_oom = false;
+    const struct sbx_engine_request request = {
+        .method = method, .path = path, .deadline_ms = INSPECT_MS};
 
-    if (answer->error != 0 && answer->is_gone)
-        sbx_docker_lose_engine(docker, answer->text);
-    if (!run)
-        return;
-    if (answer->error == 0 && answer->status == 200 &&
-        sbx_container_read_end(answer->body, &is_oom) == 0 && is_oom) {
+    if (docker->is_engine_lost ||
+        sbx_engine_call(docker->engine, &request, on_answer, docker, tag_of(run)) < 0)
+        sbx_job_on_empty(&docker->base, &run->job);
+}
+
+static void ask_of_container(struct sbx_docker *docker, struct sbx_docker_run *run,
+                             const char *method, const char *what, sbx_engine_on_answer on_answer)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof(path), "/containers/%s/%s", run->box.container, what);
+    ask(docker, run, method, path, on_answer);
+}
+
+/* Nobody told how the box ended: its last process may have been killed for memory. */
+static void end(struct sbx_docker *docker, struct sbx_docker_run *run, bool is_oom)
+{
+    if (is_oom) {
         run->told.usage.oom_kills++;
         run->job.is_lost = false;
     }
     sbx_job_on_empty(&docker->base, &run->job);
 }
 
-static void ask(struct sbx_docker *docker, struct sbx_docker_run *run, const char *method,
-                const char *what, sbx_engine_on_answer on_answer)
+static void on_events(void *user, uint64_t tag, const struct sbx_engine_answer *answer)
 {
-    char path[128];
-    const struct sbx_engine_request request = {
-        .method = method, .path = path, .deadline_ms = INSPECT_MS};
+    struct sbx_docker *docker = user;
+    struct sbx_docker_run *run = hear(docker, tag, answer);
 
-    (void)snprintf(path, sizeof(path), "/containers/%s/%s", run->box.container, what);
-    if (docker->is_engine_lost ||
-        sbx_engine_call(docker->engine, &request, on_answer, docker, tag_of(run)) < 0)
-        sbx_job_on_empty(&docker->base, &run->job);
+    if (run)
+        end(docker, run,
+            answer->error == 0 && answer->status == 200 && sbx_container_has_oom(answer->body));
+}
+
+static void on_inspected(void *user, uint64_t tag, const struct sbx_engine_answer *answer)
+{
+    struct sbx_docker *docker = user;
+    struct sbx_docker_run *run = hear(docker, tag, answer);
+    struct sbx_container_end ended = {0};
+    char path[SBX_CONTAINER_OOM_PATH_SIZE];
+
+    if (!run)
+        return;
+    if (answer->error != 0 || answer->status != 200 ||
+        sbx_container_read_end(answer->body, &ended) < 0 || ended.is_oom ||
+        sbx_container_oom_path(run->box.container, ended.finish_s, path, sizeof(path)) < 0)
+        end(docker, run, ended.is_oom);
+    else
+        ask(docker, run, "GET", path, on_events);
 }
 
 /* Before that it knows neither. */
 static void on_waited(void *user, uint64_t tag, const struct sbx_engine_answer *answer)
 {
     struct sbx_docker *docker = user;
-    struct sbx_docker_run *run = find(docker, tag);
+    struct sbx_docker_run *run = hear(docker, tag, answer);
 
-    if (answer->error != 0 && answer->is_gone)
-        sbx_docker_lose_engine(docker, answer->text);
     if (run)
-        ask(docker, run, "GET", "json", on_inspected);
+        ask_of_container(docker, run, "GET", "json", on_inspected);
 }
 
 /* The connection ends before the engine has heard of the end of the container. */
 static void ask_how_it_ended(struct sbx_docker *docker, struct sbx_docker_run *run)
 {
-    ask(docker, run, "POST", "wait", on_waited);
+    ask_of_container(docker, run, "POST", "wait", on_waited);
 }
 
 /* All that it had passed on before its end. */

@@ -240,7 +240,6 @@ static void a_box_that_is_read_from_inside_outlives_its_end(void **state)
     struct sbx_container_plan inside = plan;
     cJSON *body;
     const cJSON *host;
-    bool is_oom = false;
 
     (void)state;
     inside.is_inside = true;
@@ -253,18 +252,63 @@ static void a_box_that_is_read_from_inside_outlives_its_end(void **state)
     assert_false(has_item(cJSON_GetObjectItem(host, "MaskedPaths"), "/sys")); /* has the counters */
     assert_true(has_item(cJSON_GetObjectItem(host, "MaskedPaths"), "/sys/kernel"));
     cJSON_Delete(body);
-    assert_int_equal(sbx_container_read_end("{\"State\":{\"OOMKilled\":true}}", &is_oom), 0);
-    assert_true(is_oom);
-    assert_int_equal(sbx_container_read_end("{\"State\":{\"OOMKilled\":false}}", &is_oom), 0);
-    assert_false(is_oom);
-    assert_int_equal(sbx_container_read_end("{\"State\":{}}", &is_oom), -EPROTO);
-    assert_int_equal(sbx_container_read_end("nonsense", &is_oom), -EPROTO);
+}
+
+static void how_a_container_ended_is_read(void **state)
+{
+    static const char *const nonsense[] = {
+        "nonsense",
+        "{\"State\":{}}",
+        "{\"State\":{\"OOMKilled\":true}}",
+        "{\"State\":{\"OOMKilled\":1,\"FinishedAt\":\"2026-11-30T07:17:20Z\"}}",
+        "{\"State\":{\"OOMKilled\":true,\"FinishedAt\":\"2026-11-30T07:17:20\"}}",
+        "{\"State\":{\"OOMKilled\":true,\"FinishedAt\":\"2026-11-30T07:17:20.5+01:00\"}}",
+        "{\"State\":{\"OOMKilled\":true,\"FinishedAt\":\"0001-01-01T00:00:00Z\"}}",
+    };
+    struct sbx_container_end ended;
+
+    (void)state;
+    assert_int_equal(sbx_container_read_end("{\"State\":{\"OOMKilled\":true,\"FinishedAt\":"
+                                            "\"2026-11-30T07:17:20.277123456Z\"}}",
+                                            &ended),
+                     0);
+    assert_true(ended.is_oom);
+    assert_int_equal(ended.finish_s, 1796023040);
+    assert_int_equal(sbx_container_read_end("{\"State\":{\"OOMKilled\":false,\"FinishedAt\":"
+                                            "\"2026-11-30T07:17:21Z\"}}",
+                                            &ended),
+                     0);
+    assert_false(ended.is_oom);
+    assert_int_equal(ended.finish_s, 1796023041);
+    for (size_t i = 0; i < CR_ARRAY_SIZE(nonsense); i++)
+        assert_int_equal(sbx_container_read_end(nonsense[i], &ended), -EPROTO);
+}
+
+static void events_tell_what_the_engine_heard_too_late(void **state)
+{
+    char id[SBX_CONTAINER_ID_SIZE];
+    char path[SBX_CONTAINER_OOM_PATH_SIZE];
+
+    (void)state;
+    memset(id, 'a', sizeof(id) - 1);
+    id[sizeof(id) - 1] = '\0';
+    assert_int_equal(sbx_container_oom_path(id, INT64_MAX - 2, path, sizeof(path)), 0);
+    assert_int_equal(sbx_container_oom_path(id, 10, path, 100), -ENAMETOOLONG);
+    assert_int_equal(sbx_container_oom_path("0b", 10, path, sizeof(path)), 0);
+    assert_string_equal(path, "/events?since=0&until=12&filters=%7B%22container%22%3A%5B%220b%22"
+                              "%5D%2C%22event%22%3A%5B%22oom%22%5D%7D");
+    assert_true(sbx_container_has_oom("{\"status\":\"oom\",\"Action\":\"oom\"}\n{\"Action\":1}"));
+    assert_false(sbx_container_has_oom("{\"Action\":\"die\"}"));
+    assert_false(sbx_container_has_oom("{\"Action\":7}"));
+    assert_false(sbx_container_has_oom(""));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_box_that_is_read_from_inside_outlives_its_end),
+        cmocka_unit_test(how_a_container_ended_is_read),
+        cmocka_unit_test(events_tell_what_the_engine_heard_too_late),
         cmocka_unit_test(the_body_holds_the_policy),
         cmocka_unit_test(what_is_left_out_is_missing_from_the_body),
         cmocka_unit_test(shares_add_up),
