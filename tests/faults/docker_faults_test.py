@@ -200,7 +200,9 @@ class Point:
         self.let_go()
 
     def run_next(self):
-        with grpc.insecure_channel(f"unix:{self.service.socket}") as channel:
+        # Not the broken connection of the other channel, which the library would share.
+        own = [("grpc.use_local_subchannel_pool", 1)]
+        with grpc.insecure_channel(f"unix:{self.service.socket}", own) as channel:
             return services.SandboxServiceStub(channel).Run(
                 pb.RunRequest(runtime="shell", code="echo next"), timeout=40, wait_for_ready=True)
 

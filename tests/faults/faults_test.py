@@ -207,6 +207,11 @@ class Point:
             assert time.monotonic() < deadline and not self.caller.end, f"no box: {self.caller.end}"
         self.box = boxes[0]
         self.stop(self.box)
+        while self.state() == "starting" and time.monotonic() < deadline:  # it was stopped before it had said a word
+            os.kill(self.box, signal.SIGCONT)
+            time.sleep(0.0005)
+            os.kill(self.box, signal.SIGSTOP)
+            time.sleep(0.02)
         self.wait_state("preparing")
         assert "started" not in self.caller.events, "the box was too quick"
 
@@ -297,6 +302,10 @@ class Point:
         assert any(code == self.caller.end[0] and text in (None, self.caller.end[1]) for code, text in ends), (
             f"the call ended with {self.caller.end}, not with one of {ends}")
 
+    def own_channel(self):
+        """Not the broken connection of the other channel, which the library would share."""
+        return grpc.insecure_channel(f"unix:{self.service.socket}", [("grpc.use_local_subchannel_pool", 1)])
+
     def check_next(self):
         """The next run works, and when its sandboxd serves nothing of the last one is left."""
         if self.victim == "supervisor":
@@ -312,13 +321,13 @@ class Point:
             assert not host.control_groups(self.native)
         else:
             host.wait_for(lambda: len(host.control_groups(self.native)) <= self.groups, 5, "its control group is gone")
-        with grpc.insecure_channel(f"unix:{self.service.socket}") as channel:
+        with self.own_channel() as channel:
             answer = services.SandboxServiceStub(channel).Run(
                 pb.RunRequest(runtime="shell", code="echo next"), timeout=20, wait_for_ready=True)
         assert (answer.result.verdict.code, answer.stdout_data) == (lab.OK, b"next\n"), answer
 
     def is_serving(self):
-        with grpc.insecure_channel(f"unix:{self.service.socket}") as channel:
+        with self.own_channel() as channel:
             try:
                 answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
             except grpc.RpcError:
