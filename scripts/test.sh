@@ -4,7 +4,8 @@
 # ran no test. Prints what each group did and, last, the summary of the test runner.
 # Usage: scripts/test.sh [--quick]   (--quick: without the virtual machine, the sanitizer and fuzz lanes)
 # With --build-lanes it only builds what those lanes run, for itself. CRISOL_VM=1 runs the virtual
-# machines on a small host, too; CRISOL_VM=docker besides an engine in one, which takes half an hour.
+# machines, and the images and the compose file, on a small host, too; CRISOL_VM=docker besides an engine
+# in a machine, which takes half an hour.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -139,12 +140,15 @@ run_label() {
     run_group "$1" build -L "^$1\$" -j "$jobs"
 }
 
-# Two machines in software emulation: five minutes of two processors, which is a quarter of the whole.
-run_machines() {
+# Machines in software emulation, and images with bases of their own: ten minutes of two processors,
+# which is a third of the whole.
+run_heavy() {
     if [ -z "${CRISOL_VM:-}" ] && [ "$(nproc)" -lt 4 ]; then
-        summary+="vm               0 passed, 2 skipped: fewer than 4 processors; CRISOL_VM=1 runs it"$'\n'
+        summary+="vm               0 passed, 3 skipped: fewer than 4 processors; CRISOL_VM=1 runs it"$'\n'
+        summary+="containers       0 passed, 1 skipped: fewer than 4 processors; CRISOL_VM=1 runs it"$'\n'
         return
     fi
+    run_label containers
     scripts/deps.sh vm || true # the test says what is missing
     run_group vm build -L '^vm$' -j 2
     [ "${CRISOL_VM:-}" != docker ] || run_group vm_docker build -L '^vm_docker$'
@@ -158,7 +162,7 @@ run_label integration
 for label in e2e breadth escape conformance wire verify durable deploy; do run_label "$label"; done
 
 if [ "${1:-}" != --quick ]; then
-    run_machines
+    run_heavy
     finish_lanes
     run_group asan build-asan -L '^(unit|integration)$' -LE '^(privileged|nosan)$' -j 2
     run_group tsan build-tsan -L '^(unit|integration)$' -R '^(rpc|front|graph|orchestrator|model|agent)' -LE '^(privileged|nosan|notsan)$' -j 2
