@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several sandboxd behind one name, each on an address of its own, spoken to by mutual TLS."""
+import contextlib
 import os
 import re
 import signal
@@ -60,18 +61,17 @@ class Sandboxd:
     def kill(self):
         """kill -9 of all that is its own; sandboxes end with their backend."""
         for pid in self.pids()[::-1]:
-            if crisol.user_of(pid) < crisol.FIRST_BOX_UID:
-                try:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # boxes come and go
+                if crisol.user_of(pid) < crisol.FIRST_BOX_UID:
                     os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
         self.process.popen.wait()
 
     def signal_front(self, number):
         """To the process that talks to callers: stopped, it is there and says nothing."""
         for pid in self.pids():
-            if crisol.name_of(pid).startswith("sandboxd-front"):
-                os.kill(pid, number)
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if crisol.name_of(pid).startswith("sandboxd-front"):
+                    os.kill(pid, number)
 
     def executions(self):
         """(request id, verdict) of all that it has run, ever."""
