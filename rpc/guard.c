@@ -74,6 +74,7 @@ struct rpc_guard {
     enum phase phase;
     int64_t phase_since_ns;
     int64_t pause_ns; /* no more of the client's bytes are looked at before */
+    int64_t deaf_ns;  /* since when the server takes nothing more; 0: it does */
     struct end client;
     struct end server;
     struct flow to_server;
@@ -140,8 +141,10 @@ static bool is_timed(const struct rpc_guard *guard)
     if (guard->phase == PHASE_TLS || guard->phase == PHASE_HANDSHAKE ||
         guard->phase == PHASE_LINGER)
         return true;
-    return guard->phase == PHASE_RELAY && is_reading(guard) &&
-           rpc_h2_deadline_ns(&guard->h2) != INT64_MAX;
+    if (guard->phase != PHASE_RELAY)
+        return false;
+    return guard->deaf_ns != 0 ||
+           (is_reading(guard) && rpc_h2_deadline_ns(&guard->h2) != INT64_MAX);
 }
 
 /* After anything has happened: watches for what can happen next. */
@@ -184,6 +187,23 @@ static bool flush(struct flow *flow, const struct end *end)
     if (flow->unchecked == 0)
         flow->at = 0;
     return true;
+}
+
+/*
+ * A server that has closed takes no more, but what it wrote before may still
+ * be on its way: the last results. So what the client says then (an
+ * acknowledgement is enough) is dropped, and does not end the connection.
+ */
+static void flush_to_server(struct rpc_guard *guard, int64_t now_ns)
+{
+    struct flow *flow = &guard->to_server;
+
+    if (flush(flow, &guard->server))
+        return;
+    flow->at = flow->unchecked > 0 ? flow->at + flow->size : 0;
+    flow->size = 0;
+    if (guard->deaf_ns == 0)
+        guard->deaf_ns = now_ns;
 }
 
 enum received {
@@ -316,10 +336,8 @@ static bool may_check(const struct rpc_guard *guard, int64_t now_ns)
 static void pass_on(struct rpc_guard *guard, int64_t now_ns)
 {
     do {
-        if (guard->phase == PHASE_RELAY && !flush(&guard->to_server, &guard->server)) {
-            die(guard, NULL);
-            return;
-        }
+        if (guard->phase == PHASE_RELAY)
+            flush_to_server(guard, now_ns);
     } while (may_check(guard, now_ns) && check(guard, now_ns));
 }
 
@@ -475,10 +493,7 @@ static void on_server_ready(struct rpc_watch *watch, uint32_t events, int64_t no
     if (guard->phase != PHASE_RELAY)
         return;
     if (events & (uint32_t)EPOLLOUT) {
-        if (!flush(&guard->to_server, &guard->server)) {
-            die(guard, NULL);
-            return;
-        }
+        flush_to_server(guard, now_ns);
         /* Meanwhile the client could not send. */
         if (is_reading(guard))
             rpc_h2_restart_clock(&guard->h2, now_ns);
@@ -513,7 +528,7 @@ int rpc_guard_new(struct rpc_guard_host *host, int fd, const struct rpc_peer *pe
     /* The large buffers stay as they are: pages that nobody touches cost nothing. */
     guard->to_server.at = guard->to_server.size = guard->to_server.unchecked = 0;
     guard->to_client.at = guard->to_client.size = guard->to_client.unchecked = 0;
-    guard->pause_ns = 0;
+    guard->pause_ns = guard->deaf_ns = 0;
     rpc_h2_init(&guard->h2, host->edge, budget);
     r = set_interest(&guard->client, EPOLLIN);
     if (r < 0) {
@@ -536,6 +551,15 @@ struct rpc_guard *rpc_guard_free(struct rpc_guard *guard)
     return NULL;
 }
 
+/* The server is gone, and the client has had its time. */
+static bool has_lingered(const struct rpc_guard *guard, int64_t now_ns)
+{
+    if (guard->phase == PHASE_LINGER)
+        return now_ns - guard->phase_since_ns >= LINGER_NS;
+    return guard->phase == PHASE_RELAY && guard->deaf_ns != 0 &&
+           now_ns - guard->deaf_ns >= LINGER_NS;
+}
+
 void rpc_guard_check_time(struct rpc_guard *guard, int64_t now_ns)
 {
     bool is_late = now_ns - guard->phase_since_ns >= guard->host->edge->handshake_ms * CR_NS_PER_MS;
@@ -544,7 +568,7 @@ void rpc_guard_check_time(struct rpc_guard *guard, int64_t now_ns)
         die(guard, "TLS: the handshake takes too long");
     else if (guard->phase == PHASE_HANDSHAKE && is_late)
         die(guard, "slow to begin");
-    else if (guard->phase == PHASE_LINGER && now_ns - guard->phase_since_ns >= LINGER_NS)
+    else if (has_lingered(guard, now_ns))
         die(guard, NULL);
     else if (guard->phase == PHASE_RELAY && is_reading(guard) &&
              now_ns >= rpc_h2_deadline_ns(&guard->h2))

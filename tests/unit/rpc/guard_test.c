@@ -267,6 +267,49 @@ static size_t fill(struct bench *bench, int fd)
     }
 }
 
+/* The client spoke before the guard had read them: it is told all the same. */
+static void guard_delivers_the_last_words_to_a_client_that_speaks(void **state)
+{
+    struct bench bench;
+    char bytes[64];
+
+    (void)state;
+    set_up(&bench);
+    open_connection(&bench);
+    assert_int_equal(send(bench.client, HEADERS_1, 10, 0), 10); /* epoll tells of it first */
+    assert_int_equal(send(bench.server, HEADERS_1, 10, 0), 10);
+    cr_close_fd(&bench.server);
+    turn(&bench);
+
+    assert_int_equal(bench.deaths, 0);
+    assert_int_equal(recv(bench.client, bytes, sizeof(bytes), 0), 10);
+    assert_int_equal(recv(bench.client, bytes, sizeof(bytes), 0), 0);
+    tear_down(&bench);
+}
+
+/* The server has gone, and the client does not read what it left. */
+static void guard_waits_a_while_for_a_client_to_take_the_last_words(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    set_up(&bench);
+    open_connection(&bench);
+    (void)fill(&bench, bench.server);
+    cr_close_fd(&bench.server);
+    bench.host.has_timed = false;
+    send_bytes(&bench, HEADERS_1, 10);
+    send_bytes(&bench, "\0\0\1\1\4\0\0\0\3x", 10);
+    assert_int_equal(bench.deaths, 0);
+    assert_true(bench.host.has_timed);
+
+    bench.now_ns += CR_NS_PER_S;
+    rpc_guard_check_time(bench.guard, bench.now_ns);
+    assert_int_equal(bench.deaths, 1);
+    assert_null(bench.reason);
+    tear_down(&bench);
+}
+
 static size_t drain(struct bench *bench, int fd)
 {
     char bytes[65536];
@@ -487,6 +530,8 @@ int main(void)
         cmocka_unit_test(guard_closes_when_the_server_takes_nobody),
         cmocka_unit_test(guard_ends_with_the_client),
         cmocka_unit_test(guard_delivers_the_last_words_of_the_server),
+        cmocka_unit_test(guard_delivers_the_last_words_to_a_client_that_speaks),
+        cmocka_unit_test(guard_waits_a_while_for_a_client_to_take_the_last_words),
         cmocka_unit_test(guard_holds_the_sender_back_and_loses_nothing),
         cmocka_unit_test(guard_does_not_blame_a_client_for_a_slow_server),
         cmocka_unit_test(guard_shows_connections_one_by_one),
