@@ -9,6 +9,9 @@ struct cr_err;
 /* Ids of one slot: 0 … 65535 inside. */
 #define SBX_USERNS_RANGE UINT32_C(65536)
 
+/* Ranges besides those of runs and of the pool: for boxes that end behind their answer. */
+#define SBX_USERNS_SPARE 6U
+
 /* The first host id that neither people, services, subuid ranges nor systemd's containers use. */
 #define SBX_USERNS_DEFAULT_BASE UINT32_C(0x70000000)
 

@@ -3,6 +3,7 @@
 
 #include "sandboxd/backend/backend.h"
 #include "sandboxd/backend/cgroup.h"
+#include "sandboxd/backend/userns.h"
 #include "sandboxd/backend/weaken.h"
 #include "sandboxd/native/keeper.h"
 #include "sandboxd/native/pool.h"
@@ -18,8 +19,7 @@
 
 struct cr_err;
 
-#define SBX_PLACES_SPARE 6U /* for boxes whose run has been answered while they end */
-#define SBX_PLACES_MAX (SBX_SLOTS_MAX + SBX_POOL_MAX + SBX_SESSIONS_MAX + SBX_PLACES_SPARE)
+#define SBX_PLACES_MAX (SBX_SLOTS_MAX + SBX_POOL_MAX + SBX_SESSIONS_MAX + SBX_USERNS_SPARE)
 #define SBX_GROUPS_SPARE 2U
 #define SBX_GROUPS_MAX (SBX_PLACES_MAX + SBX_GROUPS_SPARE)
 

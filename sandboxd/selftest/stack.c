@@ -29,11 +29,10 @@
 #define START_DOCKER_MS 100000 /* the first builds an image */
 #define STOP_DEADLINE_MS 15000
 #define CLEAN_MS 60000
-#define SLOTS 2U
 #define HANDSHAKE_MS UINT64_C(3000)
 /* Far from the ids of a sandboxd that runs here; a range for each of our processes. */
 #define UID_BASE UINT32_C(0xa0000000)
-#define UID_STACKS 4096U
+#define UID_STACKS 1024U
 
 static char *no_gaps(void)
 {
@@ -233,12 +232,12 @@ int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, co
 {
     static char level[] = "error";
     static char format[] = "text";
-    static char pool[] = "plain=2";
+    static char pool[16];
     static char preload[] = "off"; /* the user of a template would be taken for one of a box */
     struct sbx_settings settings = {
         .socket = cr_unconst(socket), /* containers are known as ours by it */
         .front_user = 64321,
-        .slots = SLOTS,
+        .slots = SBX_STACK_SLOTS,
         .queue = 16,
         .log_level = level,
         .log_format = format,
@@ -251,6 +250,7 @@ int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, co
     };
     int r;
 
+    (void)snprintf(pool, sizeof(pool), "plain=%u", SBX_STACK_POOL);
     take_target(target, &settings);
     if (settings.docker_image && needs_weak_init(target->is_docker, weakened)) {
         settings.docker_base = settings.docker_image; /* it holds the other init */

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/listen.h"
+#include "sandboxd/backend/userns.h"
 #include "sandboxd/supervisor/child.h"
 
 #include <stdbool.h>
@@ -9,8 +10,10 @@
 
 struct cr_err;
 
-/* Host ids of one stack: of its two runs, and of as many boxes that wait in its pool. */
-#define SBX_STACK_IDS (4U * 65536U)
+#define SBX_STACK_SLOTS 2U
+#define SBX_STACK_POOL 2U /* boxes that wait */
+/* Host ids of one stack: of its runs, of its pool, and of boxes that end behind their answer. */
+#define SBX_STACK_IDS ((SBX_STACK_SLOTS + SBX_STACK_POOL + SBX_USERNS_SPARE) * SBX_USERNS_RANGE)
 
 /* What to attack. Strings are borrowed, NULL: the default of sandboxd. */
 struct sbx_target {
