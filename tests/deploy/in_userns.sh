@@ -4,8 +4,8 @@
 # Usage: tests/deploy/in_userns.sh FOLDER   (with the programs; below it a folder that we own)
 set -u
 socket=$1/own/s.sock
-"$1/sandboxd" check --backend=native --uid-base=131072 --slots=2 --preload=off "--socket=$socket" | grep -v '^PASS'
-"$1/sandboxd" --backend=native --uid-base=131072 --slots=2 --preload=off "--socket=$socket" 2>"$1/own/log" &
+"$1/sandboxd" check --backend=native --uid-base=131072 --slots=2 --preload=off "--socket=$socket" "--state-dir=$1/own/state" | grep -v '^PASS'
+"$1/sandboxd" --backend=native --uid-base=131072 --slots=2 --preload=off "--socket=$socket" "--state-dir=$1/own/state" 2>"$1/own/log" &
 sandboxd=$!
 for _ in $(seq 300); do
     grep -q "sandboxd ready" "$1/own/log" && break
