@@ -35,6 +35,12 @@ static bool ends_sentence(const char *text)
     return size > 0 && strchr(".!?", text[size - 1]);
 }
 
+/* NULL when none reached a verdict. */
+static const struct agt_attempt *best_of(const struct agt_run *run)
+{
+    return run->attempt_count > 0 ? &run->attempts[run->best] : NULL;
+}
+
 static const Crisol__Sandbox__V1__TestReport *best_report(const struct agt_run *run)
 {
     const Crisol__Sandbox__V1__TestReport *report = run->attempts[run->best].execution->test_report;
@@ -46,10 +52,10 @@ static const Crisol__Sandbox__V1__TestReport *best_report(const struct agt_run *
 
 static void add_best_note(const struct agt_run *run, struct cr_buf *text)
 {
-    const struct agt_attempt *best = &run->attempts[run->best];
+    const struct agt_attempt *best = best_of(run);
     const Crisol__Sandbox__V1__TestReport *report;
 
-    if (run->attempt_count == 0) {
+    if (!best) {
         (void)cr_buf_add_str(text, " No attempt reached a verdict.");
         return;
     }
@@ -62,10 +68,10 @@ static void add_best_note(const struct agt_run *run, struct cr_buf *text)
 
 static void add_english(const struct agt_run *run, struct cr_buf *text)
 {
-    const struct agt_attempt *best = &run->attempts[run->best];
+    const struct agt_attempt *best = best_of(run);
     size_t count = run->attempt_count;
 
-    if (run->node == AGT_NODE_SUCCESS) {
+    if (run->node == AGT_NODE_SUCCESS && best) {
         (void)cr_buf_printf(
             text,
             "Solved at attempt %d of %d: %s in the sandbox. Shown at level "
@@ -88,10 +94,10 @@ static void add_english(const struct agt_run *run, struct cr_buf *text)
 
 static void add_best_note_spanish(const struct agt_run *run, struct cr_buf *text)
 {
-    const struct agt_attempt *best = &run->attempts[run->best];
+    const struct agt_attempt *best = best_of(run);
     const Crisol__Sandbox__V1__TestReport *report;
 
-    if (run->attempt_count == 0) {
+    if (!best) {
         (void)cr_buf_add_str(text, " Ningún intento llegó a un veredicto.");
         return;
     }
@@ -105,7 +111,7 @@ static void add_best_note_spanish(const struct agt_run *run, struct cr_buf *text
 
 static void add_solved_spanish(const struct agt_run *run, struct cr_buf *text)
 {
-    const struct agt_attempt *best = &run->attempts[run->best];
+    const struct agt_attempt *best = best_of(run);
     const Crisol__Sandbox__V1__TestReport *report = best_report(run);
 
     (void)cr_buf_printf(text, "Resuelto en el intento %d de %d", best->iteration,

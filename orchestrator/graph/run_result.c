@@ -82,7 +82,7 @@ static void add_best(const struct agt_run *run, struct pieces *pieces,
     static const Crisol__Agent__V1__ExecutionResult blank =
         CRISOL__AGENT__V1__EXECUTION_RESULT__INIT;
     Crisol__Agent__V1__ExecutionResult *execution = &pieces->execution;
-    const struct agt_attempt *best = &run->attempts[run->best];
+    const struct agt_attempt *best;
 
     if (run->attempt_count == 0) { /* files that did not reach a verdict are better than none */
         if (run->files.solution) {
@@ -92,6 +92,7 @@ static void add_best(const struct agt_run *run, struct pieces *pieces,
         }
         return;
     }
+    best = &run->attempts[run->best];
     *execution = blank;
     execution->exit_code = best->execution->exit_code;
     execution->stdout_text = text_or_empty(pieces, best->stdout_text);
