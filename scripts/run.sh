@@ -137,6 +137,8 @@ finish() {
     trap - EXIT INT TERM
     [ -z "$tail_pid" ] || kill "$tail_pid" 2>/dev/null || true
     stop_all
+    # A signal that came right behind the start of `tail` came before its number was known here.
+    for job in $(jobs -p); do kill "$job" 2>/dev/null || true; done
     $as_root rm -rf "$run_dir"
     exit "$exit_code"
 }
