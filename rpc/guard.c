@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/interest.h"
 #include "rpc/h2_frames.h"
 #include "rpc/watch.h"
 #include "tls/stream.h"
@@ -102,19 +103,8 @@ static void die(struct rpc_guard *guard, const char *reason)
 
 static int set_interest(struct end *end, uint32_t interest)
 {
-    struct epoll_event event = {.events = interest, .data.ptr = &end->watch};
-    int operation = EPOLL_CTL_MOD;
-
-    if (end->fd < 0 || interest == end->interest)
-        return 0;
-    if (end->interest == 0)
-        operation = EPOLL_CTL_ADD;
-    if (interest == 0)
-        operation = EPOLL_CTL_DEL;
-    if (epoll_ctl(end->guard->host->epoll_fd, operation, end->fd, &event) < 0)
-        return -errno;
-    end->interest = interest;
-    return 0;
+    return cr_interest_set(end->guard->host->epoll_fd, end->fd, &end->watch, &end->interest,
+                           interest);
 }
 
 /* An end is read when what came from it before is gone, and written when something waits. */

@@ -46,7 +46,7 @@ if [ ! -f "$archive" ]; then
         --essential-hook='mkdir -p "$1/etc/postgresql-common" && echo "create_main_cluster = false" >"$1/etc/postgresql-common/createcluster.conf"' \
         --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
         --dpkgopt='path-exclude=/usr/lib/*/libLLVM*' \
-        "$suite" "$archive.part" "${mirror:-http://deb.debian.org/debian/}" >"$log" 2>&1; then
+        "$suite" "$archive.part" ${mirror:+"$mirror"} >"$log" 2>&1; then
         tail -n 5 "$log" >&2
         echo "mmdebstrap failed; the lines above say why" >&2
         exit 77
