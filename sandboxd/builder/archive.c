@@ -31,19 +31,21 @@ static void json_free(cJSON **json)
 #define AUTO_JSON __attribute__((cleanup(json_free)))
 
 /* An archive's own names: nothing that a path below a workspace could not be, either. */
-static int take_path(const char *text, char ret_path[SBX_LAYER_PATH_MAX])
+static int take_path(const cJSON *layer, char ret_path[SBX_LAYER_PATH_MAX])
 {
+    const char *text = cJSON_GetStringValue(layer);
+
     if (!text || strlen(text) >= SBX_LAYER_PATH_MAX || !sbx_path_is_safe(text, strlen(text)))
         return -EPROTO;
     memcpy(ret_path, text, strlen(text) + 1);
     return 0;
 }
 
-int sbx_archive_parse_docker(const char *json, struct sbx_layers *ret_layers)
+/* The list of layers, each by `take`; none at all is as wrong as too many. */
+static int take_layers(const cJSON *layers,
+                       int (*take)(const cJSON *layer, char ret_path[SBX_LAYER_PATH_MAX]),
+                       struct sbx_layers *ret_layers)
 {
-    AUTO_JSON cJSON *manifest = cJSON_Parse(json);
-    const cJSON *layers =
-        cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(manifest, 0), "Layers");
     const cJSON *layer;
     int r = cJSON_IsArray(layers) ? 0 : -EPROTO;
 
@@ -53,11 +55,20 @@ int sbx_archive_parse_docker(const char *json, struct sbx_layers *ret_layers)
         if (r == 0 && ret_layers->count == SBX_LAYERS_MAX)
             r = -EPROTO;
         if (r == 0)
-            r = take_path(cJSON_GetStringValue(layer), ret_layers->paths[ret_layers->count]);
+            r = take(layer, ret_layers->paths[ret_layers->count]);
         if (r == 0)
             ret_layers->count++;
     }
     return r == 0 && ret_layers->count == 0 ? -EPROTO : r;
+}
+
+int sbx_archive_parse_docker(const char *json, struct sbx_layers *ret_layers)
+{
+    AUTO_JSON cJSON *manifest = cJSON_Parse(json);
+    const cJSON *layers =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(manifest, 0), "Layers");
+
+    return take_layers(layers, take_path, ret_layers);
 }
 
 /* "sha256:…" is the file blobs/sha256/… */
@@ -87,20 +98,8 @@ int sbx_archive_parse_manifest(const char *json, struct sbx_layers *ret_layers)
 {
     AUTO_JSON cJSON *manifest = cJSON_Parse(json);
     const cJSON *layers = cJSON_GetObjectItemCaseSensitive(manifest, "layers");
-    const cJSON *layer;
-    int r = cJSON_IsArray(layers) ? 0 : -EPROTO;
 
-    ret_layers->count = 0;
-    cJSON_ArrayForEach(layer, layers)
-    {
-        if (r == 0 && ret_layers->count == SBX_LAYERS_MAX)
-            r = -EPROTO;
-        if (r == 0)
-            r = take_digest(layer, ret_layers->paths[ret_layers->count]);
-        if (r == 0)
-            ret_layers->count++;
-    }
-    return r == 0 && ret_layers->count == 0 ? -EPROTO : r;
+    return take_layers(layers, take_digest, ret_layers);
 }
 
 /* ---- unpacking ---- */
