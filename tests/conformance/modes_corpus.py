@@ -559,7 +559,8 @@ add("late_thread", """
     import time
 
     def work():
-        time.sleep(0.15)
+        threading.main_thread().join()  # over as soon as the interpreter begins to end, however long the session took
+        time.sleep(0.1)
         os.write(1, b"thread ends after the session\\n")
 
     def test_leaves_one():
