@@ -114,29 +114,40 @@ int cli_fail(const char *format, ...)
     return CLI_EXIT_SERVICE;
 }
 
+#define NOT_ADMITTED                                                                               \
+    "closed at once: sandboxd admits root and the users of its --socket-owner and --allow-uid"
+#define CLOSED_AT_ONCE                                                                             \
+    "closed at once; the log of the service says why: TLS, a certificate, or connects too often"
+#define NOBODY "nobody answers; 'make up' starts both services"
+
 /* What to do, by the words of core for what went wrong below gRPC. The first match counts. */
 static const struct {
     enum rpc_code code;
-    const char *part; /* of the message */
+    const char *address; /* how it begins */
+    const char *part;    /* of the message */
     const char *text;
 } hints[] = {
-    {RPC_UNAUTHENTICATED, "", "put the token of the service into CRISOL_TOKEN"},
-    {RPC_UNAVAILABLE, "Permission denied",
+    {RPC_UNAUTHENTICATED, "", "", "put the token of the service into CRISOL_TOKEN"},
+    {RPC_UNAVAILABLE, "", "Permission denied",
      "sandboxd admits root and the users of its --socket-owner and --allow-uid"},
-    {RPC_UNAVAILABLE, "Broken pipe",
-     "closed at once: sandboxd admits root and the users of its --socket-owner and --allow-uid"},
+    {RPC_UNAVAILABLE, "unix:", "Broken pipe", NOT_ADMITTED},
+    {RPC_UNAVAILABLE, "", "Broken pipe", CLOSED_AT_ONCE},
     /* The same close, seen a moment later. */
-    {RPC_UNAVAILABLE, ": Socket closed",
-     "closed at once: sandboxd admits root and the users of its --socket-owner and --allow-uid"},
-    {RPC_UNAVAILABLE, "failed to connect", "nobody answers; 'make up' starts both services"},
-    {RPC_UNAVAILABLE, "DNS resolution failed", "nobody answers; 'make up' starts both services"},
-    {RPC_UNAVAILABLE, "Socket closed", "the service stopped during the call"},
+    {RPC_UNAVAILABLE, "unix:", ": Socket closed", NOT_ADMITTED},
+    {RPC_UNAVAILABLE, "", ": Socket closed", CLOSED_AT_ONCE},
+    {RPC_UNAVAILABLE, "unix:", "Connection reset by peer", NOT_ADMITTED},
+    {RPC_UNAVAILABLE, "", "Connection reset by peer", CLOSED_AT_ONCE},
+    {RPC_UNAVAILABLE, "", "failed to connect", NOBODY},
+    {RPC_UNAVAILABLE, "", "DNS resolution failed", NOBODY},
+    {RPC_UNAVAILABLE, "", "Socket closed", "the service stopped during the call"},
 };
 
 static void print_hint(const char *address, const struct rpc_status *status)
 {
     for (size_t i = 0; i < CR_ARRAY_SIZE(hints); i++) {
-        if (status->code != hints[i].code || !strstr(status->message, hints[i].part))
+        if (status->code != hints[i].code ||
+            strncmp(address, hints[i].address, strlen(hints[i].address)) != 0 ||
+            !strstr(status->message, hints[i].part))
             continue;
         (void)fprintf(stderr, "crisol: at %s: %s\n", address, hints[i].text);
         return;
