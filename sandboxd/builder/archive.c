@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #define JSON_MAX (4U << 20)
+#define NAMES_MAX 256U /* of images, in an error */
 #define TAR "/usr/bin/tar"
 
 /* ---- what is in an archive ---- */
@@ -62,13 +63,95 @@ static int take_layers(const cJSON *layers,
     return r == 0 && ret_layers->count == 0 ? -EPROTO : r;
 }
 
-int sbx_archive_parse_docker(const char *json, struct sbx_layers *ret_layers)
+/* Names of an image in its archive: the one of this index, or NULL behind the last. */
+typedef const char *name_of(const cJSON *image, int index);
+
+static const char *docker_name(const cJSON *image, int index)
+{
+    return cJSON_GetStringValue(
+        cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(image, "RepoTags"), index));
+}
+
+/* OCI's own is often the tag alone; containerd, and so docker, adds the whole name. */
+static const char *oci_name(const cJSON *image, int index)
+{
+    static const char *const keys[] = {"io.containerd.image.name",
+                                       "org.opencontainers.image.ref.name"};
+    const cJSON *annotations = cJSON_GetObjectItemCaseSensitive(image, "annotations");
+    const char *name = NULL;
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(keys) && index >= 0; i++) {
+        name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(annotations, keys[i]));
+        index -= name != NULL;
+    }
+    return index < 0 ? name : NULL;
+}
+
+static bool has_name(const cJSON *image, name_of *get, const char *wanted)
+{
+    const char *name;
+
+    for (int i = 0; (name = get(image, i)); i++) {
+        if (strcmp(name, wanted) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The first name of each, for a person; what no name of an image has becomes '?'. */
+static void tell_names(const cJSON *images, name_of *get, char *text, size_t size)
+{
+    size_t used = 0;
+    const cJSON *image = NULL;
+
+    text[0] = '\0';
+    cJSON_ArrayForEach(image, images)
+    {
+        const char *name = get(image, 0);
+
+        if (used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%.80s", used > 0 ? ", " : "",
+                                     name ? name : "one without a name");
+    }
+    for (char *at = text; *at; at++) {
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+    }
+}
+
+/* The one that is meant: of this name, or, without a name, the only one there is. */
+static int pick_image(const cJSON *images, name_of *get, const char *name, const cJSON **ret_image,
+                      struct cr_err *err)
+{
+    const int count = cJSON_IsArray(images) ? cJSON_GetArraySize(images) : 0;
+    const cJSON *image = count > 0 ? images->child : NULL;
+    char names[NAMES_MAX];
+
+    if (!image)
+        return cr_err_set(err, EPROTO, "it names no image");
+    while (name && image && !has_name(image, get, name))
+        image = image->next;
+    tell_names(images, get, names, sizeof(names));
+    if (!image)
+        return cr_err_set(err, ENOENT, "it has no image '%s', but: %s", name, names);
+    if (!name && count > 1)
+        return cr_err_set(err, ENOTUNIQ, "it holds %d images: build.image says which of them: %s",
+                          count, names);
+    *ret_image = image;
+    return 0;
+}
+
+int sbx_archive_parse_docker(const char *json, const char *name, struct sbx_layers *ret_layers,
+                             struct cr_err *err)
 {
     AUTO_JSON cJSON *manifest = cJSON_Parse(json);
-    const cJSON *layers =
-        cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(manifest, 0), "Layers");
+    const cJSON *image = NULL;
+    int r = pick_image(manifest, docker_name, name, &image, err);
 
-    return take_layers(layers, take_path, ret_layers);
+    if (r == 0 &&
+        take_layers(cJSON_GetObjectItemCaseSensitive(image, "Layers"), take_path, ret_layers) < 0)
+        return cr_err_set(err, EPROTO, "its list of layers is none");
+    return r;
 }
 
 /* "sha256:…" is the file blobs/sha256/… */
@@ -86,12 +169,17 @@ static int take_digest(const cJSON *descriptor, char ret_path[SBX_LAYER_PATH_MAX
     return n > 0 && n < (int)SBX_LAYER_PATH_MAX ? 0 : -EPROTO;
 }
 
-int sbx_archive_parse_index(const char *json, char ret_path[SBX_LAYER_PATH_MAX])
+int sbx_archive_parse_index(const char *json, const char *name, char ret_path[SBX_LAYER_PATH_MAX],
+                            struct cr_err *err)
 {
     AUTO_JSON cJSON *index = cJSON_Parse(json);
+    const cJSON *image = NULL;
+    int r = pick_image(cJSON_GetObjectItemCaseSensitive(index, "manifests"), oci_name, name, &image,
+                       err);
 
-    return take_digest(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(index, "manifests"), 0),
-                       ret_path);
+    if (r == 0 && take_digest(image, ret_path) < 0)
+        return cr_err_set(err, EPROTO, "the digest of its image is none");
+    return r;
 }
 
 int sbx_archive_parse_manifest(const char *json, struct sbx_layers *ret_layers)
@@ -105,6 +193,7 @@ int sbx_archive_parse_manifest(const char *json, struct sbx_layers *ret_layers)
 /* ---- unpacking ---- */
 
 struct unpacking {
+    const char *image; /* NULL: the only one */
     const char *work;
     int output_fd;
     int64_t deadline_ns;
@@ -147,37 +236,45 @@ static int read_json(const char *folder, const char *name, struct cr_buf *buf)
     }
 }
 
-static int parse_oci(const char *folder, const char *index, struct sbx_layers *layers)
+static int parse_oci(const struct unpacking *unpacking, const char *folder, const char *index,
+                     struct sbx_layers *layers)
 {
     CR_AUTO_BUF struct cr_buf manifest;
     char path[SBX_LAYER_PATH_MAX];
-    int r;
+    int r = sbx_archive_parse_index(index, unpacking->image, path, unpacking->err);
 
     cr_buf_init(&manifest, JSON_MAX);
-    r = sbx_archive_parse_index(index, path);
+    if (r < 0)
+        return cr_err_wrap(unpacking->err, "index.json");
+    r = read_json(folder, path, &manifest);
     if (r == 0)
-        r = read_json(folder, path, &manifest);
-    return r == 0 ? sbx_archive_parse_manifest(cr_buf_str(&manifest), layers) : r;
+        r = sbx_archive_parse_manifest(cr_buf_str(&manifest), layers);
+    return r < 0 ? cr_err_set(unpacking->err, EPROTO,
+                              "its index.json is not that of an image of one platform")
+                 : 0;
 }
 
 /* Returns 0, or 1 when the archive holds no image but a tree. */
-static int find_layers(const char *folder, struct sbx_layers *layers, struct cr_err *err)
+static int find_layers(const struct unpacking *unpacking, const char *folder,
+                       struct sbx_layers *layers)
 {
     CR_AUTO_BUF struct cr_buf json;
     int r = read_json(folder, "manifest.json", &json);
 
     if (r == 0) {
-        r = sbx_archive_parse_docker(cr_buf_str(&json), layers);
-        return r < 0 ? cr_err_set(err, EPROTO, "its manifest.json is not that of an image") : 0;
+        r = sbx_archive_parse_docker(cr_buf_str(&json), unpacking->image, layers, unpacking->err);
+        return r < 0 ? cr_err_wrap(unpacking->err, "manifest.json") : 0;
     }
     cr_buf_done(&json);
     r = read_json(folder, "index.json", &json);
     if (r == -ENOENT)
-        return 1;
-    if (r == 0)
-        r = parse_oci(folder, cr_buf_str(&json), layers);
-    return r < 0 ? cr_err_set(err, EPROTO, "its index.json is not that of an image of one platform")
-                 : 0;
+        return unpacking->image
+                   ? cr_err_set(unpacking->err, ENOENT,
+                                "build.image: the archive is a tree and holds no image")
+                   : 1;
+    if (r < 0)
+        return cr_err_sys(unpacking->err, -r, "read its index.json");
+    return parse_oci(unpacking, folder, cr_buf_str(&json), layers);
 }
 
 static int lay_over(const struct unpacking *unpacking, const char *layer, const char *root)
@@ -195,10 +292,11 @@ static int lay_over(const struct unpacking *unpacking, const char *layer, const 
     return r < 0 ? cr_err_sys(unpacking->err, -r, "lay a layer of the image over the others") : 0;
 }
 
-int sbx_archive_unpack(const char *path, const char *work, const char *root, int output_fd,
-                       int64_t deadline_ns, struct cr_err *err)
+int sbx_archive_unpack(const struct sbx_archive *source, const char *root, struct cr_err *err)
 {
-    const struct unpacking unpacking = {work, output_fd, deadline_ns, err};
+    const char *const work = source->work;
+    const struct unpacking unpacking = {source->image, work, source->output_fd, source->deadline_ns,
+                                        err};
     struct sbx_layers layers = {.count = 0};
     char outer[PATH_MAX];
     char layer[PATH_MAX];
@@ -207,9 +305,9 @@ int sbx_archive_unpack(const char *path, const char *work, const char *root, int
 
     (void)snprintf(outer, sizeof(outer), "%s/outer", work);
     (void)snprintf(layer, sizeof(layer), "%s/layer", work);
-    r = extract(&unpacking, path, outer);
+    r = extract(&unpacking, source->path, outer);
     if (r == 0)
-        r = find_layers(outer, &layers, err);
+        r = find_layers(&unpacking, outer, &layers);
     if (r == 1)
         return lay_over(&unpacking, outer, root);
     for (size_t i = 0; r == 0 && i < layers.count; i++) {

@@ -16,23 +16,35 @@ struct sbx_layers {
 };
 
 /*
- * Reads the manifest.json of `docker save`: the layers of its first image.
- * Pure. Returns 0, or -EPROTO when it is none, or when a path leads out of the
- * archive.
+ * Reads the manifest.json of `docker save`: the layers of the image that has
+ * `name` among its tags (NULL: of the only one). Pure. Returns 0; -EPROTO when
+ * it is none, or when a path leads out of the archive; -ENOENT when no image
+ * has that name; -ENOTUNIQ when there are several and no name. The error tells
+ * the names that there are.
  */
-int sbx_archive_parse_docker(const char *json, struct sbx_layers *ret_layers);
+int sbx_archive_parse_docker(const char *json, const char *name, struct sbx_layers *ret_layers,
+                             struct cr_err *err);
 
-/* The path of the blob that an index.json of an OCI layout names first. Likewise. */
-int sbx_archive_parse_index(const char *json, char ret_path[SBX_LAYER_PATH_MAX]);
+/* The path of the blob that an index.json of an OCI layout names for that image. Likewise; names
+ * are annotations. */
+int sbx_archive_parse_index(const char *json, const char *name, char ret_path[SBX_LAYER_PATH_MAX],
+                            struct cr_err *err);
 
-/* The layers that an image manifest of OCI names. Likewise. */
+/* The layers that an image manifest of OCI names. Returns 0 or -EPROTO. */
 int sbx_archive_parse_manifest(const char *json, struct sbx_layers *ret_layers);
 
+/* What is unpacked, and where. Strings are borrowed. */
+struct sbx_archive {
+    const char *path;
+    const char *image;   /* its name in the archive; NULL: the only one */
+    const char *work;    /* empty folder of the same file system, for what is in between */
+    int output_fd;       /* what tar says; borrowed */
+    int64_t deadline_ns; /* CLOCK_MONOTONIC */
+};
+
 /*
- * Unpacks the archive `path` into the empty folder `root` (an absolute path):
- * an image of docker or of OCI layer by layer, anything else as a tree.
- * `work`, an empty folder of the same file system, holds what is in between.
- * tar runs with the rest of the host read-only. Returns 0 or -errno.
+ * Unpacks it into the empty folder `root` (an absolute path): an image of
+ * docker or of OCI layer by layer, anything else as a tree. tar runs with the
+ * rest of the host read-only. Returns 0 or -errno.
  */
-int sbx_archive_unpack(const char *path, const char *work, const char *root, int output_fd,
-                       int64_t deadline_ns, struct cr_err *err);
+int sbx_archive_unpack(const struct sbx_archive *source, const char *root, struct cr_err *err);

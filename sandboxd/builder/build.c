@@ -101,6 +101,11 @@ static int add_archive(const struct sbx_build *build, struct cr_err *err)
 {
     char path[PATH_MAX];
     char work[PATH_MAX];
+    const struct sbx_archive archive = {.path = path,
+                                        .image = build->runtime->recipe.image,
+                                        .work = work,
+                                        .output_fd = build->output_fd,
+                                        .deadline_ns = build->deadline_ns};
     int r = make_root(build, err);
 
     if (r < 0)
@@ -109,7 +114,7 @@ static int add_archive(const struct sbx_build *build, struct cr_err *err)
     (void)snprintf(work, sizeof(work), "%s/archive", build->folder);
     if (mkdirat(AT_FDCWD, work, 0755) < 0)
         return cr_err_sys(err, errno, "make a folder for the archive");
-    r = sbx_archive_unpack(path, work, build->root, build->output_fd, build->deadline_ns, err);
+    r = sbx_archive_unpack(&archive, build->root, err);
     return r < 0 ? cr_err_wrap(err, "build.archive") : 0;
 }
 

@@ -260,6 +260,12 @@ static int take_archive(struct sbx_file_parser *parser, const char *value)
     return 0;
 }
 
+static int take_image(struct sbx_file_parser *parser, const char *value)
+{
+    parser->runtime.recipe.image = value;
+    return take_token(parser, "build.image", NAME_LETTERS "/:.@_+-", value);
+}
+
 static int take_smoke_code(struct sbx_file_parser *parser, const char *value)
 {
     return add_line(parser, &parser->storage->smoke_code, "smoke.code", value);
@@ -300,6 +306,7 @@ static const struct {
     {"build.requirements", .take = take_requirements},
     {"build.folder", .take = take_folder},
     {"build.archive", .take = take_archive},
+    {"build.image", .take = take_image},
     {"smoke.code", .is_list = true, .take = take_smoke_code},
     {"smoke.output", .take = take_smoke_output},
 };
@@ -398,6 +405,9 @@ static int check_together(struct sbx_file_parser *parser)
         return sbx_file_fail(parser, "build.archive: is a whole root file system, so it does not "
                                      "go with build.package; build.folder and build.requirements "
                                      "can be laid over either");
+    if (recipe->image && !recipe->archive)
+        return sbx_file_fail(parser, "build.image: names an image of a build.archive, and there is "
+                                     "none");
     /* The program takes the place of the entry file in the argv. */
     if (parser->runtime.cells && (!has_entry_file(parser) || storage->compile.count > 0))
         return sbx_file_fail(parser,

@@ -30,6 +30,7 @@ struct sbx_recipe {
     const char *requirements;      /* file of pip, relative to the runtime file; NULL: none */
     const char *folder;            /* tree that is copied over; likewise */
     const char *archive;           /* image as tar, of docker or OCI, or just a tree; likewise */
+    const char *image;             /* its name in the archive; NULL: the only one there */
     const char *const *smoke_code; /* lines of a program that must end well; empty: none */
     const char *smoke_output;      /* what it must print, without a last newline; NULL: anything */
 };

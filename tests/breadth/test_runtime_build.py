@@ -170,6 +170,15 @@ def docker_archive(place, path):
         add(archive, "manifest.json", json.dumps([{"Layers": ["0/layer.tar", "1/layer.tar"]}]).encode())
 
 
+def two_images(place, path):
+    """`docker save one:1 two:1`: the first has the program, the second does not."""
+    with tarfile.open(path, "w") as archive:
+        for number in (0, 1):
+            add(archive, f"{number}/layer.tar", layer(place, with_say=number == 0))
+        add(archive, "manifest.json", json.dumps([{"RepoTags": [name], "Layers": [f"{number}/layer.tar"]}
+                                                  for number, name in ((1, "two:1"), (0, "one:1"))]).encode())
+
+
 def oci_archive(place, path):
     with tarfile.open(path, "w") as archive:
         def blob(data):
@@ -191,6 +200,17 @@ def test_images_are_unpacked_layer_by_layer(place, state, pack):
     assert not (place / "planted").exists()  # the link of the lower layer was replaced, not followed
 
 
+def test_one_of_several_images_must_be_named(place, state):
+    two_images(place, place / "images.tar")
+    source = "build.archive = images.tar"
+    said = runtime("build", write(place, "one", source), state=state, ok=False)
+    assert "build.archive: manifest.json: it holds 2 images: build.image says which of them: two:1, one:1" in said, said
+    said = runtime("build", write(place, "one", f"{source}\nbuild.image = one:2"), state=state, ok=False)
+    assert "it has no image 'one:2', but: two:1, one:1" in said and registered(state) == []
+    runtime("build", write(place, "one", f"{source}\nbuild.image = one:1"), state=state)
+    assert registered(state) == ["say:one"]
+
+
 def test_a_plain_tree_as_archive(place, state):
     with tarfile.open(place / "tree.tar", "w") as archive:
         archive.add(place / "two", ".")
@@ -203,6 +223,7 @@ def test_a_plain_tree_as_archive(place, state):
     ("build.archive = say.c", None, "build.archive: tar failed"),
     ("build.folder = one", "another", "smoke test: it printed 'hello"),
     ("build.folder = one\nneeds = /usr/bin/more", None, "smoke test: sandboxd does not offer it"),
+    ("build.folder = one\nbuild.image = one:1", None, "build.image: names an image of a build.archive"),
     ("build.folder = one\ncolour = red", None, "say-one.runtime:9: 'colour' is no key"),
     ("build.package = no-such-package-of-debian\nbuild.suite = nosuite", None, "build.package: mmdebstrap failed"),
 ])

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/err.h"
 #include "sandboxd/builder/archive.h"
 #include "tests/harness/test.h"
 
@@ -16,7 +17,7 @@ static void docker_manifests_name_their_layers_in_order(void **state)
     (void)state;
     assert_int_equal(sbx_archive_parse_docker("[{\"Config\":\"c.json\",\"Layers\":[\"a/layer.tar\","
                                               "\"blobs/sha256/b\"]}]",
-                                              &layers),
+                                              NULL, &layers, NULL),
                      0);
     assert_int_equal(layers.count, 2);
     assert_string_equal(layers.paths[0], "a/layer.tar");
@@ -42,7 +43,7 @@ static void docker_manifests_stay_in_their_archive(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_int_equal(sbx_archive_parse_docker(bad[i], &layers), -EPROTO);
+        assert_int_equal(sbx_archive_parse_docker(bad[i], NULL, &layers, NULL), -EPROTO);
 }
 
 static void oci_layouts_name_blobs(void **state)
@@ -51,20 +52,60 @@ static void oci_layouts_name_blobs(void **state)
     struct sbx_layers layers;
 
     (void)state;
-    assert_int_equal(sbx_archive_parse_index("{\"manifests\":[" DESCRIPTOR "]}", path), 0);
+    assert_int_equal(sbx_archive_parse_index("{\"manifests\":[" DESCRIPTOR "]}", NULL, path, NULL),
+                     0);
     assert_string_equal(path, "blobs/sha256/" DIGEST);
     assert_int_equal(
         sbx_archive_parse_manifest("{\"layers\":[" DESCRIPTOR "," DESCRIPTOR "]}", &layers), 0);
     assert_int_equal(layers.count, 2);
     assert_string_equal(layers.paths[1], "blobs/sha256/" DIGEST);
     assert_int_equal(
-        sbx_archive_parse_index("{\"manifests\":[{\"digest\":\"sha256:../x\"}]}", path), -EPROTO);
-    assert_int_equal(
-        sbx_archive_parse_index("{\"manifests\":[{\"digest\":\"md5:" DIGEST "\"}]}", path),
+        sbx_archive_parse_index("{\"manifests\":[{\"digest\":\"sha256:../x\"}]}", NULL, path, NULL),
         -EPROTO);
-    assert_int_equal(sbx_archive_parse_index("{}", path), -EPROTO);
+    assert_int_equal(sbx_archive_parse_index("{\"manifests\":[{\"digest\":\"md5:" DIGEST "\"}]}",
+                                             NULL, path, NULL),
+                     -EPROTO);
+    assert_int_equal(sbx_archive_parse_index("{}", NULL, path, NULL), -EPROTO);
     assert_int_equal(sbx_archive_parse_manifest("{\"layers\":[]}", &layers), -EPROTO);
     assert_int_equal(sbx_archive_parse_manifest("[", &layers), -EPROTO);
+}
+
+#define TWO_IMAGES                                                                                 \
+    "[{\"RepoTags\":[\"one:1\",\"one:latest\"],\"Layers\":[\"a\"]},"                               \
+    "{\"RepoTags\":[\"two:1\\n\"],\"Layers\":[\"b\"]},{\"RepoTags\":null,\"Layers\":[\"c\"]}]"
+
+static void one_of_several_images_must_be_named(void **state)
+{
+    struct cr_err err = CR_ERR_INIT;
+    struct sbx_layers layers;
+
+    (void)state;
+    assert_int_equal(sbx_archive_parse_docker(TWO_IMAGES, NULL, &layers, &err), -ENOTUNIQ);
+    assert_string_equal(err.text, "it holds 3 images: build.image says which of them: one:1, "
+                                  "two:1?, one without a name");
+    assert_int_equal(sbx_archive_parse_docker(TWO_IMAGES, "three", &layers, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "it has no image 'three'"));
+    assert_int_equal(sbx_archive_parse_docker(TWO_IMAGES, "one:latest", &layers, NULL), 0);
+    assert_string_equal(layers.paths[0], "a");
+}
+
+static void oci_images_are_named_by_annotations(void **state)
+{
+    static const char index[] =
+        "{\"manifests\":[{\"digest\":\"sha256:x\",\"annotations\":"
+        "{\"org.opencontainers.image.ref.name\":\"1\"}},{\"digest\":\"sha256:" DIGEST
+        "\",\"annotations\":{\"org.opencontainers.image.ref.name\":\"2\","
+        "\"io.containerd.image.name\":\"docker.io/library/a:2\"}}]}";
+    char path[SBX_LAYER_PATH_MAX];
+    struct cr_err err = CR_ERR_INIT;
+
+    (void)state;
+    assert_int_equal(sbx_archive_parse_index(index, NULL, path, &err), -ENOTUNIQ);
+    assert_non_null(strstr(err.text, "1, docker.io/library/a:2"));
+    assert_int_equal(sbx_archive_parse_index(index, "2", path, NULL), 0);
+    assert_int_equal(sbx_archive_parse_index(index, "docker.io/library/a:2", path, NULL), 0);
+    assert_string_equal(path, "blobs/sha256/" DIGEST);
+    assert_int_equal(sbx_archive_parse_index(index, "1", path, NULL), -EPROTO);
 }
 
 static void layers_are_bounded(void **state)
@@ -77,9 +118,9 @@ static void layers_are_bounded(void **state)
     for (size_t i = 1; i < SBX_LAYERS_MAX; i++)
         used += (size_t)snprintf(json + used, sizeof(json) - used, ",\"a\"");
     (void)snprintf(json + used, sizeof(json) - used, "]}]");
-    assert_int_equal(sbx_archive_parse_docker(json, &layers), 0);
+    assert_int_equal(sbx_archive_parse_docker(json, NULL, &layers, NULL), 0);
     (void)snprintf(json + used, sizeof(json) - used, ",\"a\"]}]");
-    assert_int_equal(sbx_archive_parse_docker(json, &layers), -EPROTO);
+    assert_int_equal(sbx_archive_parse_docker(json, NULL, &layers, NULL), -EPROTO);
 }
 
 int main(void)
@@ -88,6 +129,8 @@ int main(void)
         cmocka_unit_test(docker_manifests_name_their_layers_in_order),
         cmocka_unit_test(docker_manifests_stay_in_their_archive),
         cmocka_unit_test(oci_layouts_name_blobs),
+        cmocka_unit_test(one_of_several_images_must_be_named),
+        cmocka_unit_test(oci_images_are_named_by_annotations),
         cmocka_unit_test(layers_are_bounded),
     };
 
