@@ -99,14 +99,31 @@ static void wait_in_queue(struct sbx_admission *admission, struct sbx_execution 
                        "QUEUE_SHARE", retry_hint_ms(admission));
 }
 
+/* What gives way ends, and its slot is free as soon as its box is dead. */
+static void clear_way(const struct sbx_admission *admission)
+{
+    struct sbx_execution *next;
+
+    for (struct sbx_execution *run = admission->runs; run; run = next) {
+        next = run->next; /* one that never got to the backend is gone at once */
+        if (run->gives_way)
+            sbx_run_kicked(run, SBX_KICK_CANCEL);
+    }
+}
+
 void sbx_admission_submit(struct sbx_admission *admission, struct sbx_execution *execution)
 {
     execution->host = admission->host;
     execution->submitted_ns = cr_clock_mono_ns();
+    if (!execution->gives_way)
+        clear_way(admission);
     if (admission->is_draining) {
         sbx_run_refuse(execution, RPC_UNAVAILABLE, shutting_down, "DRAINING", RETRY_RESTART_MS);
     } else if (admission->slots == 0) {
         sbx_run_refuse(execution, RPC_UNAVAILABLE, no_backend, "NO_BACKEND", RETRY_RESTART_MS);
+    } else if (execution->gives_way && (admission->queue.count > 0 || admission->run_count > 0)) {
+        sbx_run_refuse(execution, RPC_RESOURCE_EXHAUSTED, "others are here", "GIVES_WAY",
+                       RETRY_MIN_MS);
     } else if (admission->queue.count == 0 && has_room(admission, execution)) {
         start(admission, execution);
     } else {

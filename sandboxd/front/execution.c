@@ -245,6 +245,11 @@ static void kick(struct sbx_execution *execution, uint32_t kicks)
         sbx_backend_post(execution->backend, sbx_execution_ref(execution));
 }
 
+void sbx_execution_give_way(struct sbx_execution *execution)
+{
+    execution->gives_way = true;
+}
+
 void sbx_execution_submit(struct sbx_execution *execution, struct sbx_backend *backend)
 {
     execution->backend = backend;

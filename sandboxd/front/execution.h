@@ -99,6 +99,13 @@ void sbx_execution_set_sandbox(struct sbx_execution *execution, struct sbx_sandb
 /* Before submit: what the audit log says as its policy. */
 void sbx_execution_set_policy(struct sbx_execution *execution, const char *policy_digest);
 
+/*
+ * Before submit: it is work of sandboxd's own that nobody waits for. It starts
+ * only when nobody else runs or waits, or else is refused, and is cancelled
+ * when somebody comes.
+ */
+void sbx_execution_give_way(struct sbx_execution *execution);
+
 /* Any thread. unref: NULL is allowed; always returns NULL. */
 struct sbx_execution *sbx_execution_ref(struct sbx_execution *execution);
 struct sbx_execution *sbx_execution_unref(struct sbx_execution *execution);

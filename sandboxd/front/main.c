@@ -41,9 +41,9 @@
 
 #define SERVICE_NAME "crisol.sandbox.v1.SandboxService"
 #define PROBE_DEADLINE_MS 15000
-#define PROBE_AGAIN_MS 1000
 #define STOP_DEADLINE_MS 5000
-/* Looks at the thread of the calls; so many in a row without a sign of life are enough. */
+/* Looks at the thread of the calls, so many in a row without a sign of life are enough; and at what
+ * could not be done before. */
 #define LOOK_MS 1000
 #define LOOKS_MAX 30
 /* The backend sees the end of its own control socket, and its end gives every run a verdict. */
@@ -70,6 +70,7 @@ struct front {
     atomic_bool is_up;       /* the backend said HELLO */
     atomic_bool is_orphaned; /* the supervisor is gone */
     atomic_uint generation;  /* of the backend; counts every coming and going */
+    uint32_t asked;          /* bit set of runtimes: for their version */
 };
 
 /* ---- start ---- */
@@ -351,7 +352,32 @@ static bool is_stopping(const struct front *front)
     return atomic_load(&front->is_orphaned) || poll(&signals, 1, 0) > 0;
 }
 
-/* Asks each runtime for its version, in a sandbox like everything else. */
+static bool is_idle(const struct front *front)
+{
+    struct sbx_backend_load load;
+
+    sbx_backend_get_load(front->backend, &load);
+    return load.running == 0 && load.waiting == 0;
+}
+
+/* Asks one runtime for its version, in a sandbox like everything else. False: not now. */
+static bool learn_version(struct front *front, const struct sbx_runtime *runtime, uint32_t index)
+{
+    const char *const standard[] = {runtime->version_path, "--version", NULL};
+    const char *const *argv = runtime->version_argv[0] ? runtime->version_argv : standard;
+    struct sbx_probe probe;
+    int r = sbx_probe_run(front->backend, index, argv, true, PROBE_DEADLINE_MS, &probe);
+
+    if (r == 0 && probe.is_ok)
+        sbx_service_set_version(&front->service, index, probe.output);
+    return r < 0 || !probe.gave_way;
+}
+
+/*
+ * Asks the runtimes for their versions while nobody else wants anything: no
+ * caller waits for it. Each is asked once: a backend that was restarted has the
+ * same runtimes.
+ */
 static void learn_versions(struct front *front)
 {
     size_t count;
@@ -361,14 +387,13 @@ static void learn_versions(struct front *front)
     if (!sbx_backend_hello(front->backend, &hello))
         return; /* lost again: the next one is asked */
     for (uint32_t i = 0; i < count && !is_stopping(front); i++) {
-        const char *const standard[] = {runtimes[i].version_path, "--version", NULL};
-        const char *const *argv = runtimes[i].version_argv[0] ? runtimes[i].version_argv : standard;
-        struct sbx_probe probe;
+        const uint32_t bit = UINT32_C(1) << i;
 
-        /* Asked once: a backend that was restarted has the same runtimes. */
-        if (!sbx_service_has_version(&front->service, i) && (hello.runtimes & (UINT32_C(1) << i)) &&
-            sbx_probe_run(front->backend, i, argv, PROBE_DEADLINE_MS, &probe) == 0 && probe.is_ok)
-            sbx_service_set_version(&front->service, i, probe.output);
+        if ((front->asked & bit) || !(hello.runtimes & bit))
+            continue;
+        if (!is_idle(front) || !learn_version(front, &runtimes[i], i))
+            return;
+        front->asked |= bit;
     }
 }
 
@@ -379,7 +404,7 @@ static bool prove_backend(struct front *front)
     unsigned int generation = atomic_load(&front->generation);
     struct sbx_probe probe = {0};
     /* It has the common root file system, and is always there. */
-    int r = sbx_probe_run(front->backend, (uint32_t)sbx_runtime_find("shell"), argv,
+    int r = sbx_probe_run(front->backend, (uint32_t)sbx_runtime_find("shell"), argv, false,
                           PROBE_DEADLINE_MS, &probe);
 
     if (r < 0 || !probe.is_ok) {
@@ -394,7 +419,6 @@ static bool prove_backend(struct front *front)
     set_serving(front, true);
     sbx_backend_report_ready(front->backend);
     cr_log_info("serving");
-    learn_versions(front); /* after it: a version is no reason to wait */
     return true;
 }
 
@@ -437,7 +461,9 @@ static void serve(struct front *front)
             proven = generation;
             continue;
         }
-        (void)poll(fds, CR_ARRAY_SIZE(fds), must_prove ? PROBE_AGAIN_MS : LOOK_MS);
+        if (generation == proven)
+            learn_versions(front);
+        (void)poll(fds, CR_ARRAY_SIZE(fds), LOOK_MS);
         look_at_thread(front);
         if (fds[1].revents)
             (void)!read(front->event_fd, &count, sizeof(count));

@@ -90,6 +90,9 @@ static void fill_probe(struct sbx_probe *probe, const struct sbx_execution *exec
 
     *probe = (struct sbx_probe){
         .is_ok = outcome->refusal == RPC_OK && outcome->result.verdict == SBX_VERDICT_OK,
+        .gave_way = outcome->refusal != RPC_OK ||
+                    outcome->result.verdict == SBX_VERDICT_CANCELLED ||
+                    outcome->result.verdict == SBX_VERDICT_SANDBOX_LOST,
         .verdict = sbx_verdict_name(outcome->result.verdict),
         .stage = sbx_stage_name(outcome->result.stage),
         .stage_errno = outcome->result.stage_errno,
@@ -138,7 +141,7 @@ static void fill_request(const struct sbx_limits *maximum, uint32_t runtime,
 }
 
 int sbx_probe_run(struct sbx_backend *backend, uint32_t runtime, const char *const *argv,
-                  int deadline_ms, struct sbx_probe *ret_probe)
+                  bool gives_way, int deadline_ms, struct sbx_probe *ret_probe)
 {
     Crisol__Sandbox__V1__ExecuteRequest message = CRISOL__SANDBOX__V1__EXECUTE_REQUEST__INIT;
     struct sbx_execution *execution = NULL;
@@ -167,6 +170,8 @@ int sbx_probe_run(struct sbx_backend *backend, uint32_t runtime, const char *con
         unref_bell(bell);
         return r;
     }
+    if (gives_way)
+        sbx_execution_give_way(execution);
     sbx_execution_submit(execution, backend);
     r = wait_end(execution, bell, deadline_ms, ret_probe);
     if (r < 0)

@@ -13,7 +13,8 @@ struct sbx_backend;
 
 /* How a run of our own ended. */
 struct sbx_probe {
-    bool is_ok; /* verdict OK */
+    bool is_ok;    /* verdict OK */
+    bool gave_way; /* refused or cancelled for somebody else, or by the end of the backend */
     const char *verdict;
     const char *stage;
     int stage_errno;
@@ -23,8 +24,9 @@ struct sbx_probe {
 
 /*
  * Runs one command through the backend, like any caller would, and waits for
- * its end. `argv` is NULL-terminated, its first item absolute. Blocks for at
- * most `deadline_ms`, then cancels. Returns 0, -ETIMEDOUT or another -errno.
+ * its end. `argv` is NULL-terminated, its first item absolute. `gives_way`: as
+ * of sbx_execution_give_way(). Blocks for at most `deadline_ms`, then cancels.
+ * Returns 0, -ETIMEDOUT or another -errno.
  */
 int sbx_probe_run(struct sbx_backend *backend, uint32_t runtime, const char *const *argv,
-                  int deadline_ms, struct sbx_probe *ret_probe);
+                  bool gives_way, int deadline_ms, struct sbx_probe *ret_probe);

@@ -96,6 +96,7 @@ struct sbx_execution {
     char policy_digest[SBX_DIGEST_SIZE];
     struct sbx_request request;
     bool wants_report;
+    bool gives_way;        /* see sbx_execution_give_way() */
     struct cr_buf payload; /* until sbx_execution_complete(), where there is a compile stage */
     struct sbx_sandbox *sandbox; /* that it is in, until it ends; NULL: none */
 

@@ -40,16 +40,6 @@ void sbx_service_set_version(struct sbx_service *service, uint32_t runtime, cons
     (void)pthread_mutex_unlock(&service->lock);
 }
 
-bool sbx_service_has_version(struct sbx_service *service, uint32_t runtime)
-{
-    bool has_version;
-
-    (void)pthread_mutex_lock(&service->lock);
-    has_version = service->versions[runtime][0] != '\0';
-    (void)pthread_mutex_unlock(&service->lock);
-    return has_version;
-}
-
 void sbx_service_add(struct sbx_service *service, struct sbx_live *entry)
 {
     (void)pthread_mutex_lock(&service->lock);

@@ -65,9 +65,6 @@ void sbx_service_done(struct sbx_service *service);
 /* Any thread: what ListRuntimes tells as the version of a runtime. */
 void sbx_service_set_version(struct sbx_service *service, uint32_t runtime, const char *version);
 
-/* Any thread. */
-bool sbx_service_has_version(struct sbx_service *service, uint32_t runtime);
-
 /* rpc_authorize: health may be asked by everybody whom the listener let in. */
 bool sbx_service_authorize(void *context, const struct rpc_call *call, char caller[64],
                            struct rpc_status *status);

@@ -248,8 +248,8 @@ void client_request(Crisol__Sandbox__V1__ExecuteRequest *message)
     message->code = cr_unconst("pass");
 }
 
-void client_submit(struct fake_client *client, struct fake *fake,
-                   Crisol__Sandbox__V1__ExecuteRequest *message, const char *caller)
+void client_prepare(struct fake_client *client, Crisol__Sandbox__V1__ExecuteRequest *message,
+                    const char *caller)
 {
     struct sbx_request_rules rules = {.maximum = sbx_maximum_limits,
                                       .runtimes = UINT32_MAX,
@@ -267,6 +267,12 @@ void client_submit(struct fake_client *client, struct fake *fake,
     client->is_text = request.as_text;
     assert_int_equal(sbx_execution_new(message, &request, caller, &waker, &client->execution, NULL),
                      0);
+}
+
+void client_submit(struct fake_client *client, struct fake *fake,
+                   Crisol__Sandbox__V1__ExecuteRequest *message, const char *caller)
+{
+    client_prepare(client, message, caller);
     sbx_execution_submit(client->execution, fake->backend);
 }
 

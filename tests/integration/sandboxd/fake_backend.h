@@ -77,6 +77,9 @@ void fake_close_fds(struct fake_run *run);
 /* Submits a request; `output_bytes` 0 takes the default. */
 void client_submit(struct fake_client *client, struct fake *fake,
                    Crisol__Sandbox__V1__ExecuteRequest *message, const char *caller);
+/* The same, but for the submit. */
+void client_prepare(struct fake_client *client, Crisol__Sandbox__V1__ExecuteRequest *message,
+                    const char *caller);
 /* The smallest request there is. */
 void client_request(Crisol__Sandbox__V1__ExecuteRequest *message);
 /* Takes what there is without waiting. */

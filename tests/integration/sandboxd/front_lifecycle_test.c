@@ -244,6 +244,66 @@ static void run_that_is_cancelled_while_it_waits_leaves_nothing(void **state)
     fake_close(&fake);
 }
 
+/* Work that nobody waits for. */
+static void submit_idle_work(struct fake_client *client, struct fake *fake)
+{
+    Crisol__Sandbox__V1__ExecuteRequest message;
+
+    client_request(&message);
+    client_prepare(client, &message, SBX_CALLER_SELF);
+    sbx_execution_give_way(client->execution);
+    sbx_execution_submit(client->execution, fake->backend);
+}
+
+static void idle_work_ends_when_a_caller_comes(void **state)
+{
+    struct fake_client idle;
+    struct fake_client client;
+    struct fake_run idle_run;
+    struct fake_run run;
+    struct fake fake;
+    union sbx_msg msg;
+
+    (void)state;
+    fake_open(&fake, 2, 1);
+    submit_idle_work(&idle, &fake);
+    fake_start(&fake, &idle_run);
+    submit(&client, &fake, "a");
+
+    fake_receive(&fake, SBX_MSG_CANCEL, &msg);
+    assert_int_equal(msg.header.run, idle_run.number);
+    fake_start(&fake, &run); /* beside it, in the other slot */
+    fake_finish(&fake, &idle_run, SBX_VERDICT_CANCELLED);
+    fake_finish(&fake, &run, SBX_VERDICT_OK);
+    assert_int_equal(client_wait_end(&client)->result.verdict, SBX_VERDICT_OK);
+    assert_int_equal(client_wait_end(&idle)->result.verdict, SBX_VERDICT_CANCELLED);
+    client_done(&idle);
+    client_done(&client);
+    fake_close(&fake);
+}
+
+static void idle_work_does_not_begin_beside_a_caller(void **state)
+{
+    struct fake_client idle;
+    struct fake_client client;
+    struct fake_run run;
+    struct fake fake;
+
+    (void)state;
+    fake_open(&fake, 2, 1);
+    submit(&client, &fake, "a");
+    fake_start(&fake, &run);
+    submit_idle_work(&idle, &fake);
+
+    assert_string_equal(client_wait_end(&idle)->refusal_reason, "GIVES_WAY");
+    assert_false(idle.has_started);
+    fake_finish(&fake, &run, SBX_VERDICT_OK);
+    assert_int_equal(client_wait_end(&client)->result.verdict, SBX_VERDICT_OK);
+    client_done(&idle);
+    client_done(&client);
+    fake_close(&fake);
+}
+
 static void run_is_lost_with_its_backend_and_the_next_one_finds_the_new(void **state)
 {
     struct fake_client running;
@@ -563,6 +623,8 @@ int main(void)
         cmocka_unit_test_teardown(waiting_run_of_a_greedy_caller_makes_room_for_another_caller,
                                   check_fds),
         cmocka_unit_test_teardown(run_that_is_cancelled_while_it_waits_leaves_nothing, check_fds),
+        cmocka_unit_test_teardown(idle_work_ends_when_a_caller_comes, check_fds),
+        cmocka_unit_test_teardown(idle_work_does_not_begin_beside_a_caller, check_fds),
         cmocka_unit_test_teardown(run_is_lost_with_its_backend_and_the_next_one_finds_the_new,
                                   check_fds),
         cmocka_unit_test_teardown(run_that_could_not_be_set_up_has_a_result_at_once, check_fds),
