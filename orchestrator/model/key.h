@@ -50,7 +50,8 @@ struct agt_keyring {
 
 /* `text` (NULL: no key) and `path` (NULL: no file) are copied. Returns 0, -EINVAL or -ENOMEM; after
  * either agt_keyring_done() may be called. */
-int agt_keyring_init(struct agt_keyring *ring, const char *text, const char *path, struct cr_err *err);
+int agt_keyring_init(struct agt_keyring *ring, const char *text, const char *path,
+                     struct cr_err *err);
 void agt_keyring_done(struct agt_keyring *ring);
 
 /* A reference; never NULL. May read the file. */

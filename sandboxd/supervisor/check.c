@@ -148,8 +148,8 @@ static int check_backend(const struct sbx_settings *settings, struct cr_err *err
 
 int sbx_check_run(const struct sbx_settings *settings, struct cr_err *err)
 {
-    int missing = check_programs() + check_token(settings) + check_tls(settings) + check_audit(settings) +
-                  check_runtimes(settings) + check_sockets(settings);
+    int missing = check_programs() + check_token(settings) + check_tls(settings) +
+                  check_audit(settings) + check_runtimes(settings) + check_sockets(settings);
     int r = check_backend(settings, err);
 
     if (r < 0)

@@ -11,8 +11,9 @@
 
 #include <sys/socket.h>
 
-#define FRONT_EXTRAS 5 /* token, audit, runtimes, certificates, health: each a hole when missing   \
-                        */
+#define FRONT_EXTRAS                                                                               \
+    5 /* token, audit, runtimes, certificates, health: each a hole when missing                    \
+       */
 
 int sbx_spawn_pair(int ret_fds[2], struct cr_err *err)
 {

@@ -14,6 +14,7 @@
 #include <openssl/ec.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+
 #include <sys/stat.h>
 
 static char *take_text(BIO *bio)

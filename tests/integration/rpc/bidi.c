@@ -46,8 +46,9 @@ struct bidi *bidi_open(struct rpc_channel *channel, const char *path)
     grpc_metadata_array_init(&bidi->initial);
     grpc_metadata_array_init(&bidi->trailing);
     bidi->queue = grpc_completion_queue_create_for_pluck(NULL);
-    bidi->core = grpc_channel_create_call(channel->link->core, NULL, GRPC_PROPAGATE_DEFAULTS, bidi->queue,
-                                          slice, NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    bidi->core =
+        grpc_channel_create_call(channel->link->core, NULL, GRPC_PROPAGATE_DEFAULTS, bidi->queue,
+                                 slice, NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     grpc_slice_unref(slice);
     run(bidi, &op);
     op = (grpc_op){.op = GRPC_OP_RECV_INITIAL_METADATA};

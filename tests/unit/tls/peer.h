@@ -16,8 +16,7 @@ struct peer {
 
 /* `own` (NULL: none) is the certificate to show; `protocols` as on the wire, NULL: none. Trusts
  * everybody. */
-void peer_init(struct peer *peer, int fd, const struct cr_tls_material *own,
-               const char *protocols);
+void peer_init(struct peer *peer, int fd, const struct cr_tls_material *own, const char *protocols);
 void peer_done(struct peer *peer);
 
 /* Goes on with the handshake. True once it is through. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <openssl/ssl.h>
+
 #include <sys/socket.h>
 
 #define TURNS 40
