@@ -6,6 +6,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/unconst.h"
+#include "sandboxd/supervisor/child_args.h"
 #include "sandboxd/supervisor/settings.h"
 #include "sandboxd/supervisor/spawn.h"
 #include "sandboxd/wire/lifeline.h"
@@ -103,8 +104,8 @@ static int make_backend_args(const struct sbx_stack *stack, const struct sbx_tar
                              const struct sbx_settings *settings, uint32_t weakened,
                              struct sbx_child_args *ret_args, struct cr_err *err)
 {
-    int r = target->is_docker ? sbx_settings_docker_args(settings, false, ret_args)
-                              : sbx_settings_native_args(settings, ret_args);
+    int r = target->is_docker ? sbx_docker_args_make(settings, false, ret_args)
+                              : sbx_native_args_make(settings, ret_args);
 
     if (r == 0 && target->is_docker)
         r = add_flag(ret_args, "--relay-user=%" PRIu32, stack->uid_base);
@@ -137,7 +138,7 @@ static int start_children(struct sbx_stack *stack, struct sbx_child_args *backen
         return r;
     backend_end = pair[0];
     front_end = pair[1];
-    if (sbx_settings_front_args(settings, 1, false, &front) < 0)
+    if (sbx_front_args_make(settings, 1, false, &front) < 0)
         r = cr_err_set(err, ENOMEM, "out of memory for the arguments of the stack");
     if (r == 0)
         r = sbx_spawn_backend(&stack->backend, backend, backend_end, -1, err);
@@ -207,7 +208,7 @@ int sbx_stack_clean(const struct sbx_target *target, struct cr_err *err)
     int r;
 
     take_target(target, &settings);
-    r = sbx_settings_docker_gc_args(&settings, &args);
+    r = sbx_docker_gc_args_make(&settings, &args);
     r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-docker")
               : sbx_child_run("sandboxd-docker", cr_unconst(args.list), false, CLEAN_MS, err);
     sbx_child_args_done(&args);

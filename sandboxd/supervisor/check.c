@@ -8,6 +8,7 @@
 #include "common/unconst.h"
 #include "sandboxd/supervisor/audit_file.h"
 #include "sandboxd/supervisor/child.h"
+#include "sandboxd/supervisor/child_args.h"
 #include "sandboxd/supervisor/choice.h"
 #include "sandboxd/supervisor/runtime_files.h"
 #include "sandboxd/supervisor/secrets.h"
@@ -135,8 +136,8 @@ static int check_backend(const struct sbx_settings *settings, struct cr_err *err
 
     if (r < 0)
         return r;
-    r = is_docker ? sbx_settings_docker_args(settings, false, &args)
-                  : sbx_settings_native_args(settings, &args);
+    r = is_docker ? sbx_docker_args_make(settings, false, &args)
+                  : sbx_native_args_make(settings, &args);
     if (r == 0)
         r = sbx_child_args_add(&args, "--check");
     r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of the backend")

@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "common/unconst.h"
 #include "sandboxd/supervisor/child.h"
+#include "sandboxd/supervisor/child_args.h"
 #include "sandboxd/supervisor/settings.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ static bool is_named(const char *text)
 static int ask_engine(const struct sbx_settings *settings, struct cr_err *err)
 {
     struct sbx_child_args args = {0};
-    int r = sbx_settings_docker_ping_args(settings, &args);
+    int r = sbx_docker_ping_args_make(settings, &args);
 
     r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-docker")
               : sbx_child_run("sandboxd-docker", cr_unconst(args.list), false, CHECK_MS, err);

@@ -7,6 +7,7 @@
 #include "common/unconst.h"
 #include "sandboxd/supervisor/check.h"
 #include "sandboxd/supervisor/child.h"
+#include "sandboxd/supervisor/child_args.h"
 #include "sandboxd/supervisor/settings.h"
 #include "sandboxd/supervisor/supervisor.h"
 
@@ -87,7 +88,7 @@ static int become_builder(char **argv, struct cr_err *err)
 static int collect_garbage(const struct sbx_settings *settings, struct cr_err *err)
 {
     struct sbx_child_args args = {0};
-    int r = sbx_settings_docker_gc_args(settings, &args);
+    int r = sbx_docker_gc_args_make(settings, &args);
 
     r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-docker")
               : sbx_child_run("sandboxd-docker", cr_unconst(args.list), true, GC_DEADLINE_MS, err);
@@ -95,17 +96,38 @@ static int collect_garbage(const struct sbx_settings *settings, struct cr_err *e
     return r > 0 ? cr_err_set(err, EIO, "not everything was removed; the lines above say why") : r;
 }
 
-/* The first word, when it is a command; taken out of the arguments. */
-static const char *take_command(int *argc, char **argv)
-{
-    const char *command = *argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
+enum command {
+    COMMAND_SERVE, /* none */
+    COMMAND_CHECK,
+    COMMAND_GC,
+    COMMAND_SELFTEST,
+    COMMAND_RUNTIME,
+    COMMAND_COUNT,
+};
 
-    if (!command)
-        return NULL;
+/* The first word, when it is a command; taken out of the arguments. */
+static int take_command(int *argc, char **argv, enum command *ret_command, struct cr_err *err)
+{
+    static const char *const names[COMMAND_COUNT] = {[COMMAND_CHECK] = "check",
+                                                     [COMMAND_GC] = "gc",
+                                                     [COMMAND_SELFTEST] = "selftest",
+                                                     [COMMAND_RUNTIME] = "runtime"};
+    const char *word = *argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
+    int command = COMMAND_SERVE + 1;
+
+    *ret_command = COMMAND_SERVE;
+    if (!word)
+        return 0;
+    while (command < COMMAND_COUNT && strcmp(word, names[command]) != 0)
+        command++;
+    if (command == COMMAND_COUNT)
+        return cr_err_set(err, EINVAL,
+                          "'%s' is no command: check, selftest, runtime or gc; none serves", word);
     (*argc)--;
     for (int i = 1; i <= *argc; i++)
         argv[i] = argv[i + 1];
-    return command;
+    *ret_command = (enum command)command;
+    return 0;
 }
 
 static int serve(const struct sbx_settings *settings, const struct cr_notify *notify,
@@ -115,35 +137,47 @@ static int serve(const struct sbx_settings *settings, const struct cr_notify *no
     return run(settings, notify, err);
 }
 
+/* All that needs the environment. A command of another program does not come back from here. */
+static int prepare(enum command command, int argc, char **argv, struct sbx_settings *settings,
+                   struct cr_notify *notify, struct cr_err *err)
+{
+    int r;
+
+    if (command == COMMAND_RUNTIME)
+        return become_builder(argv, err);
+    if (command == COMMAND_SELFTEST) {
+        wipe_environment();
+        return become("sandboxd-selftest", argv, err);
+    }
+    r = sbx_settings_load(argc, argv, settings, err);
+    /* It is named in the environment. */
+    return r == 0 && command == COMMAND_SERVE ? cr_notify_open(notify, err) : r;
+}
+
+static int carry_out(enum command command, const struct sbx_settings *settings,
+                     const struct cr_notify *notify, struct cr_err *err)
+{
+    if (command == COMMAND_GC)
+        return collect_garbage(settings, err);
+    return command == COMMAND_CHECK ? sbx_check_run(settings, err) : serve(settings, notify, err);
+}
+
 int main(int argc, char **argv)
 {
     struct sbx_settings settings = {0};
     struct cr_notify notify = CR_NOTIFY_INIT;
     struct cr_err err = CR_ERR_INIT;
-    const char *command = take_command(&argc, argv);
-    bool is_check = command && strcmp(command, "check") == 0;
-    bool is_gc = command && strcmp(command, "gc") == 0;
+    enum command command;
     int r;
 
     cr_log_setup("sandboxd", CR_LOG_INFO, CR_LOG_TEXT);
-    if (command && strcmp(command, "selftest") == 0) {
-        wipe_environment();
-        r = become("sandboxd-selftest", argv, &err);
-    } else if (command && strcmp(command, "runtime") == 0) {
-        r = become_builder(argv, &err);
-    } else if (command && !is_check && !is_gc)
-        r = cr_err_set(&err, EINVAL,
-                       "'%s' is no command: check, selftest, runtime or gc; none serves", command);
-    else
-        r = sbx_settings_load(argc, argv, &settings, &err);
-    if (r == 0 && !is_check && !is_gc)
-        r = cr_notify_open(&notify, &err); /* it is named in the environment */
+    r = take_command(&argc, argv, &command, &err);
+    if (r == 0)
+        r = prepare(command, argc, argv, &settings, &notify, &err);
     wipe_environment();
     (void)umask(077);
-    if (r == 0 && is_gc)
-        r = collect_garbage(&settings, &err);
-    else if (r == 0)
-        r = is_check ? sbx_check_run(&settings, &err) : serve(&settings, &notify, &err);
+    if (r == 0)
+        r = carry_out(command, &settings, &notify, &err);
     if (r < 0)
         cr_log_error("%s", err.text);
     cr_notify_close(&notify);

@@ -5,14 +5,9 @@
 #include "common/config.h"
 #include "common/err.h"
 #include "common/log.h"
-#include "sandboxd/supervisor/registered.h"
 #include "sandboxd/supervisor/runtime_files.h"
 #include "sandboxd/wire/maxima.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -157,59 +152,89 @@ static bool is_empty(const char *text)
     return !text || !*text;
 }
 
-/* `words` is for the person too. */
-static int check_word(const char *flag, const char *value, const char *const *words,
-                      const char *text, struct cr_err *err)
-{
-    for (; *words; words++) {
-        if (strcmp(value, *words) == 0)
-            return 0;
-    }
-    return cr_err_set(err, EINVAL, "--%s: '%s' is not %s", flag, value, text);
-}
-
 static int check_words(const struct sbx_settings *settings, struct cr_err *err)
 {
-    static const char *const backends[] = {"native", "docker", "auto", NULL};
-    static const char *const preloads[] = {"on", "caller", "off", NULL};
-    static const char *const pulls[] = {"never", "missing", NULL};
-    int r = check_word("backend", settings->backend, backends, "native, docker or auto", err);
+    static const struct {
+        const char *flag;
+        size_t offset;
+        const char *words[4];
+        const char *text;
+    } rows[] = {
+        {"backend",
+         offsetof(struct sbx_settings, backend),
+         {"native", "docker", "auto"},
+         "native, docker or auto"},
+        {"preload",
+         offsetof(struct sbx_settings, preload),
+         {"on", "caller", "off"},
+         "on, caller or off"},
+        {"docker-pull",
+         offsetof(struct sbx_settings, docker_pull),
+         {"never", "missing"},
+         "never or missing"},
+    };
 
-    if (r == 0)
-        r = check_word("preload", settings->preload, preloads, "on, caller or off", err);
-    if (r == 0)
-        r = check_word("docker-pull", settings->docker_pull, pulls, "never or missing", err);
-    return r;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(rows); i++) {
+        const char *value = *(char *const *)(const void *)((const char *)settings + rows[i].offset);
+        const char *const *word = rows[i].words;
+
+        while (*word && strcmp(value, *word) != 0)
+            word++;
+        if (!*word)
+            return cr_err_set(err, EINVAL, "--%s: '%s' is not %s", rows[i].flag, value,
+                              rows[i].text);
+    }
+    return 0;
 }
 
-/* What one row of the table cannot say. */
-static int check_together(const struct sbx_settings *settings, struct cr_err *err)
+static int check_tls(const struct sbx_settings *settings, struct cr_err *err)
 {
-    struct cr_edge limits; /* only to see that they can be read */
-    int r;
-
-    if (!is_empty(settings->listen) && is_empty(settings->token_file) &&
-        is_empty(settings->tls_client_authority))
-        return cr_err_set(err, EINVAL,
-                          "--listen: TCP callers need a token, on loopback too; write one line of "
-                          "16 or more random characters to a file of mode 0600 and name it with "
-                          "--token-file, or ask for certificates with --tls-client-ca");
     if (is_empty(settings->tls_certificate) != is_empty(settings->tls_key))
         return cr_err_set(err, EINVAL, "--tls-cert and --tls-key: one is of no use alone");
     if (!is_empty(settings->tls_client_authority) && is_empty(settings->tls_certificate))
         return cr_err_set(err, EINVAL, "--tls-client-ca: needs --tls-cert and --tls-key");
     if (!is_empty(settings->tls_clients) && is_empty(settings->tls_client_authority))
         return cr_err_set(err, EINVAL, "--tls-client: needs --tls-client-ca");
+    return 0;
+}
+
+static int check_addresses(const struct sbx_settings *settings, struct cr_err *err)
+{
+    if (is_empty(settings->socket) && is_empty(settings->listen))
+        return cr_err_set(err, EINVAL, "--socket: is empty, and there is no --listen either");
+    if (!is_empty(settings->listen) && is_empty(settings->token_file) &&
+        is_empty(settings->tls_client_authority))
+        return cr_err_set(err, EINVAL,
+                          "--listen: TCP callers need a token, on loopback too; write one line of "
+                          "16 or more random characters to a file of mode 0600 and name it with "
+                          "--token-file, or ask for certificates with --tls-client-ca");
     /* Before anything is logged; sandboxd-docker looks at the rest. */
     if (strchr(settings->docker_socket, '@'))
         return cr_err_set(err, EINVAL, "--docker-socket: takes no user and no password");
-    if (!is_empty(settings->rootfs) && settings->rootfs[0] != '/')
-        return cr_err_set(err, EINVAL, "--rootfs: must be an absolute path");
-    if (!is_empty(settings->state_dir) && settings->state_dir[0] != '/')
-        return cr_err_set(err, EINVAL, "--state-dir: must be an absolute path");
-    if (is_empty(settings->socket) && is_empty(settings->listen))
-        return cr_err_set(err, EINVAL, "--socket: is empty, and there is no --listen either");
-    r = check_words(settings, err);
+    return 0;
+}
+
+static int check_folder(const char *flag, const char *path, struct cr_err *err)
+{
+    if (is_empty(path) || path[0] == '/')
+        return 0;
+    return cr_err_set(err, EINVAL, "--%s: must be an absolute path", flag);
+}
+
+/* What one row of the table cannot say. */
+static int check_together(const struct sbx_settings *settings, struct cr_err *err)
+{
+    struct cr_edge limits; /* only to see that they can be read */
+    int r = check_addresses(settings, err);
+
+    if (r == 0)
+        r = check_tls(settings, err);
+    if (r == 0)
+        r = check_folder("rootfs", settings->rootfs, err);
+    if (r == 0)
+        r = check_folder("state-dir", settings->state_dir, err);
+    if (r == 0)
+        r = check_words(settings, err);
     return r == 0 ? cr_edge_parse(&settings->edge, &limits, err) : r;
 }
 
@@ -259,242 +284,8 @@ void sbx_settings_done(struct sbx_settings *settings)
     cr_config_done(table, CR_ARRAY_SIZE(table), settings);
 }
 
-static int add(struct sbx_child_args *args, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static int add(struct sbx_child_args *args, const char *format, ...)
+const struct cr_setting *sbx_settings_table(size_t *ret_count)
 {
-    va_list values;
-    int n;
-
-    if (args->count == SBX_CHILD_ARGS_MAX)
-        return -ENOMEM;
-    va_start(values, format);
-    n = vasprintf(&args->list[args->count], format, values);
-    va_end(values);
-    if (n < 0) {
-        args->list[args->count] = NULL;
-        return -ENOMEM;
-    }
-    args->count++;
-    return 0;
-}
-
-/* The child gets a descriptor for what that path names. */
-static int add_with(struct sbx_child_args *args, const char *what, const char *path)
-{
-    return is_empty(path) ? 0 : add(args, "--with-%s", what);
-}
-
-static int add_runtimes(const struct sbx_settings *settings, struct sbx_child_args *args)
-{
-    return sbx_settings_has_runtimes(settings) ? add(args, "--with-runtimes") : 0;
-}
-
-int sbx_child_args_add(struct sbx_child_args *args, const char *text)
-{
-    return add(args, "%s", text);
-}
-
-void sbx_child_args_done(struct sbx_child_args *args)
-{
-    for (size_t i = 0; i < args->count; i++)
-        free(args->list[i]);
-    *args = (struct sbx_child_args){0};
-}
-
-static int add_log(const struct sbx_settings *settings, struct sbx_child_args *args)
-{
-    int r = add(args, "--log-level=%s", settings->log_level);
-
-    return r == 0 ? add(args, "--log-format=%s", settings->log_format) : r;
-}
-
-/* The rows of maxima have the same flags in sandboxd-native. */
-static int add_maxima(const struct sbx_settings *settings, struct sbx_child_args *args)
-{
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(table); i++) {
-        const uint64_t *value = (const void *)((const char *)settings + table[i].offset);
-
-        if (strncmp(table[i].flag, "max-", 4) == 0 && *value > 0)
-            r = add(args, "--%s=%" PRIu64, table[i].flag, *value);
-    }
-    return r;
-}
-
-int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_child_args *args)
-{
-    int r = add(args, "sandboxd-native");
-
-    if (r == 0)
-        r = add_log(settings, args);
-    if (r == 0 && settings->slots > 0)
-        r = add(args, "--slots=%" PRIu64, settings->slots);
-    if (r == 0 && settings->sandboxes > 0)
-        r = add(args, "--sessions=%" PRIu64, settings->sandboxes);
-    if (r == 0 && settings->sandboxes > 0)
-        r = add(args, "--session-life-ms=%" PRIu64, settings->sandbox_life_ms);
-    if (r == 0 && settings->uid_base > 0)
-        r = add(args, "--uid-base=%" PRIu64, settings->uid_base);
-    if (r == 0)
-        r = add(args, "--preload=%s", settings->preload);
-    if (r == 0 && !is_empty(settings->accept_gaps))
-        r = add(args, "--accept-gap=%s", settings->accept_gaps);
-    if (r == 0 && !is_empty(settings->pool))
-        r = add(args, "--pool=%s", settings->pool);
-    if (r == 0 && !is_empty(settings->rootfs))
-        r = add(args, "--rootfs=%s", settings->rootfs);
-    if (r == 0 && !is_empty(settings->state_dir))
-        r = add(args, "--roots=%s/" SBX_REGISTERED_FOLDER, settings->state_dir);
-    if (r == 0)
-        r = add_runtimes(settings, args);
-    return r == 0 ? add_maxima(settings, args) : r;
-}
-
-/*
- * What callers may do has the same flags, and the same defaults, in
- * sandboxd-front. A stack of the self-test sets none of them: 0 and NULL, which
- * no setting can have.
- */
-static int add_edge(const struct sbx_settings *settings, struct sbx_child_args *args)
-{
-    static const char prefix[] = CR_EDGE_FLAG_PREFIX;
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(table); i++) {
-        const void *value = (const char *)settings + table[i].offset;
-        const uint64_t *number = table[i].type == CR_SETTING_UINT ? value : NULL;
-        char *const *text = table[i].type == CR_SETTING_UINT ? NULL : value;
-
-        if (strncmp(table[i].flag, prefix, strlen(prefix)) != 0)
-            continue;
-        if (number && *number > 0)
-            r = add(args, "--%s=%" PRIu64, table[i].flag, *number);
-        else if (text && *text)
-            r = add(args, "--%s=%s", table[i].flag, *text);
-    }
-    return r;
-}
-
-/* Containers are known as ours by where we serve: two services on one engine do not mix. */
-static int add_instance(const struct sbx_settings *settings, struct sbx_child_args *args)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    const char *const parts[] = {settings->socket, settings->listen};
-
-    for (size_t i = 0; i < CR_ARRAY_SIZE(parts); i++) {
-        for (const char *at = parts[i] ? parts[i] : ""; *at; at++)
-            hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-        hash = (hash ^ 0xff) * UINT64_C(0x100000001b3);
-    }
-    return add(args, "--instance=%016" PRIx64, hash);
-}
-
-static int add_text(struct sbx_child_args *args, const char *flag, const char *value)
-{
-    return is_empty(value) ? 0 : add(args, "--%s=%s", flag, value);
-}
-
-/* What every use of sandboxd-docker begins with. */
-static int add_docker(const struct sbx_settings *settings, struct sbx_child_args *args)
-{
-    int r = add(args, "sandboxd-docker");
-
-    if (r == 0)
-        r = add_log(settings, args);
-    if (r == 0)
-        r = add_text(args, "docker-socket", settings->docker_socket);
-    if (r == 0)
-        r = add_text(args, "docker-evidence", settings->docker_evidence);
-    return r == 0 ? add_text(args, "docker-base", settings->docker_base) : r;
-}
-
-int sbx_settings_docker_args(const struct sbx_settings *settings, bool is_restart,
-                             struct sbx_child_args *args)
-{
-    int r = add_docker(settings, args);
-
-    if (r == 0)
-        r = add_text(args, "docker-image", settings->docker_image);
-    if (r == 0)
-        r = add_text(args, "docker-pull", settings->docker_pull);
-    if (r == 0)
-        r = add_text(args, "docker-runtime", settings->docker_runtime);
-    if (r == 0)
-        r = add_text(args, "pool", settings->pool);
-    if (r == 0)
-        r = add_text(args, "preload", settings->preload);
-    if (r == 0)
-        r = add_text(args, "accept-gap", settings->accept_gaps);
-    if (r == 0)
-        r = add_instance(settings, args);
-    if (r == 0 && settings->slots > 0)
-        r = add(args, "--slots=%" PRIu64, settings->slots);
-    if (r == 0 && is_restart)
-        r = add(args, "--wait-for-engine");
-    if (r == 0)
-        r = add_runtimes(settings, args);
-    return r == 0 ? add_maxima(settings, args) : r;
-}
-
-int sbx_settings_docker_ping_args(const struct sbx_settings *settings, struct sbx_child_args *args)
-{
-    int r = add_docker(settings, args);
-
-    return r == 0 ? add(args, "--ping") : r;
-}
-
-int sbx_settings_docker_gc_args(const struct sbx_settings *settings, struct sbx_child_args *args)
-{
-    int r = add_docker(settings, args);
-
-    if (r == 0)
-        r = add_text(args, "docker-image", settings->docker_image);
-    return r == 0 ? add(args, "--gc") : r;
-}
-
-int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_count,
-                            bool has_metrics, struct sbx_child_args *args)
-{
-    int r = add(args, "sandboxd-front");
-
-    if (r == 0)
-        r = add(args, "--user=%" PRIu64, settings->front_user);
-    if (r == 0)
-        r = add_log(settings, args);
-    if (r == 0)
-        r = add(args, "--listen-count=%zu", listen_count);
-    if (r == 0)
-        r = add(args, "--allow-uids=0,%" PRIu64 "%s%s", settings->socket_owner,
-                is_empty(settings->allow_uids) ? "" : ",",
-                is_empty(settings->allow_uids) ? "" : settings->allow_uids);
-    if (r == 0)
-        r = add(args, "--queue=%" PRIu64, settings->queue);
-    if (r == 0 && settings->sandboxes_per_caller > 0)
-        r = add(args, "--sandboxes-per-caller=%" PRIu64, settings->sandboxes_per_caller);
-    if (r == 0)
-        r = add(args, "--caller-runs=%" PRIu64, settings->caller_runs);
-    if (r == 0)
-        r = add(args, "--caller-runs-per-minute=%" PRIu64, settings->caller_rate);
-    if (r == 0)
-        r = add(args, "--grace-ms=%" PRIu64, settings->grace_ms);
-    if (r == 0)
-        r = add(args, "--drain-delay-ms=%" PRIu64, settings->drain_delay_ms);
-    if (r == 0)
-        r = add_with(args, "health", settings->health_listen);
-    if (r == 0)
-        r = add_with(args, "token", settings->token_file);
-    if (r == 0)
-        r = add_with(args, "audit", settings->audit_log);
-    if (r == 0 && has_metrics)
-        r = add(args, "--with-metrics");
-    if (r == 0)
-        r = add_runtimes(settings, args);
-    if (r == 0)
-        r = add_with(args, "tls", settings->tls_certificate);
-    if (r == 0)
-        r = add_text(args, "tls-clients", settings->tls_clients);
-    return r == 0 ? add_edge(settings, args) : r;
+    *ret_count = CR_ARRAY_SIZE(table);
+    return table;
 }

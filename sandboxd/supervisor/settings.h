@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct cr_err;
+struct cr_setting;
 
 #define SBX_METRICS_STANDARD "127.0.0.1:9102"
 
@@ -68,24 +69,5 @@ void sbx_settings_done(struct sbx_settings *settings);
 /* Runtimes beyond those that are built in may be there: the children get a bundle. */
 bool sbx_settings_has_runtimes(const struct sbx_settings *settings);
 
-#define SBX_CHILD_ARGS_MAX 64U
-
-/* An argv for a child, NULL-terminated; the strings are owned by it. */
-struct sbx_child_args {
-    char *list[SBX_CHILD_ARGS_MAX + 1];
-    size_t count;
-};
-
-/* Returns 0 or -ENOMEM. sbx_child_args_done() is right after both. */
-int sbx_settings_native_args(const struct sbx_settings *settings, struct sbx_child_args *args);
-/* `is_restart`: wait for an engine that does not answer, where the first start gives up. */
-int sbx_settings_docker_args(const struct sbx_settings *settings, bool is_restart,
-                             struct sbx_child_args *args);
-/* For a look at the engine: does it answer? */
-int sbx_settings_docker_ping_args(const struct sbx_settings *settings, struct sbx_child_args *args);
-/* For `sandboxd gc`. */
-int sbx_settings_docker_gc_args(const struct sbx_settings *settings, struct sbx_child_args *args);
-int sbx_settings_front_args(const struct sbx_settings *settings, size_t listen_count,
-                            bool has_metrics, struct sbx_child_args *args);
-int sbx_child_args_add(struct sbx_child_args *args, const char *text);
-void sbx_child_args_done(struct sbx_child_args *args);
+/* The rows, in the order of --help. */
+const struct cr_setting *sbx_settings_table(size_t *ret_count);

@@ -5,7 +5,7 @@
 #include "common/err.h"
 #include "common/unconst.h"
 #include "sandboxd/supervisor/child.h"
-#include "sandboxd/supervisor/settings.h"
+#include "sandboxd/supervisor/child_args.h"
 
 #include <errno.h>
 

@@ -10,6 +10,7 @@
 #include "common/unconst.h"
 #include "sandboxd/supervisor/audit_file.h"
 #include "sandboxd/supervisor/child.h"
+#include "sandboxd/supervisor/child_args.h"
 #include "sandboxd/supervisor/choice.h"
 #include "sandboxd/supervisor/restart.h"
 #include "sandboxd/supervisor/runtime_files.h"
@@ -137,8 +138,8 @@ static int start_backend(struct supervisor *supervisor, int wire_fd, struct cr_e
 {
     struct sbx_child_args args = {0};
     int r = supervisor->is_docker
-                ? sbx_settings_docker_args(supervisor->settings, supervisor->was_ready, &args)
-                : sbx_settings_native_args(supervisor->settings, &args);
+                ? sbx_docker_args_make(supervisor->settings, supervisor->was_ready, &args)
+                : sbx_native_args_make(supervisor->settings, &args);
 
     r = r < 0
             ? cr_err_set(err, ENOMEM, "out of memory for the arguments of the backend")
@@ -157,8 +158,8 @@ static int start_front(struct supervisor *supervisor, int wire_fd, struct cr_err
                                 .health = supervisor->health.fd,
                                 .listen_count = supervisor->listen_count,
                                 .metrics = supervisor->metrics.fd};
-    int r = sbx_settings_front_args(supervisor->settings, supervisor->listen_count,
-                                    supervisor->metrics.fd >= 0, &args);
+    int r = sbx_front_args_make(supervisor->settings, supervisor->listen_count,
+                                supervisor->metrics.fd >= 0, &args);
 
     for (size_t i = 0; i < supervisor->listen_count; i++)
         fds.listens[i] = supervisor->listens[i].fd;

@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "common/unconst.h"
+#include "sandboxd/supervisor/child_args.h"
 #include "sandboxd/supervisor/settings.h"
 #include "tests/harness/test.h"
 
@@ -41,7 +42,7 @@ static void settings_have_safe_defaults(void **state)
     assert_null(settings.listen);
     assert_int_not_equal(settings.front_user, 0);
     assert_string_equal(settings.metrics, "127.0.0.1:9102");
-    assert_int_equal(sbx_settings_front_args(&settings, 1, true, &args), 0);
+    assert_int_equal(sbx_front_args_make(&settings, 1, true, &args), 0);
     assert_true(has_arg(&args, "--with-metrics"));
     assert_true(has_arg(&args, "--user=64321"));
     assert_true(has_arg(&args, "--allow-uids=0,0"));
@@ -106,8 +107,8 @@ static void settings_reach_the_children(void **state)
 
     (void)state;
     assert_int_equal(load(flags, CR_ARRAY_SIZE(flags), &settings, &err), 0);
-    assert_int_equal(sbx_settings_native_args(&settings, &native), 0);
-    assert_int_equal(sbx_settings_front_args(&settings, 2, false, &front), 0);
+    assert_int_equal(sbx_native_args_make(&settings, &native), 0);
+    assert_int_equal(sbx_front_args_make(&settings, 2, false, &front), 0);
     assert_true(has_arg(&native, "--slots=3"));
     assert_true(has_arg(&native, "--max-wall-time-ms=5000"));
     assert_true(has_arg(&native, "--accept-gap=swap,ipc"));
@@ -127,6 +128,36 @@ static void settings_reach_the_children(void **state)
     sbx_settings_done(&settings);
 }
 
+/* The engine is named to all three uses of sandboxd-docker, what only runs need to one. */
+static void settings_reach_the_uses_of_docker(void **state)
+{
+    static const char *const flags[] = {"--slots=3", "--docker-socket=/s", "--docker-image=i",
+                                        "--docker-pull=never", "--max-wall-time-ms=5000"};
+    struct sbx_child_args serve = {0};
+    struct sbx_child_args ping = {0};
+    struct sbx_child_args gc = {0};
+    struct cr_err err = CR_ERR_INIT;
+    struct sbx_settings settings;
+
+    (void)state;
+    assert_int_equal(load(flags, CR_ARRAY_SIZE(flags), &settings, &err), 0);
+    assert_int_equal(sbx_docker_args_make(&settings, true, &serve), 0);
+    assert_int_equal(sbx_docker_ping_args_make(&settings, &ping), 0);
+    assert_int_equal(sbx_docker_gc_args_make(&settings, &gc), 0);
+    assert_true(has_arg(&serve, "--docker-socket=/s") && has_arg(&ping, "--docker-socket=/s") &&
+                has_arg(&gc, "--docker-socket=/s"));
+    assert_true(has_arg(&serve, "--slots=3") && has_arg(&serve, "--docker-pull=never"));
+    assert_true(has_arg(&serve, "--wait-for-engine"));
+    assert_true(has_arg(&serve, "--max-wall-time-ms=5000"));
+    assert_true(has_arg(&serve, "--docker-image=i") && has_arg(&gc, "--docker-image=i"));
+    assert_false(has_arg(&ping, "--docker-image=i") || has_arg(&ping, "--slots=3"));
+    assert_true(has_arg(&ping, "--ping") && has_arg(&gc, "--gc"));
+    sbx_child_args_done(&serve);
+    sbx_child_args_done(&ping);
+    sbx_child_args_done(&gc);
+    sbx_settings_done(&settings);
+}
+
 /* Every row and a last line; the caller is told to end, or what is wrong. */
 static void settings_are_printed_and_checked_on_demand(void **state)
 {
@@ -141,7 +172,7 @@ static void settings_are_printed_and_checked_on_demand(void **state)
     assert_int_equal(setenv("CRISOL_SANDBOXD_GRPC_USER_CONNECTIONS", "300", 1), 0);
     assert_int_equal(load(good, 2, &settings, &err), 1);
     assert_int_equal(unsetenv("CRISOL_SANDBOXD_GRPC_USER_CONNECTIONS"), 0);
-    assert_int_equal(sbx_settings_front_args(&settings, 1, false, &front), 0);
+    assert_int_equal(sbx_front_args_make(&settings, 1, false, &front), 0);
     assert_true(has_arg(&front, "--grpc-streams=7"));
     assert_true(has_arg(&front, "--grpc-user-connections=300"));
     assert_true(has_arg(&front, "--grpc-rate-reset=50/320,200/640"));
@@ -162,6 +193,7 @@ int main(void)
         cmocka_unit_test(settings_refuse_tcp_without_a_token),
         cmocka_unit_test(settings_refuse_nonsense_by_name),
         cmocka_unit_test(settings_reach_the_children),
+        cmocka_unit_test(settings_reach_the_uses_of_docker),
         cmocka_unit_test(settings_are_printed_and_checked_on_demand),
     };
 
