@@ -60,6 +60,37 @@ static int list_names(int folder_fd, struct names *ret_names)
     return -errno;
 }
 
+/* ---- walking ---- */
+
+/* A walk over all entries below a folder, each before what is below it, by the bytes of names. */
+struct walk {
+    int (*visit)(void *data, int folder_fd, const char *name, const struct stat *info);
+    int (*leave)(void *data); /* behind the last entry of each folder; NULL: nothing */
+    void *data;
+};
+
+/* Ends at the first error. */
+static int walk_below(const struct walk *walk, int folder_fd, unsigned int depth)
+{
+    AUTO_NAMES struct names names = {0};
+    int r = depth > DEPTH_MAX ? -ELOOP : list_names(folder_fd, &names);
+
+    for (int i = 0; r == 0 && i < names.count; i++) {
+        const char *name = names.list[i]->d_name;
+        CR_AUTO_CLOSE int fd = -1;
+        struct stat info;
+
+        if (fstatat(folder_fd, name, &info, AT_SYMLINK_NOFOLLOW) < 0)
+            return -errno;
+        r = walk->visit(walk->data, folder_fd, name, &info);
+        if (r < 0 || !S_ISDIR(info.st_mode))
+            continue;
+        fd = open_folder(folder_fd, name);
+        r = fd < 0 ? -errno : walk_below(walk, fd, depth + 1);
+    }
+    return r == 0 && walk->leave ? walk->leave(walk->data) : r;
+}
+
 /* ---- removal ---- */
 
 static int remove_below(int folder_fd, unsigned int depth)
@@ -105,10 +136,11 @@ static const char *const useless[] = {
     "srv",  "sys", "tmp",  "var",   ".tmp", ".dockerenv", "workspace",
 };
 
-static int clean_one(int folder_fd, const char *name, const struct stat *info)
+static int clean_one(void *data, int folder_fd, const char *name, const struct stat *info)
 {
     mode_t mode = info->st_mode & 0777U & ~(mode_t)(S_IWGRP | S_IWOTH);
 
+    (void)data;
     if (!S_ISDIR(info->st_mode) && !S_ISREG(info->st_mode) && !S_ISLNK(info->st_mode))
         return unlinkat(folder_fd, name, 0) < 0 ? -errno : 0;
     if (fchownat(folder_fd, name, 0, 0, AT_SYMLINK_NOFOLLOW) < 0)
@@ -120,35 +152,15 @@ static int clean_one(int folder_fd, const char *name, const struct stat *info)
     return (info->st_mode & 07777U) != mode && fchmodat(folder_fd, name, mode, 0) < 0 ? -errno : 0;
 }
 
-static int clean_below(int folder_fd, unsigned int depth)
-{
-    AUTO_NAMES struct names names = {0};
-    int r = depth > DEPTH_MAX ? -ELOOP : list_names(folder_fd, &names);
-
-    for (int i = 0; r == 0 && i < names.count; i++) {
-        const char *name = names.list[i]->d_name;
-        CR_AUTO_CLOSE int fd = -1;
-        struct stat info;
-
-        if (fstatat(folder_fd, name, &info, AT_SYMLINK_NOFOLLOW) < 0)
-            return -errno;
-        r = clean_one(folder_fd, name, &info);
-        if (r < 0 || !S_ISDIR(info.st_mode))
-            continue;
-        fd = open_folder(folder_fd, name);
-        r = fd < 0 ? -errno : clean_below(fd, depth + 1);
-    }
-    return r;
-}
-
 int sbx_tree_clean(int root_fd, struct cr_err *err)
 {
+    static const struct walk walk = {.visit = clean_one};
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < CR_ARRAY_SIZE(useless); i++)
         r = sbx_tree_remove(root_fd, useless[i]);
     if (r == 0)
-        r = clean_below(root_fd, 0);
+        r = walk_below(&walk, root_fd, 0);
     if (r == 0 && (fchown(root_fd, 0, 0) < 0 || fchmod(root_fd, 0755) < 0))
         r = -errno;
     return r < 0 ? cr_err_sys(err, -r, "clean the root file system") : 0;
@@ -204,40 +216,32 @@ static int add_head(EVP_MD_CTX *context, const char *name, const struct stat *in
     return r == 0 ? add(context, line, (size_t)n) : r;
 }
 
-static int digest_below(EVP_MD_CTX *context, int folder_fd, unsigned int depth)
+static int digest_one(void *data, int folder_fd, const char *name, const struct stat *info)
 {
-    AUTO_NAMES struct names names = {0};
-    int r = depth > DEPTH_MAX ? -ELOOP : list_names(folder_fd, &names);
+    EVP_MD_CTX *context = data;
+    int r = add_head(context, name, info);
 
-    for (int i = 0; r == 0 && i < names.count; i++) {
-        const char *name = names.list[i]->d_name;
-        CR_AUTO_CLOSE int fd = -1;
-        struct stat info;
+    if (r == 0 && S_ISREG(info->st_mode))
+        return add_content(context, folder_fd, name);
+    return r == 0 && S_ISLNK(info->st_mode) ? add_target(context, folder_fd, name) : r;
+}
 
-        if (fstatat(folder_fd, name, &info, AT_SYMLINK_NOFOLLOW) < 0)
-            return -errno;
-        r = add_head(context, name, &info);
-        if (r == 0 && S_ISREG(info.st_mode))
-            r = add_content(context, folder_fd, name);
-        else if (r == 0 && S_ISLNK(info.st_mode))
-            r = add_target(context, folder_fd, name);
-        if (r < 0 || !S_ISDIR(info.st_mode))
-            continue;
-        fd = open_folder(folder_fd, name);
-        r = fd < 0 ? -errno : digest_below(context, fd, depth + 1);
-    }
-    return r == 0 ? add(context, "", 1) : r; /* the end of a folder: no name is empty */
+/* The end of a folder: no name is empty. */
+static int digest_end(void *data)
+{
+    return add(data, "", 1);
 }
 
 int sbx_tree_digest(int root_fd, char ret_digest[SBX_ROOT_DIGEST_SIZE], struct cr_err *err)
 {
     EVP_MD_CTX *context = EVP_MD_CTX_new();
+    const struct walk walk = {.visit = digest_one, .leave = digest_end, .data = context};
     uint8_t bytes[EVP_MAX_MD_SIZE];
     unsigned int count = 0;
     int r = -ENOMEM;
 
     if (context && EVP_DigestInit_ex(context, EVP_sha256(), NULL))
-        r = digest_below(context, root_fd, 0);
+        r = walk_below(&walk, root_fd, 0);
     if (r == 0 && !EVP_DigestFinal_ex(context, bytes, &count))
         r = -ENOMEM;
     EVP_MD_CTX_free(context);
@@ -248,32 +252,24 @@ int sbx_tree_digest(int root_fd, char ret_digest[SBX_ROOT_DIGEST_SIZE], struct c
     return 0;
 }
 
-static uint64_t bytes_below(int folder_fd, unsigned int depth)
+static int count_one(void *data, int folder_fd, const char *name, const struct stat *info)
 {
-    AUTO_NAMES struct names names = {0};
-    uint64_t sum = 0;
+    uint64_t *sum = data;
 
-    if (depth > DEPTH_MAX || list_names(folder_fd, &names) < 0)
-        return 0;
-    for (int i = 0; i < names.count; i++) {
-        const char *name = names.list[i]->d_name;
-        CR_AUTO_CLOSE int fd = -1;
-        struct stat info;
-
-        if (fstatat(folder_fd, name, &info, AT_SYMLINK_NOFOLLOW) < 0)
-            continue;
-        if (S_ISREG(info.st_mode))
-            sum += (uint64_t)info.st_size;
-        fd = S_ISDIR(info.st_mode) ? open_folder(folder_fd, name) : -1;
-        if (fd >= 0)
-            sum += bytes_below(fd, depth + 1);
-    }
-    return sum;
+    (void)folder_fd;
+    (void)name;
+    if (S_ISREG(info->st_mode))
+        *sum += (uint64_t)info->st_size;
+    return 0;
 }
 
 uint64_t sbx_tree_bytes(int root_fd)
 {
-    return bytes_below(root_fd, 0);
+    uint64_t sum = 0;
+    const struct walk walk = {.visit = count_one, .data = &sum};
+
+    (void)walk_below(&walk, root_fd, 0);
+    return sum;
 }
 
 /* ---- layers ---- */

@@ -26,7 +26,7 @@ int sbx_tree_clean(int root_fd, struct cr_err *err);
  */
 int sbx_tree_digest(int root_fd, char ret_digest[SBX_ROOT_DIGEST_SIZE], struct cr_err *err);
 
-/* Bytes of all regular files. Best effort. */
+/* Bytes of all regular files; of those up to the first entry that cannot be looked at. */
 uint64_t sbx_tree_bytes(int root_fd);
 
 /* Removes `name` with everything below it; 0 too when it is not there. */
