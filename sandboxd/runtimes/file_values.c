@@ -387,32 +387,40 @@ static bool has_entry_file(const struct sbx_file_parser *parser)
     return false;
 }
 
-static int check_together(struct sbx_file_parser *parser)
+static int check_compile(struct sbx_file_parser *parser)
 {
     const struct sbx_file_storage *storage = parser->storage;
-    const struct sbx_recipe *recipe = &parser->runtime.recipe;
-    const bool has_source = storage->packages.count > 0 || recipe->folder || recipe->archive;
 
     if ((storage->compile.count > 0) != (storage->compile_output.count > 0))
         return sbx_file_fail(parser, "the file ends with one of compile.argv and compile.output: "
                                      "the one makes what the other names");
     if (storage->compile.count > 0 && parser->runtime.report_file)
         return sbx_file_fail(parser, "report_file: does not go with compile.argv");
-    if (parser->runtime.rootfs == SBX_ROOTFS_BUILD && !has_source)
+    /* The program takes the place of the entry file in the argv. */
+    if (parser->runtime.cells && (!has_entry_file(parser) || storage->compile.count > 0))
+        return sbx_file_fail(parser,
+                             "cells: a line of argv must be the entry_file alone, and there "
+                             "can be no compile.argv");
+    return 0;
+}
+
+static int check_recipe(struct sbx_file_parser *parser)
+{
+    const struct sbx_file_storage *storage = parser->storage;
+    const struct sbx_recipe *recipe = &parser->runtime.recipe;
+    const bool has_packages = storage->packages.count > 0;
+
+    if (parser->runtime.rootfs == SBX_ROOTFS_BUILD && !has_packages && !recipe->folder &&
+        !recipe->archive)
         return sbx_file_fail(parser, "rootfs: build needs build.package, build.folder or "
                                      "build.archive");
-    if (storage->packages.count > 0 && recipe->archive)
+    if (has_packages && recipe->archive)
         return sbx_file_fail(parser, "build.archive: is a whole root file system, so it does not "
                                      "go with build.package; build.folder and build.requirements "
                                      "can be laid over either");
     if (recipe->image && !recipe->archive)
         return sbx_file_fail(parser, "build.image: names an image of a build.archive, and there is "
                                      "none");
-    /* The program takes the place of the entry file in the argv. */
-    if (parser->runtime.cells && (!has_entry_file(parser) || storage->compile.count > 0))
-        return sbx_file_fail(parser,
-                             "cells: a line of argv must be the entry_file alone, and there "
-                             "can be no compile.argv");
     if (recipe->smoke_output && storage->smoke_code.count == 0)
         return sbx_file_fail(parser, "smoke.output: there is no smoke.code that could print it");
     if (storage->smoke_code.count > 0 && !parser->runtime.entry_file)
@@ -452,7 +460,9 @@ int sbx_file_finish(struct sbx_file_parser *parser)
         if (keys[i].is_required && !(parser->seen & (UINT32_C(1) << i)))
             return sbx_file_fail(parser, "the file ends without '%s = …'", keys[i].name);
     }
-    r = check_together(parser);
+    r = check_compile(parser);
+    if (r == 0)
+        r = check_recipe(parser);
     if (r == 0)
         publish(parser);
     return r;
