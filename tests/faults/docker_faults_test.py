@@ -26,7 +26,7 @@ for name in ("conformance", "e2e", "faults"):
 import engine as docker  # noqa: E402 (needs the paths above)
 import lab  # noqa: E402
 from faults_test import Caller, children  # noqa: E402
-from lab import grpc, host, pb, processes, services  # noqa: E402
+from lab import grpc, host, pb, services  # noqa: E402
 
 AT_ONCE = 4
 GONE_SECONDS = 5  # for containers, once the engine answers
@@ -167,7 +167,7 @@ class Point:
     def hold_answer(self):
         self.gate.pattern = re.compile(HELD[self.phase])
         self.call("echo up; sleep 50")
-        assert self.gate.held.wait(20 * processes.SLOWNESS), "nobody asked the engine for that"
+        host.wait_for(self.gate.held.is_set, 20, "somebody asks the engine for that")
 
     def hold_running(self):
         self.call("echo up; sleep 50").wait_output()
@@ -187,8 +187,8 @@ class Point:
     def hold_removing(self):
         self.gate.pattern = re.compile(HELD[self.phase])
         self.call("true")
-        assert self.gate.held.wait(20 * processes.SLOWNESS), "nobody removes the container"
-        self.caller.join(20 * processes.SLOWNESS)  # its caller does not wait for that
+        host.wait_for(self.gate.held.is_set, 20, "somebody removes the container")
+        self.caller.wait_end(20)  # its caller does not wait for that
 
     # ---- the fault ----
 
@@ -208,7 +208,7 @@ class Point:
 
     def check(self):
         """What must hold from now on; the engine answers."""
-        self.caller.join(20 * processes.SLOWNESS)
+        self.caller.wait_end(20)
         ends = PHASES[self.phase][self.victim]
         assert self.caller.end and self.caller.end[0] in ends, f"the call ended with {self.caller.end}, not with one of {ends}"
         host.wait_for(lambda: not self.run & set(host.processes()), GONE_SECONDS, f"{sorted(self.run)} are gone")
@@ -256,7 +256,7 @@ def wedge(engine):
             container = point.containers()[0]
             point.gate.refused = re.compile(rb"DELETE /v[\d.]+/containers/" + container.encode())
             stop_shim(container, point.after_kill)
-            point.caller.join(15 * processes.SLOWNESS)
+            point.caller.wait_end(15)
             assert point.caller.end[0] == "WALL_TIME_LIMIT", point.caller.end
             assert point.run_next().stdout_data == b"next\n"  # on the only slot
             told = f"in quarantine until the engine removes it container={container[:12]} quarantined=1"

@@ -4,8 +4,8 @@
 
 A point is a phase and a victim, in a sandboxd of its own. The run is held in its phase, not caught in
 passing: its keeper, its front or its sandbox-init is stopped, or its program is frozen. What must hold
-is the same at every point: after a second nothing of the run lives, and no namespace and no mount of it
-is there; its caller has a typed end; what only a next start can remove is gone when that one serves;
+is the same at every point: after a second (services.Deadline) nothing of the run lives, and no namespace
+and no mount of it is there; its caller has a typed end; what only a next start can remove is gone when that one serves;
 and the next run works.
 """
 import concurrent.futures
@@ -74,6 +74,9 @@ class Caller(threading.Thread):
 
     def wait_output(self):
         host.wait_for(lambda: "output" in self.events, 10, "the program runs")
+
+    def wait_end(self, seconds):
+        host.wait_for(lambda: self.end, seconds, "the call ends")
 
 
 def children(pid):
@@ -192,28 +195,35 @@ class Point:
         """It waits for a control group: only the keeper makes them, and those that hold memory are not used again."""
         self.stop(self.keeper)
         for _ in range(SPARE_GROUPS):
-            began = time.monotonic()
-            caller = self.call("head -c 2000000 /dev/zero > kept")
-            host.wait_for(lambda: caller.end or (time.monotonic() - began > 0.2 and self.state() == "starting"), 10,
-                          "it ends or waits")
+            caller, moment = self.call("head -c 2000000 /dev/zero > kept"), processes.Deadline(0.5)
+            host.wait_for(lambda: caller.end or (moment.has_passed() and self.state() == "starting"), 10, "it ends or waits")
             if not caller.end:
                 return
         raise AssertionError("the backend does not run out of control groups")
 
     def hold_preparing(self):
-        self.call("sleep 50", files=[pb.InputFile(path=f"folder/{i}", text="x") for i in range(1000)])
-        deadline = time.monotonic() + 10
-        while not (boxes := self.boxes_of_runs()):  # every microsecond counts: it takes a few milliseconds to be ready
-            assert time.monotonic() < deadline and not self.caller.end, f"no box: {self.caller.end}"
+        attempts = iter(range(1000))
+        host.wait_for(lambda: self.catch_preparing(f"prepared-{next(attempts)}"), 30, "a box is stopped in its preparation")
+
+    def catch_preparing(self, request_id):
+        """It takes a few milliseconds: where we come too late, another one is tried."""
+        self.call("sleep 50", request_id=request_id,
+                  files=[pb.InputFile(path=f"folder/{i}", text="x") for i in range(1000)])
+        while not (boxes := self.boxes_of_runs()):  # every microsecond counts
+            assert not self.caller.end, f"no box: {self.caller.end}"
         self.box = boxes[0]
         self.stop(self.box)
-        while self.state() == "starting" and time.monotonic() < deadline:  # it was stopped before it had said a word
+        while self.state() == "starting":  # it was stopped before it had said a word
             os.kill(self.box, signal.SIGCONT)
             time.sleep(0.0005)
             os.kill(self.box, signal.SIGSTOP)
             time.sleep(0.02)
-        self.wait_state("preparing")
-        assert "started" not in self.caller.events, "the box was too quick"
+        if self.state() == "preparing" and "started" not in self.caller.events:
+            return True
+        os.kill(self.box, signal.SIGCONT)
+        assert self.stub.Cancel(pb.CancelRequest(request_id=request_id)).found
+        self.caller.join()
+        return False
 
     def hold_running(self):
         self.call(UP, request_id="held").wait_output()
@@ -286,18 +296,16 @@ class Point:
             action()
         self.after_kill.clear()
 
-        def is_gone():
-            alive = host.processes()
-            return not run & set(alive) and not any(spaces & namespaces(pid) for pid in alive)
-        host.wait_for(is_gone, GONE_SECONDS, f"no process and no namespace of {sorted(run)} is there")
+        def left():
+            return [f"{pid} {name_of(pid)}" for pid in host.processes() if pid in run or spaces & namespaces(pid)]
+        host.wait_for(lambda: not left(), GONE_SECONDS, lambda: f"no process and no namespace of {sorted(run)}: {left()}")
         assert host.mounts_of(os.getpid()) == self.mounts
         if self.victim not in ("init", "collector"):  # the backend ends, and with it the boxes that wait for runs
             host.wait_for(lambda: not self.others & set(host.processes()), ENDED_SECONDS,
                           f"the backend and all of {sorted(self.others)} have ended")
 
     def check_end(self):
-        self.caller.join(10 * processes.SLOWNESS)
-        assert self.caller.end, "the call does not end"
+        self.caller.wait_end(ENDED_SECONDS)
         ends = PHASES[self.phase][self.victim]
         assert any(code == self.caller.end[0] and text in (None, self.caller.end[1]) for code, text in ends), (
             f"the call ended with {self.caller.end}, not with one of {ends}")

@@ -73,7 +73,8 @@ class Script(unittest.TestCase):
         process.wait()
 
     def must_end(self, process, family, code):
-        self.assertEqual(process.wait(15 * crisol.SLOWNESS), code)
+        crisol.wait_for(lambda: process.poll() is not None, 15, "it ends")
+        self.assertEqual(process.returncode, code)
         try:
             crisol.wait_for(lambda: not family & set(crisol.processes()), 5, "all of it has ended")
         except AssertionError:
