@@ -3,13 +3,13 @@
 # Every test: builds, runs the groups (ctest labels), then the sanitizer lanes. Fails when a group
 # ran no test. Prints what each group did and, last, the summary of the test runner.
 # Usage: scripts/test.sh [--quick]   (--quick: without the virtual machine, the sanitizer and fuzz lanes)
-# With --build-lanes it only builds what those lanes run, for itself. CRISOL_VM=1 runs the virtual
-# machines, and the images and the compose file, on a small host, too; CRISOL_VM=docker besides an engine
-# in a machine, which takes half an hour.
+# With --build-lanes it only builds what those lanes run, with --fuzz it only runs the fuzz targets, for
+# itself. CRISOL_VM=1 runs the virtual machines, and the images and the compose file, on a small host,
+# too; CRISOL_VM=docker besides an engine in a machine, which takes half an hour.
 set -eu
 cd "$(dirname "$0")/.."
 
-if [ "${1:-}" != --build-lanes ]; then
+if [[ "${1:-}" != --build-lanes && "${1:-}" != --fuzz ]]; then
     scripts/deps.sh test
     scripts/deps.sh engine || true # the tests say what is missing
 fi
@@ -43,10 +43,10 @@ configure_and_build() {
     fi
 }
 
-# Cases inside the tests of a group, as cmocka, pytest, unittest and the corpora of the verification
-# count them.
+# Cases inside the tests of a group, as cmocka, pytest, unittest, the corpora of the verification and
+# libFuzzer count them.
 count_cases() {
-    sed -nE 's/^[0-9]+: \[  PASSED  \] ([0-9]+) test.*/\1/p; s/^[0-9]+: (.* )?([0-9]+) passed.*/\2/p; s/^[0-9]+: Ran ([0-9]+) tests.*/\1/p; s/^[0-9]+: \w+: ([0-9]+) cases, 0 problems.*/\1/p' "$1" |
+    sed -nE 's/^[0-9]+: \[  PASSED  \] ([0-9]+) test.*/\1/p; s/^[0-9]+: (.* )?([0-9]+) passed.*/\2/p; s/^[0-9]+: Ran ([0-9]+) tests.*/\1/p; s/^[0-9]+: \w+: ([0-9]+) cases, 0 problems.*/\1/p; s/^[0-9]+: Done ([0-9]+) runs in .*/\1/p' "$1" |
         awk '{n += $1} END {print n + 0}'
 }
 count_skipped_cases() {
@@ -72,17 +72,22 @@ show_failures() {
 
 summary=""
 failed=0
-# run_group NAME FOLDER CTEST-ARGUMENT…
-run_group() {
-    local name=$1 folder=$2
-    shift 2
-    local log="$folder/group-$name.log" status=0 passed skipped
+# run_tests NAME FOLDER CTEST-ARGUMENT…: the group's output goes into its log, its exit status behind that.
+run_tests() {
+    local log="$2/group-$1.log" status=0
+    rm -f "$log.status"
     # Tests that start sandboxes need root; they say so themselves and exit 77 otherwise.
     # On a machine that others use too, a test with real clocks may fail once: it gets a second try,
-    # which is told. Unit tests have none.
-    local tries=2 repeated
-    [ "$name" != unit ] || tries=1
-    $as_root ctest --test-dir "$folder" --verbose --no-tests=error --repeat "until-pass:$tries" "$@" >"$log" 2>&1 || status=$?
+    # which is told. Unit tests have none, and no fuzz target: it would not try what it has found again.
+    local tries=2
+    case $1 in unit | fuzz) tries=1 ;; esac
+    $as_root ctest --test-dir "$2" --verbose --no-tests=error --repeat "until-pass:$tries" "${@:3}" >"$log" 2>&1 || status=$?
+    echo "$status" >"$log.status"
+}
+# tell_group NAME FOLDER: what run_tests has found.
+tell_group() {
+    local name=$1 log="$2/group-$1.log" status passed skipped repeated
+    status=$(cat "$log.status" || echo 1)
     passed=$(grep -cE '^ *([0-9]+/[0-9]+ )?Test +#[0-9]+: .* Passed ' "$log" || true)
     # A skipped test, and every case that a test which passed had to leave out.
     skipped=$(($(grep -cE '^ *[0-9]+/[0-9]+ Test +#[0-9]+: .*\*\*\*Skipped' "$log" || true) + $(count_skipped_cases "$log")))
@@ -105,6 +110,10 @@ run_group() {
         [ "$passed" -gt 0 ] || echo "crisol: the group '$name' ran no test" >&2
     fi
 }
+run_group() {
+    run_tests "$@"
+    tell_group "$1" "$2"
+}
 
 # What the lanes at the end run.
 build_lanes() {
@@ -118,21 +127,42 @@ if [ "${1:-}" = --build-lanes ]; then
     exit
 fi
 
-lanes_pid=""
-# Builds them with what the tests leave of the processors: many of these wait, or run one by one.
-# In a process group of its own, so that it can be ended as a whole; in the same session, because a
-# kernel may share its time between sessions first.
-start_lanes() {
-    trap 'kill -TERM -- "-$lanes_pid" 2>/dev/null || true' EXIT
+behind_pid=""
+# Something that goes on behind the tests. In a process group of its own, so that it can be ended as a
+# whole; in the same session, because a kernel may share its time between sessions first.
+start_behind() {
+    trap 'kill -TERM -- "-$behind_pid" 2>/dev/null || true' EXIT
     set -m
-    chrt --idle 0 scripts/test.sh --build-lanes </dev/null &
+    "$@" </dev/null &
     set +m
-    lanes_pid=$!
+    behind_pid=$!
 }
-finish_lanes() {
-    wait "$lanes_pid" || exit 1
+# Fails when that did.
+finish_behind() {
+    local status=0
+    wait "$behind_pid" || status=$?
     trap - EXIT
+    behind_pid=""
+    return "$status"
 }
+
+# Builds the lanes with what the tests leave of the processors: many of these wait, or run one by one.
+start_lanes() { start_behind chrt --idle 0 scripts/test.sh --build-lanes; }
+# The fuzz targets run ten seconds each, so they do it behind other tests, too, but for a share that
+# nobody misses; their line tells how many inputs there was time for.
+fuzz_is_started=""
+start_fuzz() {
+    finish_behind || exit 1
+    fuzz_is_started=yes
+    start_behind nice -n 15 scripts/test.sh --fuzz
+}
+start_fuzz_when_built() {
+    if [ -z "$fuzz_is_started" ] && [ -n "$behind_pid" ] && ! kill -0 "$behind_pid" 2>/dev/null; then start_fuzz; fi
+}
+if [ "${1:-}" = --fuzz ]; then
+    run_tests fuzz build-fuzz -L '^fuzz$' -j 2
+    exit
+fi
 
 run_label() {
     local jobs=2
@@ -159,14 +189,18 @@ configure_and_build build -DCRISOL_TESTS=ON
 run_label unit
 run_label integration
 [ "${1:-}" = --quick ] || start_lanes
-for label in e2e breadth escape conformance wire verify durable deploy; do run_label "$label"; done
+for label in e2e breadth escape conformance wire verify durable deploy; do
+    start_fuzz_when_built
+    run_label "$label"
+done
 
 if [ "${1:-}" != --quick ]; then
     run_heavy
-    finish_lanes
+    [ -n "$fuzz_is_started" ] || start_fuzz
     run_group asan build-asan -L '^(unit|integration)$' -LE '^(privileged|nosan)$' -j 2
     run_group tsan build-tsan -L '^(unit|integration)$' -R '^(rpc|front|graph|orchestrator|model|agent)' -LE '^(privileged|nosan|notsan)$' -j 2
-    run_group fuzz build-fuzz -L '^fuzz$' -j 2
+    finish_behind || failed=1
+    tell_group fuzz build-fuzz
 fi
 
 echo
