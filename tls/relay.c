@@ -38,8 +38,10 @@ enum phase {
 struct flow {
     size_t at;
     size_t size;
-    bool has_ended; /* its source says no more */
-    bool is_told;   /* and its sink knows */
+    bool has_ended;   /* its source says no more */
+    bool is_told;     /* and its sink knows */
+    bool is_deaf;     /* its sink takes nothing more: what comes is dropped */
+    int64_t stuck_ns; /* since when it takes nothing of what is here; 0: it does */
     uint8_t data[FLOW_SIZE];
 };
 
@@ -186,19 +188,55 @@ static bool flush(struct connection *connection, struct flow *flow, bool is_to_c
     return true;
 }
 
-/* Reads once; the flow is empty. False when the connection is cut. */
-static bool receive(struct connection *connection, struct flow *flow, bool is_from_client)
+static bool flush_to_client(struct connection *connection, int64_t now_ns)
 {
-    ssize_t size = is_from_client
-                       ? tls_stream_read(connection->tls, flow->data, sizeof(flow->data))
-                       : recv(connection->server.fd, flow->data, sizeof(flow->data), MSG_DONTWAIT);
+    struct flow *out = &connection->to_client;
+    const size_t before = out->size;
+    const bool is_there = flush(connection, out, true);
+
+    if (out->size == 0)
+        out->stuck_ns = 0;
+    else if (out->size < before || out->stuck_ns == 0)
+        out->stuck_ns = now_ns;
+    return is_there;
+}
+
+/* A server that has closed reads no more, but what it has written before still goes out: why it did
+ * not want to read the rest. */
+static void flush_to_server(struct connection *connection)
+{
+    struct flow *in = &connection->to_server;
+
+    if (!in->is_deaf && flush(connection, in, false))
+        return;
+    in->is_deaf = true;
+    in->at = in->size = 0;
+}
+
+/* Reads once; the flow is empty. False when the client's end is cut. */
+static bool receive_from_client(struct connection *connection)
+{
+    struct flow *in = &connection->to_server;
+    ssize_t size = tls_stream_read(connection->tls, in->data, sizeof(in->data));
 
     if (size < 0)
         return errno == EAGAIN || errno == EINTR;
-    if (size == 0)
-        flow->has_ended = true;
-    flow->size = (size_t)size;
+    in->has_ended = size == 0;
+    in->size = (size_t)size;
     return true;
+}
+
+/* Likewise. A server that did not read all that was sent to it is cut off, behind its last words.
+ */
+static void receive_from_server(struct connection *connection)
+{
+    struct flow *out = &connection->to_client;
+    ssize_t size = recv(connection->server.fd, out->data, sizeof(out->data), MSG_DONTWAIT);
+
+    if (size > 0)
+        out->size = (size_t)size;
+    else if (size == 0 || (errno != EAGAIN && errno != EINTR))
+        out->has_ended = true;
 }
 
 /* Passes an end on, once everything before it has left. */
@@ -228,14 +266,16 @@ static void relay_client(struct connection *connection, uint32_t events, int64_t
     bool must_read = (events & ((uint32_t)EPOLLIN | (uint32_t)EPOLLHUP | (uint32_t)EPOLLERR)) ||
                      tls_stream_wants_write(connection->tls);
 
-    if (!flush(connection, &connection->to_client, true)) {
+    if (!flush_to_client(connection, now_ns)) {
         die(connection, NULL);
         return;
     }
-    if (must_read && in->size == 0 && !in->has_ended &&
-        (!receive(connection, in, true) || !flush(connection, in, false))) {
-        die(connection, NULL);
-        return;
+    if (must_read && in->size == 0 && !in->has_ended) {
+        if (!receive_from_client(connection)) {
+            die(connection, NULL);
+            return;
+        }
+        flush_to_server(connection);
     }
     pass_ends(connection, now_ns);
 }
@@ -245,15 +285,13 @@ static void relay_server(struct connection *connection, uint32_t events, int64_t
     struct flow *out = &connection->to_client;
     bool must_read = events & ((uint32_t)EPOLLIN | (uint32_t)EPOLLHUP | (uint32_t)EPOLLERR);
 
-    if (!flush(connection, &connection->to_server, false)) {
-        /* The server reads no more; what it has written still goes out. */
-        connection->to_server.size = 0;
-        connection->to_server.has_ended = connection->to_server.is_told = true;
-    }
-    if (must_read && out->size == 0 && !out->has_ended &&
-        (!receive(connection, out, false) || !flush(connection, out, true))) {
-        die(connection, NULL);
-        return;
+    flush_to_server(connection);
+    if (must_read && out->size == 0 && !out->has_ended) {
+        receive_from_server(connection);
+        if (!flush_to_client(connection, now_ns)) {
+            die(connection, NULL);
+            return;
+        }
     }
     pass_ends(connection, now_ns);
 }
@@ -401,6 +439,15 @@ static void begin_all(struct tls_relay *relay, int64_t now_ns)
     }
 }
 
+/* Meanwhile the server's end is not watched: that it has closed would not be seen. */
+static bool is_stuck(const struct connection *connection, int64_t now_ns)
+{
+    const int64_t since_ns = connection->to_client.stuck_ns;
+
+    return connection->phase == PHASE_OPEN && since_ns != 0 &&
+           now_ns - since_ns >= connection->relay->options.stuck_ms * CR_NS_PER_MS;
+}
+
 static void sweep(struct tls_relay *relay, int64_t now_ns)
 {
     struct connection *next;
@@ -413,6 +460,8 @@ static void sweep(struct tls_relay *relay, int64_t now_ns)
             die(at, "TLS: the handshake takes too long");
         else if (at->phase == PHASE_LINGER && age_ns >= LINGER_NS)
             die(at, NULL);
+        else if (is_stuck(at, now_ns))
+            die(at, "the client takes nothing");
     }
 }
 

@@ -21,6 +21,7 @@ struct tls_relay_options {
     uint32_t max_handshakes;        /* going on at one time, of everybody … */
     uint32_t max_source_handshakes; /* … and of one `source` */
     uint32_t handshake_ms;
+    uint32_t stuck_ms; /* a client that takes nothing of what waits for it for so long is closed */
     /*
      * A connection is through: `fd` is the plain end, non-blocking, and taken.
      * `source` is as it was given, `name` that of the client's certificate,

@@ -56,6 +56,7 @@ int agt_secure_start(struct agt_http *http, struct cr_err *err)
         .max_handshakes = ALL_HANDSHAKES,
         .max_source_handshakes = SOURCE_HANDSHAKES,
         .handshake_ms = HANDSHAKE_MS,
+        .stuck_ms = 2 * http->options.write_timeout_ms, /* the server gives it up before us */
         .on_open = on_open,
         .user = http,
     };

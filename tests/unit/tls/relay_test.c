@@ -46,6 +46,7 @@ static void set_up(struct bench *bench, uint32_t handshakes)
                                               .max_handshakes = 8,
                                               .max_source_handshakes = handshakes,
                                               .handshake_ms = 300 * test_slowness(),
+                                              .stuck_ms = 300 * test_slowness(),
                                               .on_open = on_open,
                                               .user = bench};
     struct tls_relay_options own = options;
@@ -167,6 +168,65 @@ static void relay_passes_the_client_s_end_on_and_answers_after_it(void **state)
     tear_down(&bench);
 }
 
+/* As much as the relay takes. */
+static void upload(struct peer *peer)
+{
+    static const char bytes[16384] = {0};
+
+    while (SSL_write(peer->ssl, bytes, sizeof(bytes)) > 0)
+        continue;
+}
+
+/* As an upload that is too large: the answer comes before its end, and the server reads no more. */
+static void relay_delivers_the_answer_to_a_client_that_still_sends(void **state)
+{
+    struct bench bench;
+    struct peer peer;
+    char bytes[16];
+    int plain;
+
+    (void)state;
+    set_up(&bench, 4);
+    peer_init(&peer, connect_to(&bench, "a"), NULL, NULL);
+    plain = shake(&bench, &peer);
+    upload(&peer);
+    wait_readable(plain);
+    assert_int_equal(recv(plain, bytes, 8, 0), 8);
+    assert_int_equal(send(plain, "413", 3, MSG_NOSIGNAL), 3);
+    (void)close(plain);
+
+    upload(&peer);
+    wait_readable(peer.fd);
+    assert_int_equal(SSL_read(peer.ssl, bytes, sizeof(bytes)), 3);
+    wait_readable(peer.fd);
+    assert_int_equal(SSL_read(peer.ssl, bytes, sizeof(bytes)), 0);
+    assert_int_equal(SSL_get_error(peer.ssl, 0), SSL_ERROR_ZERO_RETURN);
+    peer_done(&peer);
+    tear_down(&bench);
+}
+
+/* The server has given it up long ago, and its end is not looked at while an answer waits. */
+static void relay_ends_who_takes_nothing(void **state)
+{
+    static const char bytes[16384] = {0};
+    struct bench bench;
+    struct peer peer;
+    int plain;
+
+    (void)state;
+    set_up(&bench, 4);
+    peer_init(&peer, connect_to(&bench, "a"), NULL, NULL);
+    plain = shake(&bench, &peer);
+    while (poll(&(struct pollfd){.fd = plain, .events = POLLOUT}, 1, 50) > 0)
+        (void)send(plain, bytes, sizeof(bytes), MSG_NOSIGNAL);
+    (void)close(plain);
+    assert_int_equal(poll(&(struct pollfd){.fd = peer.fd, .events = POLLRDHUP}, 1,
+                          PATIENCE_MS * (int)test_slowness()),
+                     1);
+    peer_done(&peer);
+    tear_down(&bench);
+}
+
 static void expect_close(int fd)
 {
     char byte;
@@ -210,6 +270,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(relay_carries_a_question_and_a_large_answer),
         cmocka_unit_test(relay_passes_the_client_s_end_on_and_answers_after_it),
+        cmocka_unit_test(relay_delivers_the_answer_to_a_client_that_still_sends),
+        cmocka_unit_test(relay_ends_who_takes_nothing),
         cmocka_unit_test(relay_closes_who_does_not_shake_hands),
         cmocka_unit_test(relay_bounds_the_handshakes_of_one_source),
     };
