@@ -36,6 +36,9 @@
  * pass of the loop, then those are served that are through.
  */
 #define STEPS_AT_ONCE 4U
+/* How long a client may take nothing of what waits for it. The server's pings have given it up by
+ * then, but its end is not watched meanwhile. */
+#define STUCK_NS (60 * CR_NS_PER_S)
 /* How long a client may go on sending after the server has closed: closing with unread data
  * resets a TCP connection, and the client could miss why. */
 #define LINGER_NS (500 * CR_NS_PER_MS)
@@ -76,6 +79,7 @@ struct rpc_guard {
     int64_t phase_since_ns;
     int64_t pause_ns; /* no more of the client's bytes are looked at before */
     int64_t deaf_ns;  /* since when the server takes nothing more; 0: it does */
+    int64_t stuck_ns; /* since when the client takes nothing of what is here; 0: it does */
     struct end client;
     struct end server;
     struct flow to_server;
@@ -133,7 +137,7 @@ static bool is_timed(const struct rpc_guard *guard)
         return true;
     if (guard->phase != PHASE_RELAY)
         return false;
-    return guard->deaf_ns != 0 ||
+    return guard->deaf_ns != 0 || guard->stuck_ns != 0 ||
            (is_reading(guard) && rpc_h2_deadline_ns(&guard->h2) != INT64_MAX);
 }
 
@@ -194,6 +198,19 @@ static void flush_to_server(struct rpc_guard *guard, int64_t now_ns)
     flow->size = 0;
     if (guard->deaf_ns == 0)
         guard->deaf_ns = now_ns;
+}
+
+/* False when the client is gone. */
+static bool flush_to_client(struct rpc_guard *guard, int64_t now_ns)
+{
+    const size_t before = guard->to_client.size;
+    const bool is_there = flush(&guard->to_client, &guard->client);
+
+    if (guard->to_client.size == 0)
+        guard->stuck_ns = 0;
+    else if (guard->to_client.size < before || guard->stuck_ns == 0)
+        guard->stuck_ns = now_ns;
+    return is_there;
 }
 
 enum received {
@@ -321,14 +338,23 @@ static bool may_check(const struct rpc_guard *guard, int64_t now_ns)
     return guard->phase == PHASE_HANDSHAKE || (guard->phase == PHASE_RELAY && flow->size == 0);
 }
 
+/* What is left of a record of TLS is in no socket, so that epoll does not tell of it. */
+static bool has_rest(const struct rpc_guard *guard)
+{
+    return guard->phase == PHASE_RELAY && is_reading(guard) && guard->client.tls &&
+           tls_stream_has_rest(guard->client.tls);
+}
+
 /* Passes on what was looked at and looks at more, until nothing is left, the server takes no more,
  * or the connection has to pause. */
 static void pass_on(struct rpc_guard *guard, int64_t now_ns)
 {
     do {
-        if (guard->phase == PHASE_RELAY)
-            flush_to_server(guard, now_ns);
-    } while (may_check(guard, now_ns) && check(guard, now_ns));
+        do {
+            if (guard->phase == PHASE_RELAY)
+                flush_to_server(guard, now_ns);
+        } while (may_check(guard, now_ns) && check(guard, now_ns));
+    } while (has_rest(guard) && receive(&guard->to_server, &guard->client) == RECEIVED_SOME);
 }
 
 static void read_client(struct rpc_guard *guard, int64_t now_ns)
@@ -371,7 +397,7 @@ static void read_server(struct rpc_guard *guard, int64_t now_ns)
     rpc_h2_feed_server(&guard->h2, flow->data, flow->unchecked);
     flow->size = flow->unchecked;
     flow->unchecked = 0;
-    if (!flush(flow, &guard->client))
+    if (!flush_to_client(guard, now_ns))
         die(guard, NULL);
 }
 
@@ -463,7 +489,7 @@ static void on_client_ready(struct rpc_watch *watch, uint32_t events, int64_t no
         leave(guard, now_ns);
         return;
     }
-    if ((events & (uint32_t)EPOLLOUT) && !flush(&guard->to_client, &guard->client)) {
+    if ((events & (uint32_t)EPOLLOUT) && !flush_to_client(guard, now_ns)) {
         die(guard, NULL);
         return;
     }
@@ -518,7 +544,7 @@ int rpc_guard_new(struct rpc_guard_host *host, int fd, const struct rpc_peer *pe
     /* The large buffers stay as they are: pages that nobody touches cost nothing. */
     guard->to_server.at = guard->to_server.size = guard->to_server.unchecked = 0;
     guard->to_client.at = guard->to_client.size = guard->to_client.unchecked = 0;
-    guard->pause_ns = guard->deaf_ns = 0;
+    guard->pause_ns = guard->deaf_ns = guard->stuck_ns = 0;
     rpc_h2_init(&guard->h2, host->edge, budget);
     r = set_interest(&guard->client, EPOLLIN);
     if (r < 0) {
@@ -560,6 +586,9 @@ void rpc_guard_check_time(struct rpc_guard *guard, int64_t now_ns)
         die(guard, "slow to begin");
     else if (has_lingered(guard, now_ns))
         die(guard, NULL);
+    else if (guard->phase == PHASE_RELAY && guard->stuck_ns != 0 &&
+             now_ns - guard->stuck_ns >= STUCK_NS)
+        die(guard, "takes nothing");
     else if (guard->phase == PHASE_RELAY && is_reading(guard) &&
              now_ns >= rpc_h2_deadline_ns(&guard->h2))
         die(guard, "slow frame");

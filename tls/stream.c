@@ -267,6 +267,11 @@ ssize_t tls_stream_write(struct tls_stream *stream, const void *data, size_t siz
     return (ssize_t)sent;
 }
 
+bool tls_stream_has_rest(const struct tls_stream *stream)
+{
+    return SSL_pending(stream->ssl) > 0;
+}
+
 bool tls_stream_wants_write(const struct tls_stream *stream)
 {
     return stream->wants_write;

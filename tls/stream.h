@@ -45,6 +45,9 @@ const char *tls_stream_name(const struct tls_stream *stream);
 ssize_t tls_stream_read(struct tls_stream *stream, void *data, size_t size);
 ssize_t tls_stream_write(struct tls_stream *stream, const void *data, size_t size);
 
+/* Bytes of the last record wait in the stream: the socket does not tell of them. */
+bool tls_stream_has_rest(const struct tls_stream *stream);
+
 /* The last call waits for room to write, whatever it was. */
 bool tls_stream_wants_write(const struct tls_stream *stream);
 

@@ -346,6 +346,38 @@ static void guard_holds_the_sender_back_and_loses_nothing(void **state)
     tear_down(&bench);
 }
 
+/* The server has ended it long ago, but is not looked at while its words wait for the client. */
+static void guard_ends_who_takes_nothing(void **state)
+{
+    struct bench bench;
+    char bytes[65536];
+
+    (void)state;
+    set_up(&bench);
+    open_connection(&bench);
+    send_bytes(&bench, HEADERS_1, 10);
+    (void)fill(&bench, bench.server);
+    cr_close_fd(&bench.server);
+    bench.host.has_timed = false;
+    turn(&bench);
+
+    /* A slow one is no silent one. A socket has room when most of what it has is taken. */
+    bench.now_ns += 59 * CR_NS_PER_S;
+    rpc_guard_check_time(bench.guard, bench.now_ns);
+    assert_true(bench.host.has_timed);
+    for (int piece = 0; piece < 3; piece++)
+        assert_true(recv(bench.client, bytes, sizeof(bytes), 0) > 0);
+    turn(&bench);
+    bench.now_ns += 59 * CR_NS_PER_S;
+    rpc_guard_check_time(bench.guard, bench.now_ns);
+    assert_int_equal(bench.deaths, 0);
+    bench.now_ns += CR_NS_PER_S;
+    rpc_guard_check_time(bench.guard, bench.now_ns);
+    assert_int_equal(bench.deaths, 1);
+    assert_string_equal(bench.reason ? bench.reason : "none", "takes nothing");
+    tear_down(&bench);
+}
+
 /* A frame that is held back by us is not the client's delay. */
 static void guard_does_not_blame_a_client_for_a_slow_server(void **state)
 {
@@ -533,6 +565,7 @@ int main(void)
         cmocka_unit_test(guard_delivers_the_last_words_to_a_client_that_speaks),
         cmocka_unit_test(guard_waits_a_while_for_a_client_to_take_the_last_words),
         cmocka_unit_test(guard_holds_the_sender_back_and_loses_nothing),
+        cmocka_unit_test(guard_ends_who_takes_nothing),
         cmocka_unit_test(guard_does_not_blame_a_client_for_a_slow_server),
         cmocka_unit_test(guard_shows_connections_one_by_one),
         cmocka_unit_test(guard_ends_connections_one_by_one),
