@@ -72,17 +72,34 @@ static int ensure(struct postgres_store *store, struct cr_err *err)
     return r;
 }
 
+/* Takes the lock of a database that is connected. Returns 0 with it, or a negative errno without.
+ */
+static int enter(struct postgres_store *store, struct cr_err *err)
+{
+    int r;
+
+    (void)pthread_mutex_lock(&store->lock);
+    r = ensure(store, err);
+    if (r < 0)
+        (void)pthread_mutex_unlock(&store->lock);
+    return r;
+}
+
+static void leave(struct postgres_store *store)
+{
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
 static bool write_list(void *user, struct agt_store_batch *first, bool is_repeat)
 {
     struct postgres_store *store = user;
     struct cr_err err = CR_ERR_INIT;
-    int r;
+    int r = enter(store, &err);
 
-    (void)pthread_mutex_lock(&store->lock);
-    r = ensure(store, &err);
-    if (r == 0)
+    if (r == 0) {
         r = agt_pg_db_write(&store->db, first, is_repeat, &err);
-    (void)pthread_mutex_unlock(&store->lock);
+        leave(store);
+    }
     if (r < 0)
         complain(store, &err);
     else
@@ -200,13 +217,12 @@ static int load_runs(struct agt_store *base,
                      struct cr_err *err)
 {
     struct postgres_store *store = of(base);
-    int r;
+    int r = enter(store, err);
 
-    (void)pthread_mutex_lock(&store->lock);
-    r = ensure(store, err);
-    if (r == 0)
-        r = agt_pg_db_load_runs(&store->db, on_run, user, err);
-    (void)pthread_mutex_unlock(&store->lock);
+    if (r < 0)
+        return r;
+    r = agt_pg_db_load_runs(&store->db, on_run, user, err);
+    leave(store);
     return r;
 }
 
@@ -215,13 +231,12 @@ static int load_events(struct agt_store *base, const char *run_id,
                        struct cr_err *err)
 {
     struct postgres_store *store = of(base);
-    int r;
+    int r = enter(store, err);
 
-    (void)pthread_mutex_lock(&store->lock);
-    r = ensure(store, err);
-    if (r == 0)
-        r = agt_pg_db_load_events(&store->db, run_id, on_event, user, err);
-    (void)pthread_mutex_unlock(&store->lock);
+    if (r < 0)
+        return r;
+    r = agt_pg_db_load_events(&store->db, run_id, on_event, user, err);
+    leave(store);
     return r;
 }
 
@@ -232,16 +247,15 @@ static int load_tails(struct agt_store *base, const struct agt_store_tail *tails
                       void *user, struct cr_err *err)
 {
     struct postgres_store *store = of(base);
-    PGresult *result = NULL;
-    int r;
+    PGresult *result;
+    int r = enter(store, err);
 
-    (void)pthread_mutex_lock(&store->lock);
-    r = ensure(store, err);
-    if (r == 0)
-        result = agt_pg_tails_ask(&store->db, tails, count, err);
-    (void)pthread_mutex_unlock(&store->lock);
+    if (r < 0)
+        return r;
+    result = agt_pg_tails_ask(&store->db, tails, count, err);
+    leave(store);
     if (!result)
-        return r < 0 ? r : -EHOSTUNREACH;
+        return -EHOSTUNREACH;
     if (PQntuples(result) == AGT_PG_TAIL_MAX)
         store->look_at_ns = 0; /* there may be more */
     return agt_pg_tails_each(result, on_event, user);
@@ -250,13 +264,12 @@ static int load_tails(struct agt_store *base, const struct agt_store_tail *tails
 static int settle(struct postgres_store *store, const struct agt_store_request *request,
                   struct cr_err *err)
 {
-    int r;
+    int r = enter(store, err);
 
-    (void)pthread_mutex_lock(&store->lock);
-    r = ensure(store, err);
-    if (r == 0)
-        r = agt_pg_requests_settle(&store->db, request, err);
-    (void)pthread_mutex_unlock(&store->lock);
+    if (r < 0)
+        return r;
+    r = agt_pg_requests_settle(&store->db, request, err);
+    leave(store);
     return r;
 }
 
@@ -265,16 +278,15 @@ static int load_requests(struct agt_store *base,
                          void *user, struct cr_err *err)
 {
     struct postgres_store *store = of(base);
-    PGresult *result = NULL;
-    int r;
+    PGresult *result;
+    int r = enter(store, err);
 
-    (void)pthread_mutex_lock(&store->lock);
-    r = ensure(store, err);
-    if (r == 0)
-        result = agt_pg_requests_ask(&store->db, err);
-    (void)pthread_mutex_unlock(&store->lock);
+    if (r < 0)
+        return r;
+    result = agt_pg_requests_ask(&store->db, err);
+    leave(store);
     if (!result)
-        return r < 0 ? r : -EHOSTUNREACH;
+        return -EHOSTUNREACH;
     for (int i = 0; r == 0 && i < PQntuples(result); i++) {
         struct agt_store_request request;
 
