@@ -179,6 +179,9 @@ int agt_guest_pack_resume(struct agt_run *run, const struct agt_edits *edits, ui
                           size_t *ret_size, uint32_t *ret_seq, struct rpc_status *ret_status);
 int agt_run_resume_packed(struct agt_run *run, uint32_t seq, const void *packed, size_t size);
 
+/* What was packed here for the interrupt of state event `seq` never left: it may be asked again. */
+void agt_guest_take_back_resume(struct agt_run *run, uint32_t seq);
+
 const char *agt_run_id(const struct agt_run *run);  /* 32 hexadecimal digits */
 void agt_run_cancel(struct agt_run *run);           /* any thread; safe to repeat */
 struct agt_run *agt_run_ref(struct agt_run *run);   /* any thread */

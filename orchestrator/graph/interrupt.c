@@ -314,3 +314,11 @@ int agt_guest_pack_resume(struct agt_run *run, const struct agt_edits *edits, ui
     *ret_seq = seq;
     return 0;
 }
+
+void agt_guest_take_back_resume(struct agt_run *run, uint32_t seq)
+{
+    (void)pthread_mutex_lock(&run->lock);
+    if (run->resumed_seq == seq)
+        run->resumed_seq = 0;
+    (void)pthread_mutex_unlock(&run->lock);
+}

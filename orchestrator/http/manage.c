@@ -49,13 +49,129 @@ static void answer(struct agt_exchange *exchange, int written, int http_status)
         agt_exchange_answer(exchange, http_status);
 }
 
-/* ---- taking up ---- */
+/* ---- cancelling and taking up: may wait for the store ---- */
 
-static int resume(struct agt_runs *runs, struct agt_run *run,
-                  const Crisol__Agent__V1__ResumeRunRequest *request, uint32_t *ret_seq,
-                  struct rpc_status *status)
+struct asked {
+    bool is_found;   /* of a cancel */
+    char run_id[33]; /* of a resume; "": it is a cancel */
+    uint32_t seq;    /* likewise: the interrupt */
+    int error;       /* written by the store's thread before is_stored */
+    atomic_bool is_stored;
+    struct agt_watch *watch; /* of a run that goes on here, behind the interrupt; NULL: none */
+};
+
+static void on_notify(void *user)
+{
+    agt_exchange_wake(user);
+}
+
+/* The store's thread. */
+static void on_stored(void *user, int error)
+{
+    struct agt_exchange *exchange = user;
+    struct asked *asked = exchange->user;
+
+    asked->error = error;
+    atomic_store(&asked->is_stored, true);
+    agt_exchange_wake(exchange);
+    (void)agt_exchange_unref(exchange);
+}
+
+static void answer_asked(struct agt_exchange *exchange)
+{
+    const struct asked *asked = exchange->user;
+    int r;
+
+    if (asked->run_id[0])
+        r = cr_buf_printf(&exchange->out, "{\"run_id\":\"%s\",\"seq\":%u}", asked->run_id,
+                          asked->seq);
+    else
+        r = cr_buf_printf(&exchange->out, "{\"found\":%s}", asked->is_found ? "true" : "false");
+    answer(exchange, r, MHD_HTTP_OK);
+}
+
+/* What becomes readable is durable. */
+static bool has_gone_on(struct asked *asked)
+{
+    struct agt_event *event = NULL;
+    int r = asked->watch ? agt_watch_next(asked->watch, &event) : 0;
+
+    (void)agt_event_unref(event);
+    if (r < 0)
+        asked->error = r;
+    return r != 0;
+}
+
+static void answer_stored(struct agt_exchange *exchange)
+{
+    struct asked *asked = exchange->user;
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    if (exchange->http_status != 0 || (!atomic_load(&asked->is_stored) && !has_gone_on(asked)))
+        return;
+    if (asked->error == 0) {
+        answer_asked(exchange);
+        return;
+    }
+    agt_runs_stored_status(asked->error, &status);
+    agt_run_refuse(exchange, &status);
+}
+
+/* The client is gone: what was asked for is done all the same. */
+static void leave_asked(struct agt_exchange *exchange)
+{
+    struct asked *asked = exchange->user;
+
+    asked->watch = agt_watch_free(asked->watch);
+}
+
+static const struct agt_operation asked_operation = {
+    .on_wake = answer_stored,
+    .stop = leave_asked,
+    .free = free,
+};
+
+/* NULL when the exchange was answered instead. */
+static struct asked *begin_asking(struct agt_exchange *exchange)
+{
+    struct asked *asked = calloc(1, sizeof(*asked));
+
+    if (!asked) {
+        agt_exchange_fail_internal(exchange, "keep what is asked of the run", -ENOMEM);
+        return NULL;
+    }
+    exchange->user = asked;
+    exchange->operation = &asked_operation;
+    return asked;
+}
+
+void agt_handle_run_cancel(struct agt_exchange *exchange)
+{
+    struct agt_run *run = agt_run_find_by_path(exchange);
+    struct asked *asked = run ? begin_asking(exchange) : NULL;
+    struct rpc_status status = RPC_STATUS_INIT;
+    int r = 1;
+
+    if (asked) {
+        asked->is_found = !agt_run_has_ended(run);
+        (void)agt_exchange_ref(exchange);
+        r = agt_runs_cancel(exchange->http->options.runs, run, on_stored, exchange, &status);
+    }
+    if (r < 0)
+        agt_run_refuse(exchange, &status);
+    else if (r == 0)
+        answer_asked(exchange);
+    if (r <= 0)
+        (void)agt_exchange_unref(exchange);
+    (void)agt_run_unref(run);
+}
+
+static int resume(struct agt_exchange *exchange, struct agt_run *run,
+                  const Crisol__Agent__V1__ResumeRunRequest *request, struct rpc_status *status)
 {
     struct agt_edits edits = {.plan = request->plan, .file_count = request->n_files};
+    struct asked *asked = exchange->user;
+    int r;
 
     if (request->n_files > AGT_EDIT_FILES_MAX) {
         rpc_status_add_violation(status, "files", "has more than %d", AGT_EDIT_FILES_MAX);
@@ -65,26 +181,35 @@ static int resume(struct agt_runs *runs, struct agt_run *run,
         edits.files[i].path = request->files[i]->path;
         edits.files[i].text = request->files[i]->text;
     }
-    return agt_runs_resume(runs, run, &edits, ret_seq, status);
+    (void)memccpy(asked->run_id, agt_run_id(run), '\0', sizeof(asked->run_id) - 1);
+    r = agt_runs_resume(exchange->http->options.runs, run, &edits, &asked->seq, on_stored, exchange,
+                        status);
+    if (r == 0)
+        r = agt_watch_new(run, asked->seq + 1, on_notify, exchange, &asked->watch);
+    if (r == -ENOMEM)
+        rpc_status_set(status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
+    return r;
 }
 
 void agt_handle_run_resume(struct agt_exchange *exchange)
 {
-    Crisol__Agent__V1__ResumeRunRequest *request;
-    struct agt_run *run = agt_run_find_by_path(exchange);
+    Crisol__Agent__V1__ResumeRunRequest *request =
+        read_body(exchange, &crisol__agent__v1__resume_run_request__descriptor);
+    struct agt_run *run = request ? agt_run_find_by_path(exchange) : NULL;
+    struct asked *asked = run ? begin_asking(exchange) : NULL;
     struct rpc_status status = RPC_STATUS_INIT;
-    uint32_t seq = 0;
+    int r = 1;
 
-    if (!run)
-        return;
-    request = read_body(exchange, &crisol__agent__v1__resume_run_request__descriptor);
-    if (request && resume(exchange->http->options.runs, run, request, &seq, &status) < 0)
+    if (asked) {
+        (void)agt_exchange_ref(exchange);
+        r = resume(exchange, run, request, &status);
+    }
+    if (r < 0)
         agt_run_refuse(exchange, &status);
-    else if (request)
-        answer(
-            exchange,
-            cr_buf_printf(&exchange->out, "{\"run_id\":\"%s\",\"seq\":%u}", agt_run_id(run), seq),
-            MHD_HTTP_OK);
+    else if (r == 0)
+        answer_stored(exchange); /* or later */
+    if (r <= 0)
+        (void)agt_exchange_unref(exchange);
     crisol__agent__v1__resume_run_request__free_unpacked(request, NULL);
     (void)agt_run_unref(run);
 }

@@ -127,24 +127,6 @@ void agt_handle_run_get(struct agt_exchange *exchange)
     agt_run_unref(run);
 }
 
-void agt_handle_run_cancel(struct agt_exchange *exchange)
-{
-    struct agt_run *run = agt_run_find_by_path(exchange);
-    struct rpc_status status = RPC_STATUS_INIT;
-    bool is_there;
-
-    if (!run)
-        return;
-    is_there = !agt_run_has_ended(run);
-    if (agt_runs_cancel(exchange->http->options.runs, run, &status) < 0)
-        fail(exchange, &status);
-    else
-        answer_written(exchange,
-                       cr_buf_printf(&exchange->out, "{\"found\":%s}", is_there ? "true" : "false"),
-                       MHD_HTTP_OK);
-    agt_run_unref(run);
-}
-
 void agt_handle_run_events(struct agt_exchange *exchange)
 {
     struct rpc_status status = RPC_STATUS_INIT;

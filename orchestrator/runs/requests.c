@@ -23,11 +23,22 @@ enum {
     REQUEST_RESUME = 2, /* seq of the interrupt; a packed Resumed */
 };
 
+/* A request on its way into the store. */
 struct sending {
     struct agt_store_batch batch; /* first */
     struct agt_store_request request;
-    uint8_t *payload; /* owned; NULL: none */
+    uint8_t *payload;    /* owned; NULL: none */
+    struct agt_run *run; /* a reference */
+    agt_runs_on_stored_request on_stored;
+    void *user;
 };
+
+static void free_sending(struct sending *sending)
+{
+    (void)agt_run_unref(sending->run);
+    free(sending->payload);
+    free(sending);
+}
 
 static void on_sent(struct agt_store_batch *batch, int error)
 {
@@ -36,13 +47,16 @@ static void on_sent(struct agt_store_batch *batch, int error)
     if (error < 0)
         cr_log_warn("runs: a request to the holder of a run was not stored errno=%d run=%s", -error,
                     batch->run_id);
-    free(sending->payload);
-    free(sending);
+    if (error < 0 && sending->request.kind == REQUEST_RESUME)
+        agt_guest_take_back_resume(sending->run, sending->request.seq);
+    sending->on_stored(sending->user, error);
+    free_sending(sending);
 }
 
-/* Takes the payload. */
-static int leave(struct agt_runs *runs, const struct agt_run *run, uint32_t kind, uint32_t seq,
-                 uint8_t *take_payload, size_t size)
+/* Takes the payload. Returns 1, or -ENOMEM. */
+static int leave(struct agt_runs *runs, struct agt_run *run,
+                 const struct agt_store_request *request, uint8_t *take_payload,
+                 agt_runs_on_stored_request on_stored, void *user)
 {
     struct sending *sending = calloc(1, sizeof(*sending));
 
@@ -51,18 +65,17 @@ static int leave(struct agt_runs *runs, const struct agt_run *run, uint32_t kind
         return -ENOMEM;
     }
     (void)memccpy(sending->batch.run_id, agt_run_id(run), '\0', sizeof(sending->batch.run_id) - 1);
+    sending->run = agt_run_ref(run);
     sending->payload = take_payload;
-    sending->request = (struct agt_store_request){
-        .run_id = sending->batch.run_id,
-        .kind = kind,
-        .seq = seq,
-        .payload = take_payload,
-        .size = size,
-    };
+    sending->on_stored = on_stored;
+    sending->user = user;
+    sending->request = *request;
+    sending->request.run_id = sending->batch.run_id;
+    sending->request.payload = take_payload;
     sending->batch.request = &sending->request;
     sending->batch.on_done = on_sent;
     runs->options.store->ops->append(runs->options.store, &sending->batch);
-    return 0;
+    return 1;
 }
 
 static bool is_held_elsewhere(const struct agt_run *run)
@@ -70,33 +83,68 @@ static bool is_held_elsewhere(const struct agt_run *run)
     return agt_run_is_guest(run) && !agt_run_has_ended(run);
 }
 
-int agt_runs_cancel(struct agt_runs *runs, struct agt_run *run, struct rpc_status *ret_status)
+/* Whoever holds the run finds nothing while the store takes nothing in. */
+static int refuse_unreachable(struct rpc_status *ret_status)
 {
-    const struct agt_store *store = runs->options.store;
+    agt_runs_stored_status(-EHOSTUNREACH, ret_status);
+    return -EHOSTUNREACH;
+}
+
+static void ignore(void *user, int error)
+{
+    (void)user;
+    (void)error; /* on_sent has said it */
+}
+
+int agt_runs_cancel(struct agt_runs *runs, struct agt_run *run,
+                    agt_runs_on_stored_request on_stored, void *user, struct rpc_status *ret_status)
+{
+    const struct agt_store_request request = {.kind = REQUEST_CANCEL};
+    struct agt_store *store = runs->options.store;
+    bool is_elsewhere = is_held_elsewhere(run);
+    bool is_waited_for = store && store->ops->is_accepting(store);
     int r = 0;
 
+    if (is_elsewhere && !is_waited_for)
+        return refuse_unreachable(ret_status);
     if (!agt_run_has_ended(run) && store && store->ops->load_requests)
-        r = leave(runs, run, REQUEST_CANCEL, 0, NULL, 0);
-    if (r < 0 && is_held_elsewhere(run))
+        r = leave(runs, run, &request, NULL, is_waited_for ? on_stored : ignore, user);
+    if (r < 0 && is_elsewhere)
         return agt_runs_out_of_memory(ret_status);
     agt_run_cancel(run); /* does nothing where it is not held */
-    return 0;
+    return r > 0 && is_waited_for;
 }
 
 int agt_runs_resume(struct agt_runs *runs, struct agt_run *run, const struct agt_edits *edits,
-                    uint32_t *ret_seq, struct rpc_status *ret_status)
+                    uint32_t *ret_seq, agt_runs_on_stored_request on_stored, void *user,
+                    struct rpc_status *ret_status)
 {
+    struct agt_store_request request = {.kind = REQUEST_RESUME};
     uint8_t *packed = NULL;
-    size_t size = 0;
     int r;
 
     if (!is_held_elsewhere(run))
         return agt_run_resume(run, edits, ret_seq, ret_status);
-    r = agt_guest_pack_resume(run, edits, &packed, &size, ret_seq, ret_status);
+    if (!runs->options.store->ops->is_accepting(runs->options.store))
+        return refuse_unreachable(ret_status);
+    r = agt_guest_pack_resume(run, edits, &packed, &request.size, ret_seq, ret_status);
     if (r < 0)
         return r;
-    r = leave(runs, run, REQUEST_RESUME, *ret_seq, packed, size);
-    return r < 0 ? agt_runs_out_of_memory(ret_status) : 0;
+    request.seq = *ret_seq;
+    r = leave(runs, run, &request, packed, on_stored, user);
+    if (r < 0) {
+        agt_guest_take_back_resume(run, *ret_seq);
+        return agt_runs_out_of_memory(ret_status);
+    }
+    return r;
+}
+
+void agt_runs_stored_status(int error, struct rpc_status *ret_status)
+{
+    (void)error; /* whatever it was, the journal is the one that knows */
+    rpc_status_set(ret_status, RPC_UNAVAILABLE,
+                   "the journal cannot take the request now; ask again");
+    ret_status->retry_after_ms = 1000;
 }
 
 /* ---- of others, to this process; the store's thread, or the start ---- */

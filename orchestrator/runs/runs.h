@@ -80,19 +80,34 @@ int agt_runs_check_disconnect(int on_disconnect, bool is_submit, bool *ret_cance
 struct agt_run *agt_runs_find(struct agt_runs *runs, const char *caller, const char *run_id,
                               struct rpc_status *ret_status);
 
+/* Told once, on the store's thread: 0, it is durable; -errno, it could not be stored. */
+typedef void (*agt_runs_on_stored_request)(void *user, int error);
+
 /*
  * Cancels a run, wherever it goes on: one of another process within its next
- * look at the store (a second or so). A durable run stays cancelled over a
- * restart. Returns 0 or -ENOMEM with ret_status. Any thread.
+ * look at the store (a second or so). Stored, so that it stays cancelled
+ * whoever dies: returns 1 when `on_stored` tells of that; 0 when there is
+ * nothing to wait for (it has ended, runs are not durable, or it is held here
+ * and the store takes nothing in now); or a negative errno with ret_status:
+ * UNAVAILABLE when its holder cannot be told. Any thread.
  */
-int agt_runs_cancel(struct agt_runs *runs, struct agt_run *run, struct rpc_status *ret_status);
+int agt_runs_cancel(struct agt_runs *runs, struct agt_run *run,
+                    agt_runs_on_stored_request on_stored, void *user,
+                    struct rpc_status *ret_status);
 
 /*
  * Lets an interrupted run go on, wherever it waits; as agt_run_resume(). When
  * two processes are asked for the same interrupt at one time, the first counts.
+ * Returns 1 when another process holds the run and `on_stored` tells that it
+ * will find the request; 0 when it goes on here: its next state event is
+ * durable when it can be read.
  */
 int agt_runs_resume(struct agt_runs *runs, struct agt_run *run, const struct agt_edits *edits,
-                    uint32_t *ret_seq, struct rpc_status *ret_status);
+                    uint32_t *ret_seq, agt_runs_on_stored_request on_stored, void *user,
+                    struct rpc_status *ret_status);
+
+/* What an error of on_stored means to the caller. */
+void agt_runs_stored_status(int error, struct rpc_status *ret_status);
 
 /*
  * Reads all that is stored of the caller's run (graph/export.h has on_done).

@@ -143,6 +143,8 @@ const struct rpc_method agt_service_methods[] = {
         .request = &crisol__agent__v1__cancel_run_request__descriptor,
         .response = &crisol__agent__v1__cancel_run_response__descriptor,
         .on_message = agt_service_cancel_run,
+        .on_wake = agt_service_cancel_answer,
+        .on_free = agt_service_cancel_free,
     },
     {
         .path = METHOD("ExportRun"),

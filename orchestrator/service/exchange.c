@@ -11,6 +11,7 @@
 #include "rpc/server.h"
 #include "rpc/status.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +23,11 @@ struct exchange {
     struct agt_watch *watch; /* NULL once the call has been answered */
     struct agt_event *ahead; /* read already, the next to be passed on; NULL: none */
     bool is_stream;
-    bool is_submit; /* is answered with the run's id */
-    bool is_owner;  /* has started the run, and ends it when the client leaves */
+    bool is_submit;        /* is answered with the run's id */
+    bool is_owner;         /* has started the run, and ends it when the client leaves */
+    uint32_t resumed_seq;  /* of a run that was taken up: the interrupt */
+    int stored_error;      /* written by the store's thread before is_stored */
+    atomic_bool is_stored; /* the holder of that run will find what it is to do; taken once */
 };
 
 static void on_notify(void *user)
@@ -168,6 +172,59 @@ void agt_exchange_watch(struct rpc_call *call, struct agt_run *take_run, uint32_
     attend(call, take_run, false, from_seq);
 }
 
+/* The store's thread. */
+static void on_stored(void *user, int error)
+{
+    struct rpc_call *call = user;
+    struct exchange *exchange = rpc_call_user(call);
+
+    exchange->stored_error = error;
+    atomic_store(&exchange->is_stored, true);
+    rpc_call_wake(call);
+    (void)rpc_call_unref(call);
+}
+
+static void follow_resumed(struct rpc_call *call)
+{
+    const struct exchange *exchange = rpc_call_user(call);
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    if (rpc_call_is_cancelled(call))
+        return;
+    if (exchange->stored_error == 0) {
+        follow(call, exchange->resumed_seq + 1);
+        return;
+    }
+    agt_runs_stored_status(exchange->stored_error, &status);
+    rpc_call_finish(call, &status, NULL);
+}
+
+void agt_exchange_resume(struct rpc_call *call, struct agt_run *take_run,
+                         const struct agt_edits *edits)
+{
+    const struct agt_service *service = rpc_call_context(call);
+    struct exchange *exchange = new_exchange(call);
+    struct rpc_status status = RPC_STATUS_INIT;
+    int r;
+
+    if (!exchange) {
+        (void)agt_run_unref(take_run);
+        return;
+    }
+    exchange->run = take_run;
+    exchange->is_stream = true;
+    (void)rpc_call_ref(call);
+    r = agt_runs_resume(service->runs, take_run, edits, &exchange->resumed_seq, on_stored, call,
+                        &status);
+    if (r > 0)
+        return;
+    if (r == 0)
+        follow(call, exchange->resumed_seq + 1);
+    else
+        rpc_call_finish(call, &status, NULL);
+    (void)rpc_call_unref(call);
+}
+
 static size_t put_varint(uint8_t *at, uint32_t value)
 {
     size_t size = 0;
@@ -278,8 +335,11 @@ static bool read_ahead(struct exchange *exchange, const struct agt_event *event)
 void agt_exchange_pump(struct rpc_call *call)
 {
     struct exchange *exchange = rpc_call_user(call);
-    bool goes_on = exchange && exchange->watch;
+    bool goes_on;
 
+    if (exchange && atomic_exchange(&exchange->is_stored, false))
+        follow_resumed(call); /* comes back here */
+    goes_on = exchange && exchange->watch;
     while (goes_on && rpc_call_can_send(call)) {
         struct agt_event *event = NULL;
         int r = next_event(exchange, &event);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct agt_edits;
 struct agt_run;
 struct rpc_call;
 struct rpc_status;
@@ -46,6 +47,10 @@ void agt_exchange_submit(struct rpc_call *call, struct agt_run *take_run);
 
 /* Streams the events of a run from state event `from_seq` on. Takes the reference. */
 void agt_exchange_watch(struct rpc_call *call, struct agt_run *take_run, uint32_t from_seq);
+
+/* Lets an interrupted run go on, and streams its events from there. Takes the reference. */
+void agt_exchange_resume(struct rpc_call *call, struct agt_run *take_run,
+                         const struct agt_edits *edits);
 
 /* Callbacks of the method table. */
 void agt_exchange_pump(struct rpc_call *call);

@@ -10,6 +10,9 @@
 #include "rpc/server.h"
 #include "rpc/status.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
+
 static void out_of_memory(struct rpc_call *call)
 {
     struct rpc_status status = RPC_STATUS_INIT;
@@ -119,47 +122,101 @@ void agt_service_watch_run(struct rpc_call *call, const ProtobufCMessage *messag
         agt_exchange_watch(call, run, request->from_seq);
 }
 
+/* ---- cancelling: may wait for the store ---- */
+
+struct cancelling {
+    bool is_found;
+    int error; /* written by the store's thread before is_stored */
+    atomic_bool is_stored;
+};
+
+/* The store's thread. */
+static void on_cancel_stored(void *user, int error)
+{
+    struct rpc_call *call = user;
+    struct cancelling *cancelling = rpc_call_user(call);
+
+    cancelling->error = error;
+    atomic_store(&cancelling->is_stored, true);
+    rpc_call_wake(call);
+    (void)rpc_call_unref(call);
+}
+
+static void answer_cancel(struct rpc_call *call, bool is_found)
+{
+    Crisol__Agent__V1__CancelRunResponse response = CRISOL__AGENT__V1__CANCEL_RUN_RESPONSE__INIT;
+
+    response.found = is_found;
+    rpc_call_finish(call, NULL, &response.base);
+}
+
 void agt_service_cancel_run(struct rpc_call *call, const ProtobufCMessage *message)
 {
     const Crisol__Agent__V1__CancelRunRequest *request = (const void *)message;
-    Crisol__Agent__V1__CancelRunResponse response = CRISOL__AGENT__V1__CANCEL_RUN_RESPONSE__INIT;
     const struct agt_service *service = rpc_call_context(call);
     struct agt_run *run = find(call, request->run_id);
+    struct cancelling *cancelling = run ? calloc(1, sizeof(*cancelling)) : NULL;
+    struct rpc_status status = RPC_STATUS_INIT;
+    int r;
+
+    if (run && !cancelling)
+        out_of_memory(call);
+    if (cancelling) {
+        cancelling->is_found = !agt_run_has_ended(run);
+        rpc_call_set_user(call, cancelling); /* agt_service_cancel_free() has it from here on */
+        (void)rpc_call_ref(call);
+        r = agt_runs_cancel(service->runs, run, on_cancel_stored, call, &status);
+        if (r < 0)
+            rpc_call_finish(call, &status, NULL);
+        else if (r == 0)
+            answer_cancel(call, cancelling->is_found);
+        if (r <= 0)
+            (void)rpc_call_unref(call);
+    }
+    (void)agt_run_unref(run);
+}
+
+void agt_service_cancel_answer(struct rpc_call *call)
+{
+    const struct cancelling *cancelling = rpc_call_user(call);
     struct rpc_status status = RPC_STATUS_INIT;
 
-    if (!run)
+    if (!cancelling || !atomic_load(&cancelling->is_stored))
         return;
-    response.found = !agt_run_has_ended(run);
-    if (agt_runs_cancel(service->runs, run, &status) < 0)
-        rpc_call_finish(call, &status, NULL);
-    else
-        rpc_call_finish(call, NULL, &response.base);
-    (void)agt_run_unref(run);
+    if (cancelling->error == 0) {
+        answer_cancel(call, cancelling->is_found);
+        return;
+    }
+    agt_runs_stored_status(cancelling->error, &status);
+    rpc_call_finish(call, &status, NULL);
+}
+
+void agt_service_cancel_free(struct rpc_call *call)
+{
+    free(rpc_call_user(call));
+    rpc_call_set_user(call, NULL);
 }
 
 void agt_service_resume_run(struct rpc_call *call, const ProtobufCMessage *message)
 {
     const Crisol__Agent__V1__ResumeRunRequest *request = (const void *)message;
-    const struct agt_service *service = rpc_call_context(call);
     struct agt_run *run = find(call, request->run_id);
     struct rpc_status status = RPC_STATUS_INIT;
     struct agt_edits edits = {.plan = request->plan, .file_count = request->n_files};
-    uint32_t seq = 0;
 
     if (!run)
         return;
-    if (request->n_files > AGT_EDIT_FILES_MAX)
+    if (request->n_files > AGT_EDIT_FILES_MAX) {
         rpc_status_add_violation(&status, "files", "has more than %d", AGT_EDIT_FILES_MAX);
-    for (size_t i = 0; i < request->n_files && i < AGT_EDIT_FILES_MAX; i++) {
+        rpc_call_finish(call, &status, NULL);
+        (void)agt_run_unref(run);
+        return;
+    }
+    for (size_t i = 0; i < request->n_files; i++) {
         edits.files[i].path = request->files[i]->path;
         edits.files[i].text = request->files[i]->text;
     }
-    if (status.code == RPC_OK && agt_runs_resume(service->runs, run, &edits, &seq, &status) == 0) {
-        agt_exchange_watch(call, run, seq + 1); /* takes the reference */
-        return;
-    }
-    rpc_call_finish(call, &status, NULL);
-    (void)agt_run_unref(run);
+    agt_exchange_resume(call, run, &edits);
 }
 
 void agt_service_delete_run(struct rpc_call *call, const ProtobufCMessage *message)

@@ -200,11 +200,17 @@ def test_who_stops_hands_its_runs_over_at_once(house, two):
 
 
 def test_a_database_that_goes_away_stops_nothing(house, two):
-    first, _ = two
+    first, second = two
     run_id, gate = hold_a_run(house, first)
+    crisol.wait_for(lambda: second.knows(run_id), 20, "the run is known to the other")
     house.server.stop()
     gate.set()
-    crisol.wait_for(lambda: "cannot use the database" in first.log(), 20, "it is noticed")
+    for replica in two:
+        crisol.wait_for(lambda one=replica: "cannot use the database" in one.log(), 20, "it is noticed")
+    # Its holder cannot be told, so nothing is promised.
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        second.ask("DELETE", f"/api/v1/runs/{run_id}")
+    assert caught.value.code == 503 and caught.value.headers["Retry-After"]
     house.server.start()
     crisol.wait_for(lambda: all(replica.status(run_id) == "SUCCESS" for replica in two), 30, "the run ends")
     events = first.events(run_id)

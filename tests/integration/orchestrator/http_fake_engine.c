@@ -327,6 +327,12 @@ int agt_guest_pack_resume(struct agt_run *run, const struct agt_edits *edits, ui
     return agt_run_resume(run, edits, ret_seq, ret_status);
 }
 
+void agt_guest_take_back_resume(struct agt_run *run, uint32_t seq)
+{
+    (void)run;
+    (void)seq;
+}
+
 int agt_run_resume_packed(struct agt_run *run, uint32_t seq, const void *packed, size_t size)
 {
     (void)run;

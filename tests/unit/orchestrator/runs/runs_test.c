@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "orchestrator/runs/runs.h"
+#include "orchestrator/runs/private.h"
 #include "orchestrator/runs/view.h"
+#include "orchestrator/store/store.h"
 #include "rpc/status.h"
+#include "tests/harness/double_store.h"
 #include "tests/harness/engine_fixture.h"
 #include "tests/harness/run_reader.h"
 #include "tests/harness/test.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct fixture {
     struct engine_fixture engine;
     struct agt_runs *runs;
+    struct agt_store *store; /* NULL: none */
 };
 
 static void hold(void *user, const struct agt_model_request *request, struct double_answer *answer)
@@ -341,9 +345,150 @@ static void a_caller_begins_so_many_runs_in_a_minute(void **state)
     tear_down(&fixture);
 }
 
+/* ---- what is asked of a durable run ---- */
+
+struct told {
+    int count;
+    int error;
+};
+
+static void on_stored(void *user, int error)
+{
+    struct told *told = user;
+
+    told->count++;
+    told->error = error;
+}
+
+/* With a store, and a durable run that waits for its model. */
+static struct agt_run *set_up_durable(struct fixture *fixture)
+{
+    struct agt_store *store = double_store_new();
+    const struct agt_engine_options engine = {.store = store};
+    struct agt_runs_options options = {.store = store};
+    struct rpc_status status;
+    struct agt_run *run;
+
+    *fixture = (struct fixture){.store = store};
+    engine_fixture_start(&fixture->engine, hold, NULL, &engine);
+    options.engine = fixture->engine.engine;
+    assert_int_equal(agt_runs_new(&options, &fixture->runs, NULL), 0);
+    run = begin(fixture, "uid:1", NULL, "a task", &status);
+    run_reader_wait_for(run, CRISOL__AGENT__V1__RUN_EVENT__EVENT_NODE_STARTED);
+    return run;
+}
+
+static void tear_down_durable(struct fixture *fixture, struct agt_run *run)
+{
+    struct agt_store *store = fixture->store;
+
+    (void)agt_run_unref(run);
+    tear_down(fixture);
+    store->ops->free(store);
+}
+
+static void a_cancel_is_told_of_when_it_is_durable(void **state)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct told told = {0};
+    struct fixture fixture;
+    struct agt_run *run = set_up_durable(&fixture);
+
+    (void)state;
+    double_store_hold(fixture.store, true);
+    assert_int_equal(agt_runs_cancel(fixture.runs, run, on_stored, &told, &status), 1);
+    assert_int_equal(told.count, 0);
+    double_store_hold(fixture.store, false);
+
+    assert_int_equal(told.count, 1);
+    assert_int_equal(told.error, 0);
+    tear_down_durable(&fixture, run);
+}
+
+static void a_cancel_that_is_not_stored_says_so(void **state)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct told told = {0};
+    struct fixture fixture;
+    struct agt_run *run = set_up_durable(&fixture);
+
+    (void)state;
+    double_store_fail(fixture.store, -ECANCELED);
+    assert_int_equal(agt_runs_cancel(fixture.runs, run, on_stored, &told, &status), 1);
+
+    assert_int_equal(told.count, 1);
+    assert_int_equal(told.error, -ECANCELED);
+    tear_down_durable(&fixture, run);
+}
+
+static void a_cancel_here_does_not_wait_for_a_store_that_takes_nothing(void **state)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct told told = {0};
+    struct run_reader reader;
+    struct fixture fixture;
+    struct agt_run *run = set_up_durable(&fixture);
+
+    (void)state;
+    double_store_set_accepting(fixture.store, false);
+    assert_int_equal(agt_runs_cancel(fixture.runs, run, on_stored, &told, &status), 0);
+    run_reader_read(&reader, agt_run_ref(run));
+
+    assert_int_equal(told.count, 0);
+    assert_int_equal(reader.result->status, CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_CANCELLED);
+    run_reader_done(&reader);
+    tear_down_durable(&fixture, run);
+}
+
+/* The same run again, as a store tells of it that is shared with the process which holds it. */
+static struct agt_run *meet_as_guest(struct agt_runs *other, const struct fixture *fixture,
+                                     const struct agt_run *run)
+{
+    struct agt_store_run row = {.run_id = agt_run_id(run), .is_elsewhere = true, .fence = 1};
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    row.spec = double_store_part(fixture->store, DOUBLE_PART_SPEC, 0, &row.spec_size);
+    agt_runs_on_stored(other, &row);
+    return agt_runs_find(other, "uid:1", row.run_id, &status);
+}
+
+static void what_is_asked_of_another_process_waits_until_it_finds_it(void **state)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct told told = {0};
+    struct fixture fixture;
+    struct agt_run *run = set_up_durable(&fixture);
+    const struct agt_runs_options options = {.engine = fixture.engine.engine,
+                                             .store = fixture.store};
+    struct agt_runs *other = NULL;
+    struct agt_run *guest;
+
+    (void)state;
+    assert_int_equal(agt_runs_new(&options, &other, NULL), 0);
+    guest = meet_as_guest(other, &fixture, run);
+    assert_non_null(guest);
+    double_store_hold(fixture.store, true);
+    assert_int_equal(agt_runs_cancel(other, guest, on_stored, &told, &status), 1);
+    assert_int_equal(told.count, 0);
+    double_store_hold(fixture.store, false);
+    assert_int_equal(told.count, 1);
+
+    double_store_set_accepting(fixture.store, false);
+    assert_true(agt_runs_cancel(other, guest, on_stored, &told, &status) < 0);
+    assert_int_equal(status.code, RPC_UNAVAILABLE);
+    assert_int_equal(told.count, 1);
+    (void)agt_run_unref(guest);
+    (void)agt_runs_free(other);
+    tear_down_durable(&fixture, run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cancel_is_told_of_when_it_is_durable),
+        cmocka_unit_test(a_cancel_that_is_not_stored_says_so),
+        cmocka_unit_test(a_cancel_here_does_not_wait_for_a_store_that_takes_nothing),
+        cmocka_unit_test(what_is_asked_of_another_process_waits_until_it_finds_it),
         cmocka_unit_test(a_caller_has_so_many_runs_at_one_time),
         cmocka_unit_test(a_caller_begins_so_many_runs_in_a_minute),
         cmocka_unit_test(a_run_is_its_callers_alone),
