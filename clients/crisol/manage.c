@@ -5,6 +5,7 @@
 #include "clients/crisol/options.h"
 #include "common/auto.h"
 #include "common/buf.h"
+#include "common/unconst.h"
 #include "crisol/agent/v1/agent.pb-c.h"
 #include "rpc/status.h"
 
@@ -25,6 +26,8 @@ static const char resume_help[] =
     "  --plan FILE             put this plan in place of the run's; behind the planner\n"
     "  --solution FILE         put this solution.py in its place; behind the generator\n"
     "  --tests FILE            put this test_solution.py in its place; behind the generator\n"
+    "  --file PATH=FILE        the same for a further file of the answer (crisol run --output-file,\n"
+    "                          --more-files). Repeatable\n"
     "  --orchestrator ADDRESS  [CRISOL_ORCHESTRATOR, default " CLI_DEFAULT_ORCHESTRATOR "]\n";
 
 static const char fork_help[] =
@@ -42,11 +45,19 @@ static const char forget_help[] =
     "\n"
     "  --orchestrator ADDRESS  [CRISOL_ORCHESTRATOR, default " CLI_DEFAULT_ORCHESTRATOR "]\n";
 
+/* A file that takes the place of one of the run's. */
+struct edit {
+    char *path; /* in the answer; owned */
+    struct cr_buf text;
+};
+
+#define EDITS_MAX 16 /* as the service takes */
+
 struct options {
     const char *address;
     const char *plan;
-    const char *solution;
-    const char *tests;
+    struct edit edits[EDITS_MAX];
+    size_t edit_count;
     char *run_id; /* borrowed from the command line */
     uint32_t seq;
 };
@@ -92,57 +103,73 @@ static int call(const char *address, const struct rpc_client_method *method,
 
 /* ---- resume ---- */
 
-struct edits {
-    struct cr_buf plan;
-    struct cr_buf texts[2];
-    Crisol__Agent__V1__File files[2];
-    Crisol__Agent__V1__File *list[2];
-};
-
-static int read_edit(const char *path, struct cr_buf *buf)
+/* Reads what takes the place of `path`. Prints what is wrong. */
+static int take_edit(struct options *options, const char *path, size_t path_size, const char *file)
 {
-    cr_buf_init(buf, EDIT_MAX);
-    return path ? cli_read_file(path, buf) : 0;
+    struct edit *edit = &options->edits[options->edit_count];
+
+    if (options->edit_count == EDITS_MAX) {
+        (void)cli_fail("a run has at most %d files", EDITS_MAX);
+        return -EINVAL;
+    }
+    cr_buf_init(&edit->text, EDIT_MAX);
+    edit->path = strndup(path, path_size);
+    options->edit_count++; /* so that it is freed */
+    return edit->path ? cli_read_file(file, &edit->text) : -ENOMEM;
 }
 
-static void add_file(struct edits *edits, size_t from, char *path,
-                     Crisol__Agent__V1__ResumeRunRequest *request)
+static int take_solution(void *user, const char *file)
 {
-    Crisol__Agent__V1__File *file = &edits->files[request->n_files];
+    return take_edit(user, "solution.py", strlen("solution.py"), file);
+}
 
-    if (edits->texts[from].size == 0)
-        return;
-    crisol__agent__v1__file__init(file);
-    file->path = path;
-    file->text = (char *)edits->texts[from].data; /* a NUL stands behind it */
-    edits->list[request->n_files++] = file;
+static int take_tests(void *user, const char *file)
+{
+    return take_edit(user, "test_solution.py", strlen("test_solution.py"), file);
+}
+
+static int take_further(void *user, const char *text)
+{
+    const char *equals = strchr(text, '=');
+
+    if (!equals || equals == text || equals[1] == '\0') {
+        (void)cli_fail("--file: '%s' is not PATH=FILE", text);
+        return -EINVAL;
+    }
+    return take_edit(user, text, (size_t)(equals - text), equals + 1);
+}
+
+static void free_edits(struct options *options)
+{
+    for (size_t i = 0; i < options->edit_count; i++) {
+        cr_buf_done(&options->edits[i].text);
+        free(options->edits[i].path);
+    }
 }
 
 static int resume(const void *user, int cancel_fd)
 {
     const struct options *options = user;
     Crisol__Agent__V1__ResumeRunRequest request = CRISOL__AGENT__V1__RESUME_RUN_REQUEST__INIT;
-    char solution[] = "solution.py";
-    char tests[] = "test_solution.py";
-    struct edits edits;
-    int code = CLI_EXIT_SERVICE;
-    int r = read_edit(options->plan, &edits.plan);
+    Crisol__Agent__V1__File files[EDITS_MAX];
+    Crisol__Agent__V1__File *list[EDITS_MAX];
+    CR_AUTO_BUF struct cr_buf plan = {0};
 
-    if (read_edit(options->solution, &edits.texts[0]) < 0 ||
-        read_edit(options->tests, &edits.texts[1]) < 0)
-        r = -EINVAL;
+    cr_buf_init(&plan, EDIT_MAX);
+    if (options->plan && cli_read_file(options->plan, &plan) < 0)
+        return CLI_EXIT_SERVICE;
+    if (plan.size > 0)
+        request.plan = (char *)plan.data;
+    for (size_t i = 0; i < options->edit_count; i++) {
+        crisol__agent__v1__file__init(&files[i]);
+        files[i].path = options->edits[i].path;
+        files[i].text = cr_unconst(cr_buf_str(&options->edits[i].text));
+        list[i] = &files[i];
+    }
     request.run_id = options->run_id;
-    request.files = edits.list;
-    if (edits.plan.size > 0)
-        request.plan = (char *)edits.plan.data;
-    add_file(&edits, 0, solution, &request);
-    add_file(&edits, 1, tests, &request);
-    if (r == 0)
-        code = cli_follow(options->address, &cli_method_resume_run, &request.base, cancel_fd);
-    cr_buf_done(&edits.plan);
-    cr_buf_done(&edits.texts[0]);
-    cr_buf_done(&edits.texts[1]);
-    return code;
+    request.files = list;
+    request.n_files = options->edit_count;
+    return cli_follow(options->address, &cli_method_resume_run, &request.base, cancel_fd);
 }
 
 int cli_resume(int argc, char **argv)
@@ -150,16 +177,19 @@ int cli_resume(int argc, char **argv)
     struct options options = {.address = NULL};
     const struct cli_option table[] = {
         CLI_TEXT("plan", &options.plan),
-        CLI_TEXT("solution", &options.solution),
-        CLI_TEXT("tests", &options.tests),
+        CLI_TAKEN("solution", &options, take_solution),
+        CLI_TAKEN("tests", &options, take_tests),
+        CLI_TAKEN("file", &options, take_further),
         CLI_TEXT("orchestrator", &options.address),
     };
     struct cli_command command = {.name = "resume", .help = resume_help, .arguments = 1};
     int r = parse(&command, table, CR_ARRAY_SIZE(table), argc, argv, &options);
+    int code = r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
 
-    if (r != 0)
-        return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
-    return cli_with_calls(resume, &options);
+    if (r == 0)
+        code = cli_with_calls(resume, &options);
+    free_edits(&options);
+    return code;
 }
 
 /* ---- fork and forget ---- */

@@ -113,6 +113,30 @@ class Files(unittest.TestCase):
             self.assertEqual(checked.returncode, code, checked.stderr)
         self.assertIn(b"data/rates.json", checked.stderr)
 
+    def test_a_person_replaces_a_further_file_of_a_run_that_waits(self):
+        options = ["--output-file", "shop/cart.py", "--output-file", "data/rates.json", "--more-files", "1"]
+        started = self.services.crisol("run", "--detach", "--pause-after", "generator", *options, "A shop")
+        self.assertEqual(started.returncode, 0, started.stderr)
+        run_id = started.stdout.decode().strip()
+
+        def status():
+            with urllib.request.urlopen(f"http://{self.services.http}/api/v1/runs/{run_id}") as answer:
+                return json.loads(answer.read())["status"]
+        crisol.wait_for(lambda: status() == "INTERRUPTED", 30, "the run waits")
+        rates = os.path.join(self.services.folder, "rates.json")
+        with open(rates, "w", encoding="utf-8") as file:
+            file.write('{"es": 21, "none": 0, "a person\'s": 7}\n')
+        for wrong, text in (("rates.json", b"PATH=FILE"), (f"../rates.json={rates}", b"files")):
+            refused = self.services.crisol("resume", "--file", wrong, run_id)
+            self.assertEqual(refused.returncode, 125, refused.stderr)
+            self.assertIn(text, refused.stderr)
+        resumed = self.services.crisol("resume", "--file", f"data/rates.json={rates}", run_id)
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        with urllib.request.urlopen(f"http://{self.services.http}/api/v1/runs/{run_id}") as answer:
+            files = json.loads(answer.read())["files"]
+        self.assertIn("a person's", files["data/rates.json"])
+        self.assertEqual(set(files), FILES)
+
     def test_an_export_is_repeated_and_one_changed_byte_is_found(self):
         store = os.path.join(self.services.folder, "store")
         os.mkdir(store)
