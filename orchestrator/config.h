@@ -48,6 +48,8 @@ struct agt_config {
     uint64_t caller_rate;         /* runs that one may begin in a minute; 0: no limit */
     uint64_t model_requests;      /* to the provider at one time */
     uint64_t run_time_s;          /* wall clock of a run */
+    uint64_t stall_same_code;     /* as often attempts may be the same … */
+    uint64_t stall_same_failure;  /* … or fail in the same way */
     char *store;                  /* "none", "sqlite:/path" or "postgresql://…" */
     uint64_t lease_ms;            /* of a run in PostgreSQL */
     uint64_t store_free_mib;      /* room on its disk, to take new runs */

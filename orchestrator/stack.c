@@ -130,6 +130,8 @@ static int make_engine(struct agt_stack *stack, const struct agt_config *config,
         .signer = signer,
         .max_runs = (uint32_t)config->max_runs,
         .run_timeout_ms = (uint32_t)config->run_time_s * 1000,
+        .stall_same_code = (uint32_t)config->stall_same_code,
+        .stall_same_failure = (uint32_t)config->stall_same_failure,
     };
     struct agt_runs_options runs_options = {
         .store = stack->store,

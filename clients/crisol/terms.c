@@ -74,10 +74,15 @@ static bool has_budget(const struct cli_terms *terms)
     return terms->max_tokens || terms->max_calls || terms->wall_ms || terms->cost_micro_usd;
 }
 
+static bool has_stall(const struct cli_terms *terms)
+{
+    return terms->same_code || terms->same_failure;
+}
+
 static bool has_options(const struct cli_terms *terms)
 {
     return has_budget(terms) || terms->answer_form || terms->tool_calls || terms->more_files ||
-           terms->output_file_count > 0;
+           terms->output_file_count > 0 || has_stall(terms);
 }
 
 static void set(uint32_t *field, unsigned long long value)
@@ -101,6 +106,22 @@ static int set_budget(const struct cli_terms *terms)
     set(&budget->max_calls, terms->max_calls);
     set(&budget->wall_time_ms, terms->wall_ms);
     set(&budget->max_cost_micro_usd, terms->cost_micro_usd);
+    return 0;
+}
+
+static int set_stall(const struct cli_terms *terms)
+{
+    Crisol__Agent__V1__StallRules *stall = terms->message->stall;
+
+    if (!stall) {
+        stall = malloc(sizeof(*stall));
+        if (!stall)
+            return -ENOMEM;
+        crisol__agent__v1__stall_rules__init(stall);
+        terms->message->stall = stall;
+    }
+    set(&stall->same_code, terms->same_code);
+    set(&stall->same_failure, terms->same_failure);
     return 0;
 }
 
@@ -138,6 +159,8 @@ int cli_terms_make(struct cli_terms *terms, Crisol__Agent__V1__TaskTerms **ret_m
         r = read_terms("{}", 2, terms, &status);
     if (r == 0 && has_budget(terms))
         r = set_budget(terms);
+    if (r == 0 && has_stall(terms))
+        r = set_stall(terms);
     if (r == 0 && terms->output_file_count > 0)
         r = set_outputs(terms);
     if (r < 0) {

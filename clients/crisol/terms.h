@@ -17,6 +17,8 @@ struct cli_terms {
     unsigned long long wall_ms;
     unsigned long long cost_micro_usd;
     unsigned long long more_files;
+    unsigned long long same_code;
+    unsigned long long same_failure;
     const char *output_files[CLI_OUTPUT_FILES_MAX]; /* borrowed from argv */
     size_t output_file_count;
 };
@@ -33,7 +35,10 @@ struct cli_terms {
     "  --output-file PATH      a further file that the answer has to hold. Repeatable\n"           \
     "  --more-files N          further files of its own that the answer may hold (default 0)\n"    \
     "  --max-tokens N, --max-calls N, --max-wall-ms N, --max-cost-micro-usd N\n"                   \
-    "                          what the run may spend; then it ends FAILED, BUDGET\n"
+    "                          what the run may spend; then it ends FAILED, BUDGET\n"              \
+    "  --same-code N, --same-failure N\n"                                                          \
+    "                          attempts that may be the same, or fail alike, before something\n"   \
+    "                          is done about it, 2 to 100 (default as the service is set)\n"
 
 #define CLI_TERMS_OPTIONS(terms)                                                                   \
     CLI_TAKEN("terms", (terms), cli_terms_take_file),                                              \
@@ -41,6 +46,8 @@ struct cli_terms {
         CLI_TAKEN("output-file", (terms), cli_terms_take_output),                                  \
         CLI_NUMBER("tool-calls", &(terms)->tool_calls, 0, 10),                                     \
         CLI_NUMBER("more-files", &(terms)->more_files, 0, CLI_OUTPUT_FILES_MAX),                   \
+        CLI_NUMBER("same-code", &(terms)->same_code, 2, 100),                                      \
+        CLI_NUMBER("same-failure", &(terms)->same_failure, 2, 100),                                \
         CLI_NUMBER("max-tokens", &(terms)->max_tokens, 1, UINT32_MAX),                             \
         CLI_NUMBER("max-calls", &(terms)->max_calls, 1, UINT32_MAX),                               \
         CLI_NUMBER("max-wall-ms", &(terms)->wall_ms, 1, UINT32_MAX),                               \

@@ -174,7 +174,7 @@ int64_t agt_engine_node_timeout_ns(const struct agt_engine *engine, enum agt_nod
 /* One more live run, for one that was live before a restart: no bound refuses it. */
 void agt_engine_count_in(struct agt_engine *engine);
 const struct agt_replay_watch *agt_engine_replay(const struct agt_engine *engine); /* or NULL */
-uint32_t agt_engine_retry_base_ms(const struct agt_engine *engine);
+const struct agt_engine_options *agt_engine_options(const struct agt_engine *engine);
 
 /* Never fails. */
 void agt_engine_post(struct agt_engine *engine, struct agt_mail *take_mail);

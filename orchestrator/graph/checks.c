@@ -253,7 +253,7 @@ static bool is_run_again(const struct agt_run *run, struct item *item, uint32_t 
     if (item->reruns >= most)
         return false;
     item->reruns++;
-    wait_for(item, agt_engine_retry_base_ms(run->engine));
+    wait_for(item, agt_engine_options(run->engine)->retry_base_ms);
     return true;
 }
 

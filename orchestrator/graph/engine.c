@@ -109,9 +109,9 @@ const struct agt_replay_watch *agt_engine_replay(const struct agt_engine *engine
     return engine->options.replay;
 }
 
-uint32_t agt_engine_retry_base_ms(const struct agt_engine *engine)
+const struct agt_engine_options *agt_engine_options(const struct agt_engine *engine)
 {
-    return engine->options.retry_base_ms;
+    return &engine->options;
 }
 
 void agt_engine_post(struct agt_engine *engine, struct agt_mail *take_mail)

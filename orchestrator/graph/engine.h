@@ -70,6 +70,9 @@ struct agt_engine_options {
     uint32_t retry_base_ms;   /* first wait after a fault of the sandbox, doubled from try to
                                  try; 0: 500 */
     uint32_t heartbeat_ms;    /* silence of a run before a Heartbeat event; 0: 15,000 */
+    /* As often attempts may be the same before something is done about it; 0: 2. */
+    uint32_t stall_same_code;
+    uint32_t stall_same_failure;
 };
 
 int agt_engine_new(const struct agt_engine_options *options, struct agt_engine **ret_engine,
@@ -105,6 +108,8 @@ struct agt_run_spec {
     bool has_price;              /* … and what it cost then (model/catalog.h) */
     uint64_t input_price;
     uint64_t output_price;
+    uint32_t stall_same_code; /* likewise: as was in force … */
+    uint32_t stall_same_failure;
 };
 
 /*

@@ -287,6 +287,8 @@ uint8_t *agt_journal_pack_spec(const struct agt_run *run, size_t *ret_size)
     spec.has_price = run->has_price;
     spec.input_price = run->input_price;
     spec.output_price = run->output_price;
+    spec.stall_same_code = run->stall_rules.same_code;
+    spec.stall_same_failure = run->stall_rules.same_failure;
     if (run->limits) {
         spec.has_sandbox_limits = true;
         limits = pack(&run->limits->base, &spec.sandbox_limits);

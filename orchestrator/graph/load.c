@@ -134,6 +134,8 @@ static void fill_spec(const struct found *found, struct agt_run_spec *spec)
         .has_price = stored->has_price,
         .input_price = stored->input_price,
         .output_price = stored->output_price,
+        .stall_same_code = stored->stall_same_code,
+        .stall_same_failure = stored->stall_same_failure,
     };
     if (stored->has_sandbox_limits) {
         spec->sandbox_limits =

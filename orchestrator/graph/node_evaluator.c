@@ -226,7 +226,7 @@ static void conclude(struct agt_run *run, const struct agt_evidence *evidence,
         return;
     }
     agt_stall_mark_failure(evidence, run->execution, &run->marks);
-    same = agt_stall_find_failure(run, run->marks.failure);
+    same = agt_stall_find_stalled(run, run->marks.failure);
     attempt = add_attempt(run, evidence, take_verification);
 
     if (!attempt->summary || !attempt->feedback || freeze_tests(run, attempt) < 0) {

@@ -101,6 +101,7 @@ struct agt_run {
     bool has_price; /* of the model; what follows is as in model/catalog.h */
     uint64_t input_price;
     uint64_t output_price;
+    struct agt_stall_rules stall_rules;
     bool has_wall_budget; /* the budget ends it in time, not the service */
     int64_t started_ns;
     int64_t deadline_ns;

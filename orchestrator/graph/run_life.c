@@ -138,6 +138,16 @@ static bool fill(struct agt_run *run, const struct agt_run_spec *spec)
            copy(&run->caller, spec->caller) && copy(&run->key, spec->key) && unpack(run, spec);
 }
 
+/* A run of the store keeps those that it began with. */
+static void set_stall_rules(struct agt_run *run, const struct agt_run_spec *spec)
+{
+    const struct agt_engine_options *options = agt_engine_options(run->engine);
+    const struct agt_stall_rules stored = {spec->stall_same_code, spec->stall_same_failure};
+    const struct agt_stall_rules set = {options->stall_same_code, options->stall_same_failure};
+
+    agt_stall_set_rules(run->terms, spec->run_id ? &stored : &set, &run->stall_rules);
+}
+
 int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
                 struct agt_run **ret_run)
 {
@@ -166,6 +176,7 @@ int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
     }
     run->verify = agt_terms_level(run->terms, spec->verify);
     agt_budget_set_price(run, spec);
+    set_stall_rules(run, spec);
     *ret_run = run;
     return 0;
 }

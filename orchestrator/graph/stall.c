@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,22 +90,55 @@ void agt_stall_mark_failure(const struct agt_evidence *evidence,
         agt_receipt_digest(text.data, text.size, marks->failure);
 }
 
+static uint32_t first_set(uint32_t of_task, uint32_t fallback)
+{
+    if (of_task > 0)
+        return of_task;
+    return fallback > 0 ? fallback : AGT_STALL_SAME_MIN;
+}
+
+void agt_stall_set_rules(const Crisol__Agent__V1__TaskTerms *terms,
+                         const struct agt_stall_rules *fallback, struct agt_stall_rules *ret_rules)
+{
+    static const Crisol__Agent__V1__StallRules none = CRISOL__AGENT__V1__STALL_RULES__INIT;
+    const Crisol__Agent__V1__StallRules *of_task = terms && terms->stall ? terms->stall : &none;
+
+    ret_rules->same_code = first_set(of_task->same_code, fallback->same_code);
+    ret_rules->same_failure = first_set(of_task->same_failure, fallback->same_failure);
+}
+
+/* The first attempt with this digest when there are `least` of them, or 0. */
+static int32_t find(const struct agt_run *run, const char *digest, size_t offset, uint32_t least)
+{
+    int32_t first = 0;
+    uint32_t count = 0;
+
+    for (size_t i = 0; digest[0] && i < run->attempt_count; i++) {
+        const struct agt_attempt *attempt = &run->attempts[i];
+
+        if (strcmp((const char *)&attempt->marks + offset, digest) != 0)
+            continue;
+        if (count++ == 0)
+            first = attempt->iteration;
+    }
+    return count >= least ? first : 0;
+}
+
+#define MARK(name) offsetof(struct agt_stall_marks, name)
+
 int32_t agt_stall_find_code(const struct agt_run *run, const char *digest)
 {
-    for (size_t i = 0; digest[0] && i < run->attempt_count; i++) {
-        if (strcmp(run->attempts[i].marks.code, digest) == 0)
-            return run->attempts[i].iteration;
-    }
-    return 0;
+    return find(run, digest, MARK(code), run->stall_rules.same_code - 1);
 }
 
 int32_t agt_stall_find_failure(const struct agt_run *run, const char *digest)
 {
-    for (size_t i = 0; digest[0] && i < run->attempt_count; i++) {
-        if (strcmp(run->attempts[i].marks.failure, digest) == 0)
-            return run->attempts[i].iteration;
-    }
-    return 0;
+    return find(run, digest, MARK(failure), 1);
+}
+
+int32_t agt_stall_find_stalled(const struct agt_run *run, const char *digest)
+{
+    return find(run, digest, MARK(failure), run->stall_rules.same_failure - 1);
 }
 
 enum agt_stall_step agt_stall_escalate(struct agt_run *run, const char *format, ...)

@@ -4,7 +4,9 @@
 #include "orchestrator/graph/evidence.h"
 #include "orchestrator/receipt/receipt.h"
 
+#include <crisol/agent/v1/agent.pb-c.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct agt_files;
 struct agt_run;
@@ -15,6 +17,19 @@ struct agt_run;
  * the same when cause, failing tests and message are, numbers that change from
  * run to run left aside. Outcomes are compared, not what the model says.
  */
+
+#define AGT_STALL_SAME_MIN 2U
+#define AGT_STALL_SAME_MAX 100U
+
+/* As the attempts of a run may be the same so often before something is done about it. */
+struct agt_stall_rules {
+    uint32_t same_code;
+    uint32_t same_failure;
+};
+
+/* What the task says, else `fallback`, else 2. `terms` may be NULL. Pure. */
+void agt_stall_set_rules(const Crisol__Agent__V1__TaskTerms *terms,
+                         const struct agt_stall_rules *fallback, struct agt_stall_rules *ret_rules);
 
 /* What makes attempts comparable. "": none. */
 struct agt_stall_marks {
@@ -37,11 +52,15 @@ enum agt_stall_step {
     AGT_STALL_STOP,   /* the run ends, and saves what is left of its attempts */
 };
 
-/* The attempt with the same code as the current files, or 0. */
+/* The first attempt with the same code as the current files, or 0; by the rules of the run:
+ * 0 as long as it may come again. */
 int32_t agt_stall_find_code(const struct agt_run *run, const char *digest);
 
 /* The first attempt that failed in the same way, or 0. */
 int32_t agt_stall_find_failure(const struct agt_run *run, const char *digest);
+
+/* The same by the rules of the run: 0 as long as it may come again. */
+int32_t agt_stall_find_stalled(const struct agt_run *run, const char *digest);
 
 /*
  * Takes the next step: notes for the next prompt and the result what repeats

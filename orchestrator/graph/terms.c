@@ -5,6 +5,7 @@
 #include "common/err.h"
 #include "orchestrator/graph/fenced.h"
 #include "orchestrator/graph/prompt.h"
+#include "orchestrator/graph/stall.h"
 #include "orchestrator/graph/tool.h"
 #include "orchestrator/verify/level.h"
 #include "orchestrator/verify/oracle.h"
@@ -253,6 +254,14 @@ static void check_outputs(const Crisol__Agent__V1__TaskTerms *terms, struct rpc_
                                  terms->max_more_files, AGT_MORE_FILES_MAX);
 }
 
+static void check_same(const char *name, uint32_t value, struct rpc_status *status)
+{
+    if (value != 0 && (value < AGT_STALL_SAME_MIN || value > AGT_STALL_SAME_MAX))
+        rpc_status_add_violation(status, name,
+                                 "is %u; allowed are %u to %u, and 0 for as it is set", value,
+                                 AGT_STALL_SAME_MIN, AGT_STALL_SAME_MAX);
+}
+
 /* How the model works and answers. */
 static void check_work(const Crisol__Agent__V1__TaskTerms *terms, struct rpc_status *status)
 {
@@ -268,6 +277,10 @@ static void check_work(const Crisol__Agent__V1__TaskTerms *terms, struct rpc_sta
         rpc_status_add_violation(status, "terms.max_tool_calls",
                                  "cannot be had with answer_form JSON, which leaves no room for "
                                  "calls; ask for FENCED or CALL");
+    if (terms->stall) {
+        check_same("terms.stall.same_code", terms->stall->same_code, status);
+        check_same("terms.stall.same_failure", terms->stall->same_failure, status);
+    }
 }
 
 void agt_terms_check(const Crisol__Agent__V1__TaskTerms *terms, int level,

@@ -59,7 +59,7 @@ static int64_t spread(int64_t most_ms)
 
 static int64_t wait_ms(const struct agt_run *run, uint32_t tries, int32_t retry_after_ms)
 {
-    int64_t wait = agt_engine_retry_base_ms(run->engine);
+    int64_t wait = agt_engine_options(run->engine)->retry_base_ms;
 
     for (uint32_t i = 1; i < tries && wait < WAIT_MAX_MS; i++)
         wait *= 2;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "crisol/agent/v1/agent.pb-c.h"
+#include "orchestrator/store/store.h"
+#include "tests/harness/double_store.h"
 #include "tests/harness/engine_fixture.h"
 #include "tests/harness/run_reader.h"
 #include "tests/harness/test.h"
@@ -188,9 +190,88 @@ static void run_that_finds_another_way_goes_on(void **state)
     done(&fixture, &reader);
 }
 
+static void a_task_says_how_often_a_failure_may_be_the_same(void **state)
+{
+    Crisol__Agent__V1__StallRules rules = CRISOL__AGENT__V1__STALL_RULES__INIT;
+    Crisol__Agent__V1__TaskTerms terms = CRISOL__AGENT__V1__TASK_TERMS__INIT;
+    const struct agt_engine_options options = {.stall_same_failure = 3};
+    struct engine_fixture fixture;
+    struct run_reader reader;
+    uint8_t packed[16];
+
+    (void)state;
+    rules.same_failure = 4;
+    terms.stall = &rules;
+    engine_fixture_start(&fixture, answer, judge, &options);
+    fixture.mode = MODE_SAME_FAILURE;
+    fixture.terms = packed;
+    fixture.terms_size = crisol__agent__v1__task_terms__pack(&terms, packed);
+    run_reader_read(&reader, engine_fixture_run(&fixture, 10));
+
+    /* The fourth to the seventh take the four steps. */
+    assert_int_equal(reader.result->cause, CAUSE(STALLED));
+    assert_int_equal(reader.result->iterations, 7);
+    done(&fixture, &reader);
+}
+
+static void a_service_may_run_the_same_code_again(void **state)
+{
+    const struct agt_engine_options options = {.stall_same_code = 3};
+    struct engine_fixture fixture;
+    struct run_reader reader;
+
+    (void)state;
+    engine_fixture_start(&fixture, answer, judge, &options);
+    fixture.mode = MODE_SAME_CODE;
+    run_reader_read(&reader, engine_fixture_run(&fixture, 10));
+
+    assert_int_equal(reader.result->cause, CAUSE(STALLED));
+    assert_int_equal(reader.result->iterations, 2);
+    assert_int_equal(fixture.executions, 2);
+    assert_non_null(strstr(reader.result->error_history[2], "code of attempt 1 again"));
+    done(&fixture, &reader);
+}
+
+static int on_loaded(void *user, struct agt_run *take_run, const struct agt_run_spec *spec)
+{
+    (void)spec;
+    *(struct agt_run **)user = take_run;
+    return 0;
+}
+
+static void a_run_keeps_the_rules_that_it_began_with(void **state)
+{
+    struct agt_store *store = double_store_new();
+    struct agt_engine_options options = {.store = store, .stall_same_failure = 100};
+    struct engine_fixture fixture;
+    struct run_reader reader;
+    struct agt_run *run = NULL;
+
+    (void)state;
+    engine_fixture_start(&fixture, answer, judge, &options);
+    fixture.mode = MODE_SAME_FAILURE;
+    run_reader_read(&reader, engine_fixture_run(&fixture, 10));
+    assert_int_equal(reader.result->cause, CAUSE(MAX_ITERATIONS));
+    done(&fixture, &reader);
+    double_store_cut(store, double_store_count(store) - 1);
+
+    options.stall_same_failure = 0;
+    engine_fixture_start(&fixture, answer, judge, &options);
+    fixture.mode = MODE_SAME_FAILURE;
+    assert_int_equal(agt_engine_load(fixture.engine, on_loaded, &run, NULL), 0);
+    run_reader_read(&reader, run);
+    assert_int_equal(reader.result->cause, CAUSE(MAX_ITERATIONS));
+    assert_int_equal(reader.result->iterations, 10);
+    done(&fixture, &reader);
+    store->ops->free(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_task_says_how_often_a_failure_may_be_the_same),
+        cmocka_unit_test(a_service_may_run_the_same_code_again),
+        cmocka_unit_test(a_run_keeps_the_rules_that_it_began_with),
         cmocka_unit_test(same_code_is_not_run_again_and_ends_the_run_at_the_fourth_time),
         cmocka_unit_test(prompts_go_down_the_ladder),
         cmocka_unit_test(same_failure_of_other_code_takes_the_same_steps),

@@ -45,6 +45,7 @@ static void good_terms_are_taken(void **state)
         "{\"input_files\":[{\"path\":\"data/ñ.csv\",\"text\":\"1\"},{\"path\":\"b.txt\"}]}",
         "{\"acceptance_tests\":[{\"path\":\"test_a.py\",\"text\":\"x\"}]}",
         "{\"checks\":[{\"command\":[\"/bin/true\"],\"runtime\":\"shell\"}],\"language\":\"es\"}",
+        "{\"stall\":{\"same_code\":2,\"same_failure\":100}}",
         "{\"prompts\":{\"planner\":\"You are the planner.\"},\"runtime\":\"pytest\"}",
     };
 
@@ -65,6 +66,8 @@ static void bad_terms_are_refused_by_name(void **state)
         const char *field;
         const char *text;
     } cases[] = {
+        {"{\"stall\":{\"same_code\":1}}", 0, "terms.stall.same_code", "2 to 100"},
+        {"{\"stall\":{\"same_failure\":101}}", 0, "terms.stall.same_failure", "2 to 100"},
         {"{\"input_files\":[{\"path\":\"../x\"}]}", 0, "terms.input_files[0].path", "relative"},
         {"{\"input_files\":[{\"path\":\"/x\"}]}", 0, "terms.input_files[0].path", "relative"},
         {"{\"input_files\":[{\"path\":\"a//b\"}]}", 0, "terms.input_files[0].path", "relative"},
