@@ -13,7 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #define INCLUDE_MAX 8192
 #define FILE_COPY_MAX (16U << 20)
@@ -141,22 +143,65 @@ static int add_folder(const struct sbx_build *build, struct cr_err *err)
 
 /* ---- requirements ---- */
 
+/*
+ * The folder of `path` in the new root, *ret_name what is left of it. Somebody
+ * else has packed the tree: a link in it leads to where it would in a sandbox,
+ * never to the host's own files.
+ */
+static int open_parent(const char *root, const char *path, const char **ret_name)
+{
+    const struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                                 .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    CR_AUTO_CLOSE int root_fd = openat(AT_FDCWD, root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_MAX];
+    int fd;
+
+    if (root_fd < 0)
+        return -errno;
+    (void)snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
+    *ret_name = slash + 1;
+    fd = (int)syscall(SYS_openat2, root_fd, folder, &how, sizeof(how));
+    return fd < 0 ? -errno : fd;
+}
+
+/* Of no interest when it is not there. */
+static void remove_inside(const char *root, const char *path)
+{
+    const char *name;
+    CR_AUTO_CLOSE int folder_fd = open_parent(root, path, &name);
+
+    if (folder_fd >= 0)
+        (void)unlinkat(folder_fd, name, 0);
+}
+
+/* A new file in the root. Returns its descriptor or -errno. */
+static int create_inside(const char *root, const char *path)
+{
+    const char *name;
+    CR_AUTO_CLOSE int folder_fd = open_parent(root, path, &name);
+    int fd;
+
+    if (folder_fd < 0)
+        return folder_fd;
+    fd = openat(folder_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    return fd < 0 ? -errno : fd;
+}
+
 /* -ENOENT when there is none to copy. */
 static int copy_file(const char *from, const char *root, const char *to, struct cr_err *err)
 {
     CR_AUTO_CLOSE int source = openat(AT_FDCWD, from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     CR_AUTO_CLOSE int target = -1;
-    char path[PATH_MAX];
     size_t left = FILE_COPY_MAX;
     char piece[16384];
     ssize_t n;
 
     if (source < 0)
         return cr_err_sys(err, errno, "open '%s'", from);
-    (void)snprintf(path, sizeof(path), "%s%s", root, to);
-    target = openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    target = create_inside(root, to);
     if (target < 0)
-        return cr_err_sys(err, errno, "write '%s' into the root file system", to);
+        return cr_err_sys(err, -target, "write '%s' into the root file system", to);
     while ((n = read(source, piece, sizeof(piece))) > 0) {
         if ((size_t)n > left || write(target, piece, (size_t)n) != n)
             return cr_err_set(err, EFBIG, "'%s' cannot be copied", from);
@@ -179,11 +224,9 @@ static int lend_network(const struct sbx_build *build, struct cr_err *err)
     };
 
     for (size_t i = 0; i < CR_ARRAY_SIZE(loans); i++) {
-        char path[PATH_MAX];
         int r;
 
-        (void)snprintf(path, sizeof(path), "%s%s", build->root, loans[i].to);
-        (void)unlinkat(AT_FDCWD, path, 0);
+        remove_inside(build->root, loans[i].to);
         r = copy_file(loans[i].from, build->root, loans[i].to, err);
         if (r < 0 && r != -ENOENT)
             return r;
@@ -196,12 +239,8 @@ static void take_network_back(const struct sbx_build *build)
 {
     static const char *const names[] = {"/etc/resolv.conf", "/etc/hosts"};
 
-    for (size_t i = 0; i < CR_ARRAY_SIZE(names); i++) {
-        char path[PATH_MAX];
-
-        (void)snprintf(path, sizeof(path), "%s%s", build->root, names[i]);
-        (void)unlinkat(AT_FDCWD, path, 0);
-    }
+    for (size_t i = 0; i < CR_ARRAY_SIZE(names); i++)
+        remove_inside(build->root, names[i]);
 }
 
 /* Wheels only: what is not one would run a program of its author, as root. */
