@@ -50,17 +50,19 @@ int sbx_secrets_open(const struct sbx_settings *settings, struct sbx_secrets *se
     return secrets->tls_fd < 0 ? cr_err_wrap(err, "--tls-cert, --tls-key, --tls-client-ca") : 0;
 }
 
-/* Takes the fd. */
+/* Takes the fd. What cannot be handed over is tried again at the next look: its stamp is none. */
 static void hand_over(const struct sbx_child *front, enum sbx_lifeline_type type, int fd,
-                      int *next_fd)
+                      int *next_fd, uint64_t *stamp)
 {
     int r;
 
     cr_close_fd(next_fd);
     *next_fd = fd;
     r = front->pid > 0 ? sbx_lifeline_send(front->lifeline_fd, type, 0, fd) : -ESRCH;
-    if (r < 0)
-        cr_log_error("cannot hand the front what is new error=%s", strerrordesc_np(-r));
+    if (r == 0)
+        return;
+    cr_log_warn("cannot hand the front what is new, trying again error=%s", strerrordesc_np(-r));
+    *stamp = 0;
 }
 
 static void reload_tokens(const struct sbx_settings *settings, struct sbx_secrets *secrets,
@@ -75,7 +77,7 @@ static void reload_tokens(const struct sbx_settings *settings, struct sbx_secret
     if (fd < 0)
         cr_log_error("new tokens: %s; keeping the old ones", err.text);
     else
-        hand_over(front, SBX_LIFELINE_TOKENS, fd, &secrets->next_token_fd);
+        hand_over(front, SBX_LIFELINE_TOKENS, fd, &secrets->next_token_fd, &secrets->token_stamp);
 }
 
 static void reload_tls(const struct sbx_settings *settings, struct sbx_secrets *secrets,
@@ -90,7 +92,7 @@ static void reload_tls(const struct sbx_settings *settings, struct sbx_secrets *
     if (fd < 0)
         cr_log_error("new certificates: %s; keeping the old ones", err.text);
     else
-        hand_over(front, SBX_LIFELINE_TLS, fd, &secrets->next_tls_fd);
+        hand_over(front, SBX_LIFELINE_TLS, fd, &secrets->next_tls_fd, &secrets->tls_stamp);
 }
 
 /* What is missing for a moment has not changed. */
@@ -111,6 +113,14 @@ void sbx_secrets_reload(const struct sbx_settings *settings, struct sbx_secrets 
         reload_tls(settings, secrets, front);
     if (secrets->token_fd >= 0 && (is_forced || has_changed(&token, secrets->token_stamp)))
         reload_tokens(settings, secrets, front);
+}
+
+void sbx_secrets_front_ended(struct sbx_secrets *secrets)
+{
+    if (secrets->next_tls_fd >= 0)
+        secrets->tls_stamp = 0;
+    if (secrets->next_token_fd >= 0)
+        secrets->token_stamp = 0;
 }
 
 void sbx_secrets_taken(struct sbx_secrets *secrets, uint32_t type)

@@ -35,6 +35,9 @@ int sbx_secrets_open(const struct sbx_settings *settings, struct sbx_secrets *se
 void sbx_secrets_reload(const struct sbx_settings *settings, struct sbx_secrets *secrets,
                         const struct sbx_child *front, bool is_forced);
 
+/* What the front had not taken is read anew at the next look, for the one that follows. */
+void sbx_secrets_front_ended(struct sbx_secrets *secrets);
+
 /* The front uses what it was given; `type` is SBX_LIFELINE_TLS or SBX_LIFELINE_TOKENS. */
 void sbx_secrets_taken(struct sbx_secrets *secrets, uint32_t type);
 

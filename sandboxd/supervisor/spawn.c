@@ -11,9 +11,8 @@
 
 #include <sys/socket.h>
 
-#define FRONT_EXTRAS                                                                               \
-    5 /* token, audit, runtimes, certificates, health: each a hole when missing                    \
-       */
+/* Token, audit, runtimes, certificates, health: each a hole when it is missing. */
+#define FRONT_EXTRAS 5
 
 int sbx_spawn_pair(int ret_fds[2], struct cr_err *err)
 {

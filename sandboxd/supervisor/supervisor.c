@@ -20,6 +20,7 @@
 #include "sandboxd/wire/lifeline.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -169,6 +170,12 @@ static int start_front(struct supervisor *supervisor, int wire_fd, struct cr_err
     return r;
 }
 
+static void kill_child(const struct sbx_child *child, int signal_number)
+{
+    if (child->pid > 0)
+        (void)kill(child->pid, signal_number);
+}
+
 /* Starts what is missing: the backend, and the front, which else gets the new wire sent. */
 static int start_children(struct supervisor *supervisor, struct cr_err *err)
 {
@@ -186,8 +193,13 @@ static int start_children(struct supervisor *supervisor, struct cr_err *err)
         return r;
     if (supervisor->front.pid == 0)
         return start_front(supervisor, front_end, err);
-    r = sbx_lifeline_send(supervisor->front.lifeline_fd, SBX_LIFELINE_WIRE, 0, front_end);
-    return r < 0 ? cr_err_sys(err, -r, "hand the front its new backend") : 0;
+    if (sbx_lifeline_send(supervisor->front.lifeline_fd, SBX_LIFELINE_WIRE, 0, front_end) < 0) {
+        /* It is just ending, or stands still: the backend sees the end of its wire, then both
+         * start anew. */
+        cr_log_warn("the front does not take its new backend, ending both");
+        kill_child(&supervisor->front, SIGKILL);
+    }
+    return 0;
 }
 
 /* ---- stopping ---- */
@@ -195,12 +207,6 @@ static int start_children(struct supervisor *supervisor, struct cr_err *err)
 static void set_deadline(struct supervisor *supervisor, int64_t ms)
 {
     supervisor->deadline_ns = cr_clock_mono_ns() + ms * CR_NS_PER_MS;
-}
-
-static void kill_child(const struct sbx_child *child, int signal_number)
-{
-    if (child->pid > 0)
-        (void)kill(child->pid, signal_number);
 }
 
 /* The backend kills every run when its lifeline ends, removes what it made, and ends. */
@@ -300,6 +306,8 @@ static void on_child_end(struct supervisor *supervisor, struct sbx_child *child,
         supervisor->has_failed = supervisor->has_failed || !is_clean;
         return;
     }
+    if (child == &supervisor->front)
+        sbx_secrets_front_ended(&supervisor->secrets);
     if (child == &supervisor->front && supervisor->backend.pid > 0) {
         /* The backend sees the end of the wire, cleans up and ends; then both start anew. */
         set_deadline(supervisor, BACKEND_STOP_MS);
@@ -426,6 +434,8 @@ static int wait_ms(const struct supervisor *supervisor)
 
     if (next == 0)
         return -1;
+    if (left_ns / CR_NS_PER_MS >= INT_MAX)
+        return INT_MAX;
     return left_ns <= 0 ? 0 : (int)(left_ns / CR_NS_PER_MS) + 1;
 }
 
