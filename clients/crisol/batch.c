@@ -341,9 +341,14 @@ static int run(struct batch *batch)
     /* Ends the stream: from here on there is one thread. */
     batch->loop = rpc_loop_free(batch->loop);
     batch->call = rpc_client_unref(batch->call);
-    if (code == CLI_EXIT_SERVICE && batch->output_error == 0 &&
-        cli_batch_items_fail(batch->items, (uint32_t)batch->status.code, batch->status.message) < 0)
-        (void)cli_fail("cannot write the answers");
+    if (code == CLI_EXIT_SERVICE && batch->output_error == 0) {
+        /* It may have been our own fault, such as an input that cannot be read. */
+        if (batch->status.code == RPC_OK)
+            rpc_status_set(&batch->status, RPC_CANCELLED, "given up before it was answered");
+        if (cli_batch_items_fail(batch->items, (uint32_t)batch->status.code,
+                                 batch->status.message) < 0)
+            (void)cli_fail("cannot write the answers");
+    }
     return code;
 }
 

@@ -61,49 +61,69 @@ static bool on_message(void *user, const ProtobufCMessage *base)
     }
 }
 
+/* What to exit with when there is no result. */
+static int explain_end(const struct cli_request *request, bool is_pipe_closed, int cancel_fd,
+                       const struct rpc_status *status)
+{
+    int signal_number = cli_cancel_signal(cancel_fd);
+
+    if (signal_number > 0)
+        return CLI_EXIT_SIGNAL + signal_number;
+    if (is_pipe_closed)
+        return CLI_EXIT_SIGNAL + SIGPIPE;
+    if (status->code == RPC_OK)
+        return cli_fail("the service ended the call without a result");
+    return cli_report(request->address, status);
+}
+
 static int run_streaming(struct rpc_channel *channel, const struct cli_request *request,
                          int cancel_fd)
 {
     struct stream_state state = {.exit_code = CLI_EXIT_SERVICE};
     struct rpc_status status = RPC_STATUS_INIT;
-    int signal_number;
 
     (void)rpc_stream_blocking(channel, &cli_method_execute, &request->message.base, 0, cancel_fd,
                               on_message, &state, &status);
-    if (state.has_result)
-        return state.exit_code;
-    signal_number = cli_cancel_signal(cancel_fd);
-    if (signal_number > 0)
-        return CLI_EXIT_SIGNAL + signal_number;
-    if (state.is_pipe_closed)
-        return CLI_EXIT_SIGNAL + SIGPIPE;
-    if (status.code == RPC_OK)
-        return cli_fail("the service ended the stream without a result");
-    return cli_report(request->address, &status);
+    return state.has_result ? state.exit_code
+                            : explain_end(request, state.is_pipe_closed, cancel_fd, &status);
 }
 
-static int run_json(struct rpc_channel *channel, struct cli_request *request)
+/* ---- one document ---- */
+
+static int print_document(const ProtobufCMessage *response)
 {
     const struct rpc_json_style style = {
         .use_snake_case = true, .with_defaults = true, .int64_as_number = true};
-    ProtobufCMessage *response = NULL;
-    struct rpc_status status = RPC_STATUS_INIT;
     CR_AUTO_BUF struct cr_buf json = {0};
-    int code;
 
     cr_buf_init(&json, JSON_BYTES_MAX);
-    request->message.output_text = true;
-    if (rpc_call_blocking(channel, &cli_method_run, &request->message.base, 0, &response,
-                          &status) != RPC_OK)
-        return cli_report(request->address, &status);
-    code =
-        cli_verdict_exit_code(((const Crisol__Sandbox__V1__RunResponse *)(void *)response)->result);
     if (rpc_json_write(response, &style, &json) < 0 || cr_buf_add_char(&json, '\n') < 0)
-        code = cli_fail("out of memory for the JSON document");
-    else if (cli_write_all(STDOUT_FILENO, json.data, json.size) < 0)
-        code = CLI_EXIT_SIGNAL + SIGPIPE;
-    rpc_message_free(response);
-    return code;
+        return cli_fail("out of memory for the JSON document");
+    if (cli_write_all(STDOUT_FILENO, json.data, json.size) < 0)
+        return CLI_EXIT_SIGNAL + SIGPIPE;
+    return cli_verdict_exit_code(
+        ((const Crisol__Sandbox__V1__RunResponse *)(const void *)response)->result);
+}
+
+static bool on_response(void *user, const ProtobufCMessage *response)
+{
+    struct stream_state *state = user;
+
+    state->exit_code = print_document(response);
+    state->has_result = true;
+    return true;
+}
+
+/* A stream of one answer: like one, it is ended by a signal. */
+static int run_json(struct rpc_channel *channel, struct cli_request *request, int cancel_fd)
+{
+    struct stream_state state = {.exit_code = CLI_EXIT_SERVICE};
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    request->message.output_text = true;
+    (void)rpc_stream_blocking(channel, &cli_method_run, &request->message.base, 0, cancel_fd,
+                              on_response, &state, &status);
+    return state.has_result ? state.exit_code : explain_end(request, false, cancel_fd, &status);
 }
 
 static int call(struct cli_request *request)
@@ -116,7 +136,7 @@ static int call(struct cli_request *request)
         return CLI_EXIT_SERVICE;
     channel = cli_connect(request->address);
     if (channel)
-        code = request->is_json ? run_json(channel, request)
+        code = request->is_json ? run_json(channel, request, cancel_fd)
                                 : run_streaming(channel, request, cancel_fd);
     (void)rpc_channel_free(channel);
     cli_end_calls(cancel_fd);

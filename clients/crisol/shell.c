@@ -272,18 +272,20 @@ static int call(struct shell *shell, struct rpc_loop *loop, struct rpc_channel *
     struct cr_err err = CR_ERR_INIT;
     struct termios before;
     struct termios raw;
+    bool is_raw;
     int signal_number;
 
     if (rpc_client_open(loop, channel, &cli_method_execute_interactive, 0, &handlers, &shell->call,
                         &err) < 0)
         return cli_fail("%s", err.text);
-    if (shell->is_terminal && tcgetattr(STDIN_FILENO, &before) == 0) {
+    is_raw = shell->is_terminal && tcgetattr(STDIN_FILENO, &before) == 0;
+    if (is_raw) {
         raw = before;
         cfmakeraw(&raw);
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     }
     signal_number = turn(shell, cancel_fd);
-    if (shell->is_terminal)
+    if (is_raw)
         (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
     return signal_number > 0 ? CLI_EXIT_SIGNAL + signal_number : CLI_EXIT_OK;
 }

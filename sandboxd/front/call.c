@@ -258,7 +258,7 @@ static void set_batch_defaults(struct sbx_request *request)
 }
 
 /* Last, so that nothing is counted that would not run. */
-static int count(struct rpc_call *call, struct sbx_call *state, struct rpc_status *status)
+static int count_run(struct rpc_call *call, struct sbx_call *state, struct rpc_status *status)
 {
     struct rpc_callers *callers = state->service->callers;
     int r = 0;
@@ -328,7 +328,7 @@ struct sbx_call *sbx_call_new(struct rpc_call *call, const struct sbx_call_order
         return NULL;
     }
     sbx_execution_set_sandbox(state->execution, order->sandbox);
-    if (count(call, state, ret_status) < 0) {
+    if (count_run(call, state, ret_status) < 0) {
         audit_refused(call, order->message, ret_status);
         return sbx_call_release(state);
     }

@@ -73,6 +73,20 @@ def test_ctrl_c_kills_the_program_and_exits_130(services):
     crisol.wait_for(lambda: not crisol.has_box(services.sandboxd_pids()), 2, "the program is dead")
 
 
+def test_ctrl_c_ends_a_call_that_answers_in_json(services):
+    """Nothing is printed before the end, so the box is what shows that the program runs."""
+    crisol.settled(services)
+    call = subprocess.Popen([os.path.join(crisol.BIN, "crisol"), "exec", "--json", "--runtime", "python",
+                             "--", "import time; time.sleep(9)"],
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            env={"CRISOL_SANDBOX": services.sandbox, "PATH": "/usr/bin:/bin"})
+    crisol.wait_for(lambda: crisol.has_box(services.sandboxd_pids()), 5, "the program runs")
+    call.send_signal(signal.SIGINT)
+    assert call.wait(5 * crisol.SLOWNESS) == 130
+    assert call.stdout.read() == b""
+    call.stdout.close()
+
+
 def test_a_closed_pipe_is_quiet(services):
     done = subprocess.run(
         ["/bin/sh", "-c", f"'{crisol.BIN}/crisol' exec --runtime python -- 'for i in range(9999): print(i)' | head -n 1"],
