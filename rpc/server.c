@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "common/unconst.h"
 #include "rpc/call.h"
 #include "rpc/connection.h"
@@ -401,9 +402,9 @@ bool rpc_server_drain(struct rpc_server *server, int grace_ms)
     is_clean = wait_closed(server, grace_ms);
     if (!is_clean) {
         grpc_server_cancel_all_calls(server->core);
-        if (!wait_closed(server, CANCEL_MS)) {
+        if (!wait_closed(server, cr_patience_ms(CANCEL_MS))) {
             cr_log_error("calls are still held %d ms after their cancel, leaving the server behind",
-                         CANCEL_MS);
+                         cr_patience_ms(CANCEL_MS));
             return false;
         }
     }

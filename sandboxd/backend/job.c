@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/backend/backend.h"
 #include "sandboxd/backend/job_parts.h"
 #include "sandboxd/backend/weaken.h"
@@ -103,7 +104,7 @@ void sbx_job_begin(struct sbx_backend *backend, struct sbx_job *job, const struc
 
 void sbx_job_prepare(struct sbx_job *job)
 {
-    sbx_job_move(job, SBX_JOB_PREPARING, cr_clock_mono_ns() + READY_DEADLINE_NS);
+    sbx_job_move(job, SBX_JOB_PREPARING, cr_clock_mono_ns() + cr_patience_ns(READY_DEADLINE_NS));
 }
 
 void sbx_job_go_along(struct sbx_job *job, const struct sbx_cgroup_usage *baseline)
@@ -133,7 +134,7 @@ void sbx_job_kill(struct sbx_backend *backend, struct sbx_job *job, int64_t now_
     job->facts.is_killed = !job->facts.has_leader && !job->is_lost;
     if (!job->is_parked)
         backend->ops->kill(backend, job);
-    sbx_job_move(job, SBX_JOB_KILLING, now_ns + KILL_DEADLINE_NS);
+    sbx_job_move(job, SBX_JOB_KILLING, now_ns + cr_patience_ns(KILL_DEADLINE_NS));
 }
 
 void sbx_job_fail(struct sbx_backend *backend, struct sbx_job *job, enum sbx_stage stage, int error)
@@ -418,7 +419,7 @@ void sbx_job_on_time(struct sbx_backend *backend, struct sbx_job *job, int64_t n
             job->oom_until_ns = 0;
         break;
     case SBX_JOB_KILLING:
-        job->deadline_ns = now_ns + KILL_DEADLINE_NS;
+        job->deadline_ns = now_ns + cr_patience_ns(KILL_DEADLINE_NS);
         backend->ops->on_kill_time(backend, job);
         break;
     case SBX_JOB_DRAINING:

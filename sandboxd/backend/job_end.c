@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/backend/backend.h"
 #include "sandboxd/backend/collector.h"
 #include "sandboxd/backend/job.h"
@@ -252,13 +253,13 @@ void sbx_job_on_empty(struct sbx_backend *backend, struct sbx_job *job)
         sbx_job_finish(backend, job);
         return;
     }
-    sbx_job_move(job, SBX_JOB_DRAINING, now_ns + DRAIN_DEADLINE_NS);
+    sbx_job_move(job, SBX_JOB_DRAINING, now_ns + cr_patience_ns(DRAIN_DEADLINE_NS));
     sbx_msg_init(&msg, SBX_MSG_EXITED, job->id);
     sbx_backend_send(backend, &msg);
     if (wants_collect(job) || size_to_look_for(job) > 0)
         start_collector(backend, job);
     if (job->collector_pid >= 0)
-        job->poll_ns = now_ns + COLLECT_DEADLINE_NS;
+        job->poll_ns = now_ns + cr_patience_ns(COLLECT_DEADLINE_NS);
     else
         job->collected_ns = now_ns;
     /* The front has yet to read what is left in the pipes, which rarely changes anything. */

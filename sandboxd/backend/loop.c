@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/backend/backend.h"
 #include "sandboxd/backend/job.h"
 
@@ -67,7 +68,7 @@ void sbx_backend_begin_stop(struct sbx_backend *backend, const char *why)
         return;
     cr_log_info("stopping why=\"%s\"", why);
     backend->is_stopping = true;
-    backend->stop_deadline_ns = cr_clock_mono_ns() + STOP_DEADLINE_NS;
+    backend->stop_deadline_ns = cr_clock_mono_ns() + cr_patience_ns(STOP_DEADLINE_NS);
     cr_close_fd(&backend->link.fd);
     sbx_backend_abandon_all(backend);
 }

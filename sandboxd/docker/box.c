@@ -6,6 +6,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/docker/attach.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/engine.h"
@@ -293,7 +294,7 @@ static void attach(struct sbx_docker *docker, struct sbx_docker_box *box)
         fail_attach(docker, box, -r, err.text);
         return;
     }
-    go_on(box, SBX_DOCKER_ATTACHING, cr_clock_mono_ns() + ATTACH_DEADLINE_NS);
+    go_on(box, SBX_DOCKER_ATTACHING, cr_clock_mono_ns() + cr_patience_ns(ATTACH_DEADLINE_NS));
 }
 
 /* Its owner went before it was there. */

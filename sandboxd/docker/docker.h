@@ -37,6 +37,7 @@ struct sbx_docker_settings {
     bool is_check;
     bool with_runtimes; /* the operator's, on a descriptor of the supervisor */
     struct sbx_weaken_settings weaken;
+    uint64_t slow_host; /* see common/patience.h */
     char *log_level;
     char *log_format;
     uint64_t maximum[SBX_LIMIT_COUNT]; /* 0: the built-in one */

@@ -5,6 +5,7 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/patience.h"
 #include "sandboxd/docker/address.h"
 #include "sandboxd/docker/json.h"
 
@@ -17,7 +18,7 @@
 #include <sys/epoll.h>
 
 #define ANSWER_MAX (4U << 20)
-#define CONNECT_MS 5000L
+#define CONNECT_MS 5000
 #define CONNECTIONS_KEPT 8L
 #define PING_MS 5000
 #define TEXT_MAX 400
@@ -111,8 +112,8 @@ static int set_options(const struct sbx_engine *engine, struct call *call,
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_PROXY, "");
     (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-    (void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
-    (void)curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)request->deadline_ms);
+    (void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)cr_patience_ms(CONNECT_MS));
+    (void)curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)call->deadline_ms);
     (void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_data);
     (void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
     (void)curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
@@ -138,7 +139,7 @@ static int new_call(const struct sbx_engine *engine, const struct sbx_engine_req
         return -ENOMEM;
     cr_buf_init(&call->answer, ANSWER_MAX);
     call->easy = curl_easy_init();
-    call->deadline_ms = request->deadline_ms;
+    call->deadline_ms = cr_patience_ms(request->deadline_ms);
     name_call(call, request);
     r = call->easy ? add_headers(call, request) : -ENOMEM;
     if (r == 0)

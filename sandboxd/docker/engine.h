@@ -22,7 +22,7 @@ struct sbx_engine_request {
     const void *body; /* copied; NULL: none */
     size_t body_size;
     const char *content_type; /* static; NULL: application/json */
-    int deadline_ms;
+    int deadline_ms;          /* on a usual machine; see common/patience.h */
 };
 
 struct sbx_engine_answer {

@@ -3,6 +3,7 @@
 #include "common/config.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/engine.h"
 #include "sandboxd/wire/maxima.h"
@@ -65,6 +66,7 @@ static const struct cr_setting settings_table[] = {
          "A control to leave out; only together with --selftest."),
     TEXT("log-level", log_level, "info", false, "error, warn, info or debug."),
     TEXT("log-format", log_format, "text", false, "text or json."),
+    CR_SLOWNESS_SETTING(offsetof(struct sbx_docker_settings, slow_host)),
     SBX_MAXIMA(MAXIMUM)};
 
 static int check_settings(struct sbx_docker_settings *settings, struct cr_err *err)
@@ -135,6 +137,7 @@ int main(int argc, char **argv)
                        "Runs programs in containers of a docker engine.\n"
                        "Started by sandboxd.",
                        argc, argv, &settings, &err);
+    cr_patience_set(settings.slow_host);
     if (r == 0)
         r = cr_log_setup_by_name("sandboxd-docker", settings.log_level, settings.log_format, &err);
     if (r == 0)

@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/backend/job.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/pool_parts.h"
@@ -155,7 +156,7 @@ static void start(struct sbx_docker *docker, struct sbx_docker_slot *slot)
     const struct sbx_limits limits = limits_ahead(docker, slot->kind);
 
     sbx_docker_slot_move(docker, slot, SBX_DOCKER_SLOT_STARTING,
-                         cr_clock_mono_ns() + START_DEADLINE_NS);
+                         cr_clock_mono_ns() + cr_patience_ns(START_DEADLINE_NS));
     sbx_docker_box_begin(docker, &slot->box, &limits);
 }
 

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/pool_parts.h"
 
@@ -52,7 +53,7 @@ void sbx_docker_slot_load(struct sbx_docker *docker, struct sbx_docker_slot *slo
     int r;
 
     sbx_docker_slot_move(docker, slot, SBX_DOCKER_SLOT_LOADING,
-                         cr_clock_mono_ns() + LOAD_DEADLINE_NS);
+                         cr_clock_mono_ns() + cr_patience_ns(LOAD_DEADLINE_NS));
     sbx_docker_preload_init(&slot->preload);
     lift_cpu(docker, slot);
     cr_buf_init(&order, SBX_DOCKER_PRELOAD_MAX);

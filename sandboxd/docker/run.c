@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/backend/folders.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/init/program.h"
@@ -150,7 +151,7 @@ void sbx_docker_run_on_box(struct sbx_docker *docker, struct sbx_docker_run *run
     if (run->job.state != SBX_JOB_KILLING)
         return; /* it was alone, and the run has gone on */
     run->job.dead_ns = cr_clock_mono_ns();
-    run->job.deadline_ns = run->job.dead_ns + FLUSH_DEADLINE_NS;
+    run->job.deadline_ns = run->job.dead_ns + cr_patience_ns(FLUSH_DEADLINE_NS);
     finish_when_dead(docker, run);
 }
 

@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/engine.h"
 #include "sandboxd/docker/run.h"
@@ -143,7 +144,7 @@ void sbx_docker_inside_kill(struct sbx_docker_run *run)
 
     if (run->relay.pid < 0)
         return;
-    run->answer_ns = cr_clock_mono_ns() + ANSWER_NS;
+    run->answer_ns = cr_clock_mono_ns() + cr_patience_ns(ANSWER_NS);
     if (run->job.facts.has_leader || run->job.facts.has_forbidden_call)
         return; /* it ends the box by itself */
     if (run->job.go_ns == 0 ||
@@ -158,7 +159,7 @@ static void on_killed(void *user, uint64_t tag, const struct sbx_engine_answer *
     struct sbx_docker_run *run = hear(docker, tag, answer);
 
     if (run)
-        run->job.deadline_ns = cr_clock_mono_ns() + FLUSH_NS;
+        run->job.deadline_ns = cr_clock_mono_ns() + cr_patience_ns(FLUSH_NS);
 }
 
 void sbx_docker_inside_on_time(struct sbx_docker *docker, struct sbx_docker_run *run)

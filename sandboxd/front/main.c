@@ -5,6 +5,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/metrics.h"
+#include "common/patience.h"
 #include "common/privilege.h"
 #include "common/slice.h"
 #include "common/tls_files.h"
@@ -366,7 +367,8 @@ static bool learn_version(struct front *front, const struct sbx_runtime *runtime
     const char *const standard[] = {runtime->version_path, "--version", NULL};
     const char *const *argv = runtime->version_argv[0] ? runtime->version_argv : standard;
     struct sbx_probe probe;
-    int r = sbx_probe_run(front->backend, index, argv, true, PROBE_DEADLINE_MS, &probe);
+    int r =
+        sbx_probe_run(front->backend, index, argv, true, cr_patience_ms(PROBE_DEADLINE_MS), &probe);
 
     if (r == 0 && probe.is_ok)
         sbx_service_set_version(&front->service, index, probe.output);
@@ -405,7 +407,7 @@ static bool prove_backend(struct front *front)
     struct sbx_probe probe = {0};
     /* It has the common root file system, and is always there. */
     int r = sbx_probe_run(front->backend, (uint32_t)sbx_runtime_find("shell"), argv, false,
-                          PROBE_DEADLINE_MS, &probe);
+                          cr_patience_ms(PROBE_DEADLINE_MS), &probe);
 
     if (r < 0 || !probe.is_ok) {
         const char *reason = strerrordesc_np(r < 0 ? -r : probe.stage_errno);
@@ -435,7 +437,7 @@ static void look_at_thread(const struct front *front)
 
     looks = turns == seen ? looks + 1 : 0;
     seen = turns;
-    if (looks < LOOKS_MAX)
+    if (looks < LOOKS_MAX * cr_patience())
         return;
     cr_log_error("the thread of the calls stands still, ending looks=%u", looks);
     abort();
@@ -489,8 +491,8 @@ static void delay(struct front *front)
 
 static void stop(struct front *front)
 {
-    int grace_ms =
-        atomic_load(&front->is_orphaned) ? ORPHAN_GRACE_MS : (int)front->settings.grace_ms;
+    int grace_ms = atomic_load(&front->is_orphaned) ? cr_patience_ms(ORPHAN_GRACE_MS)
+                                                    : (int)front->settings.grace_ms;
 
     delay(front);
     cr_log_info("draining runs=%u grace_ms=%d", rpc_server_live_calls(front->server), grace_ms);
@@ -503,7 +505,7 @@ static void stop(struct front *front)
 static void release(struct front *front)
 {
     (void)sbx_scrape_free(front->scrape); /* it reads what goes now */
-    (void)sbx_backend_free(front->backend, STOP_DEADLINE_MS);
+    (void)sbx_backend_free(front->backend, cr_patience_ms(STOP_DEADLINE_MS));
     (void)rpc_listener_free(front->listener);
     (void)rpc_server_free(front->server);
     front->health = rpc_health_port_free(front->health);
@@ -567,6 +569,7 @@ int main(int argc, char **argv)
         r = sbx_front_settings_load(argc, argv, &front.settings, &err);
     if (r == 1)
         return EXIT_SUCCESS;
+    cr_patience_set(front.settings.slow_host);
     if (r == 0)
         r = cr_log_setup_by_name("sandboxd-front", front.settings.log_level,
                                  front.settings.log_format, &err);

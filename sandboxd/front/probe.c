@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/buf.h"
 #include "common/clock.h"
+#include "common/patience.h"
 #include "common/unconst.h"
 #include "sandboxd/front/backend.h"
 #include "sandboxd/front/execution.h"
@@ -130,14 +131,16 @@ static int wait_end(struct sbx_execution *execution, const struct bell *bell, in
 static void fill_request(const struct sbx_limits *maximum, uint32_t runtime,
                          struct sbx_request *request)
 {
+    const uint64_t wall_ms = (uint64_t)cr_patience_ms(PROBE_WALL_MS);
+    const uint64_t most_ms = maximum->value[SBX_LIMIT_WALL_TIME];
+
     *request = (struct sbx_request){
         .runtime = runtime,
         .on_overflow = CRISOL__SANDBOX__V1__OVERFLOW_POLICY__OVERFLOW_POLICY_TRUNCATE,
         .as_text = true,
     };
     sbx_limits_default(maximum, sbx_request_runtime(request), &request->limits);
-    if (request->limits.value[SBX_LIMIT_WALL_TIME] > PROBE_WALL_MS)
-        request->limits.value[SBX_LIMIT_WALL_TIME] = PROBE_WALL_MS;
+    request->limits.value[SBX_LIMIT_WALL_TIME] = wall_ms < most_ms ? wall_ms : most_ms;
 }
 
 int sbx_probe_run(struct sbx_backend *backend, uint32_t runtime, const char *const *argv,

@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/config.h"
 #include "common/err.h"
+#include "common/patience.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,7 @@ static const struct cr_setting table[] = {
      .offset = AT(log_format),
      .fallback = "text",
      .help = "text or json."},
+    CR_SLOWNESS_SETTING(AT(slow_host)),
     CR_EDGE_SETTINGS_TABLE(EDGE_NUMBER, EDGE_TEXT)};
 
 int sbx_front_settings_user(int argc, char *const *argv, uint32_t *ret_uid)

@@ -37,6 +37,7 @@ struct sbx_front_settings {
     uint64_t grace_ms;
     struct cr_edge_settings edge; /* what callers may do, as written … */
     struct cr_edge limits;        /* … and as numbers */
+    uint64_t slow_host;           /* see common/patience.h */
     char *log_level;
     char *log_format;
 };

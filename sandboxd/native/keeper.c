@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/backend/box_steps.h"
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/native/sweep.h"
@@ -127,7 +128,7 @@ static void handle(struct keeping *keeping, const struct sbx_keeper_msg *msg)
     }
     keeping->pending[keeping->pending_count].number = msg->number;
     keeping->pending[keeping->pending_count++].deadline_ns =
-        cr_clock_mono_ns() + REMOVE_DEADLINE_NS;
+        cr_clock_mono_ns() + cr_patience_ns(REMOVE_DEADLINE_NS);
     retry_pending(keeping);
 }
 
@@ -253,7 +254,7 @@ int sbx_keeper_stop(struct sbx_keeper *keeper, struct cr_err *err)
     cr_close_fd(&keeper->fd);
     pidfd = pidfd_open(keeper->pid, 0);
     watch.fd = pidfd;
-    if (pidfd < 0 || poll(&watch, 1, STOP_DEADLINE_MS) != 1)
+    if (pidfd < 0 || poll(&watch, 1, cr_patience_ms(STOP_DEADLINE_MS)) != 1)
         return cr_err_set(err, ETIMEDOUT, "the keeper does not end");
     (void)waitpid(keeper->pid, NULL, 0);
     keeper->pid = -1;

@@ -3,6 +3,7 @@
 #include "common/config.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/backend/userns.h"
 #include "sandboxd/native/native.h"
 #include "sandboxd/wire/maxima.h"
@@ -72,6 +73,7 @@ static const struct cr_setting settings_table[] = {
     },
     TEXT("log-level", log_level, "info", false, "error, warn, info or debug."),
     TEXT("log-format", log_format, "text", false, "text or json."),
+    CR_SLOWNESS_SETTING(offsetof(struct sbx_native_settings, slow_host)),
     SBX_MAXIMA(MAXIMUM)};
 
 static int serve(const struct sbx_native_settings *settings, struct cr_err *err)
@@ -99,6 +101,7 @@ int main(int argc, char **argv)
                        "Runs programs in boxes of namespaces, control groups and seccomp.\n"
                        "Started by sandboxd.",
                        argc, argv, &settings, &err);
+    cr_patience_set(settings.slow_host);
     if (r == 0)
         r = cr_log_setup_by_name("sandboxd-native", settings.log_level, settings.log_format, &err);
     if (r == 1) /* --help */

@@ -38,6 +38,7 @@ struct sbx_native_settings {
     bool with_runtimes; /* the operator's, on a descriptor of the supervisor */
     char *preload;      /* on or off: templates */
     struct sbx_weaken_settings weaken;
+    uint64_t slow_host; /* see common/patience.h */
     char *log_level;
     char *log_format;
     uint64_t maximum[SBX_LIMIT_COUNT]; /* 0: the built-in one */

@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/backend/ahead.h"
 #include "sandboxd/backend/job.h"
 #include "sandboxd/native/native.h"
@@ -118,7 +119,7 @@ static bool start(struct sbx_native *native, struct sbx_pool_slot *slot)
         put_off(native);
         return false;
     }
-    move(native, slot, SBX_POOL_STARTING, cr_clock_mono_ns() + START_DEADLINE_NS);
+    move(native, slot, SBX_POOL_STARTING, cr_clock_mono_ns() + cr_patience_ns(START_DEADLINE_NS));
     r = watch(native, slot);
     if (r < 0) {
         /* Without its events we would not see its end: this one wait is synchronous. */

@@ -5,6 +5,7 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/patience.h"
 #include "sandboxd/backend/userns.h"
 #include "sandboxd/native/box.h"
 #include "sandboxd/native/native.h"
@@ -87,7 +88,7 @@ static int talk(const struct sbx_box *box, const struct sbx_cgroup *group, const
                 uint64_t *ret_box_bytes, struct cr_err *err)
 {
     const struct sbx_init_msg go = {.event = SBX_INIT_GO};
-    int64_t deadline_ns = cr_clock_mono_ns() + DEADLINE_NS;
+    int64_t deadline_ns = cr_clock_mono_ns() + cr_patience_ns(DEADLINE_NS);
     struct sbx_init_msg msg = {0};
     int r = receive(box, deadline_ns, &msg, err);
 
@@ -153,7 +154,7 @@ static int run_box(struct sbx_native *native, const struct sbx_cgroup *group,
 
 static void remove_group(const struct sbx_native *native)
 {
-    int64_t deadline_ns = cr_clock_mono_ns() + DEADLINE_NS;
+    int64_t deadline_ns = cr_clock_mono_ns() + cr_patience_ns(DEADLINE_NS);
 
     /* Busy for a moment after the reap; what stays is removed with our folder at the end. */
     while (sbx_cgroup_remove(&native->base.cgroups, PROBE_GROUP) == -EBUSY &&

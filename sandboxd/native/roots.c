@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "common/patience.h"
 #include "sandboxd/backend/weaken.h"
 #include "sandboxd/native/rootfs.h"
 
@@ -94,7 +95,7 @@ static int take(pid_t pid, int socket_fd, bool *ret_is_here, struct cr_err *err)
     struct pollfd watch = {.fd = socket_fd, .events = POLLIN};
     struct report report = {0};
 
-    if (poll(&watch, 1, MAKE_MS) != 1 ||
+    if (poll(&watch, 1, cr_patience_ms(MAKE_MS)) != 1 ||
         recv(socket_fd, &report, sizeof(report), 0) != sizeof(report))
         return cr_err_set(err, EIO, "it is not made in time");
     report.text[sizeof(report.text) - 1] = '\0';

@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/backend/userns.h"
 #include "sandboxd/backend/weaken.h"
 #include "sandboxd/native/native.h"
@@ -136,7 +137,7 @@ void sbx_run_on_group(struct sbx_native *native, struct sbx_run *run)
     if (stage != SBX_STAGE_NONE)
         fail_start(native, run, stage, &err);
     else if (is_usual(job) && sbx_templates_ask_for(native, job, &run->cell) == 0)
-        job->deadline_ns = cr_clock_mono_ns() + TEMPLATE_DEADLINE_NS;
+        job->deadline_ns = cr_clock_mono_ns() + cr_patience_ns(TEMPLATE_DEADLINE_NS);
     else
         start_cold(native, run);
 }
@@ -199,7 +200,7 @@ void sbx_run_start(struct sbx_backend *backend, struct sbx_job *job)
         go_on(native, run);
         return;
     }
-    job->deadline_ns = cr_clock_mono_ns() + GROUP_DEADLINE_NS;
+    job->deadline_ns = cr_clock_mono_ns() + cr_patience_ns(GROUP_DEADLINE_NS);
     sbx_run_on_group(native, run);
 }
 

@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/backend/cgroup.h"
 
 #include <dirent.h>
@@ -86,7 +87,7 @@ static int clear_boxes(int base_fd)
 /* Empties `base_fd` and removes it from `own_fd`. */
 static int clear_base(int own_fd, int base_fd, const char *name, struct cr_err *err)
 {
-    int64_t deadline_ns = cr_clock_mono_ns() + DEADLINE_NS;
+    int64_t deadline_ns = cr_clock_mono_ns() + cr_patience_ns(DEADLINE_NS);
 
     for (;;) {
         kill_members(base_fd);

@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/native/native.h"
 #include "sandboxd/template/kind.h"
 #include "sandboxd/template/suit.h"
@@ -24,7 +25,7 @@
 #define BOXES_MAX 10000U
 #define AGE_MAX_NS (INT64_C(600) * CR_NS_PER_S)
 #define LOOK_NS (2 * CR_NS_PER_S)
-#define START_DEADLINE_NS (INT64_C(300) * CR_NS_PER_S) /* a machine that is emulated needs it */
+#define START_DEADLINE_NS (INT64_C(150) * CR_NS_PER_S) /* more than its own trial may take */
 #define RETRY_NS (1 * CR_NS_PER_S)
 #define RETRY_DOUBLINGS_MAX 8U
 
@@ -403,7 +404,7 @@ static void look_at(struct sbx_native *native, uint32_t index, int64_t now_ns)
     if (template->pid < 0)
         return;
     if (!template->is_ready) {
-        if (now_ns - template->started_ns > START_DEADLINE_NS)
+        if (now_ns - template->started_ns > cr_patience_ns(START_DEADLINE_NS))
             sbx_templates_give_up(native, index);
         return;
     }

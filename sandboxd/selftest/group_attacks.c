@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The programs of attacks.c, a box each, judged by the result. */
+#include "common/patience.h"
 #include "sandboxd/selftest/attacks.h"
 #include "sandboxd/selftest/catalog.h"
 #include "sandboxd/selftest/run.h"
@@ -54,7 +55,7 @@ static void run_one(struct sbx_tester *tester, const struct sbx_attack *attack, 
         .limits = attack->limits,
         .deadline_ms = tester->only == SBX_EVERY_CONTROL
                            ? 0
-                           : RED_DEADLINE_MS + RED_DEADLINE_SLOW_MS * (int)tester->slowness,
+                           : RED_DEADLINE_MS + RED_DEADLINE_SLOW_MS * (int)cr_patience(),
     };
     struct sbx_reply reply;
     char seen[112];
@@ -65,7 +66,7 @@ static void run_one(struct sbx_tester *tester, const struct sbx_attack *attack, 
                           r == -ETIMEDOUT ? "it does not end" : seen);
         return;
     }
-    reply.observed.slowness = tester->slowness;
+    reply.observed.slowness = cr_patience();
     reply.observed.is_docker = tester->is_docker;
     if (sbx_attack_judge(attack, &reply.observed, seen, sizeof(seen)))
         sbx_tester_report(tester, index, SBX_PROBE_PASS, "%s", seen);

@@ -9,6 +9,7 @@
 #include "common/config.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/selftest/report.h"
 #include "sandboxd/selftest/worker.h"
 
@@ -33,7 +34,7 @@ struct settings {
     bool is_json;
     char *accepted;
     char *weaken;
-    uint64_t slowness;
+    uint64_t slow_host;
 };
 
 #define DOCKER(name, member, text)                                                                 \
@@ -63,14 +64,7 @@ static const struct cr_setting table[] = {
      .is_list = true,
      .help = "Names, with commas: a control that may be missing or weaker here, or a single probe "
              "whose weaker answer (GAP) is no reason to fail. Repeatable."},
-    {.flag = "slow-host",
-     .environment = "CRISOL_SLOW_HOST",
-     .type = CR_SETTING_UINT,
-     .offset = offsetof(struct settings, slowness),
-     .fallback = "1",
-     .min = 1,
-     .max = 100,
-     .help = "How many times slower than a usual machine this one is; stretches deadlines."},
+    CR_SLOWNESS_SETTING(offsetof(struct settings, slow_host)),
     {.flag = "weaken",
      .type = CR_SETTING_STRING,
      .offset = offsetof(struct settings, weaken),
@@ -86,19 +80,26 @@ struct runs {
     char folder[32];                 /* of the sockets */
     int signal_fd;
     int signal; /* that ended it; 0: none */
-    uint32_t slowness;
     struct sbx_worker workers[RUN_COUNT];
     uint32_t next;
     uint32_t live;
 };
 
+/* The first one tells most. */
+static void note_problem(struct sbx_report *report, uint32_t run, const char *text)
+{
+    char *problem = run == 0 ? report->problem : report->red_problem[run - 1];
+
+    if (!*problem)
+        (void)snprintf(problem, sizeof(report->problem), "%s", text);
+}
+
 static void take_outcome(struct runs *runs, uint32_t run, const struct sbx_outcome *outcome)
 {
     struct sbx_report *report = runs->report;
-    char *problem = run == 0 ? report->problem : report->red_problem[run - 1];
 
     if (outcome->index == SBX_OUTCOME_PROBLEM) {
-        (void)snprintf(problem, sizeof(report->problem), "%s", outcome->seen);
+        note_problem(report, run, outcome->seen);
     } else if (outcome->index == SBX_OUTCOME_GAPS) {
         if (run == 0)
             report->gaps = outcome->status;
@@ -109,8 +110,8 @@ static void take_outcome(struct runs *runs, uint32_t run, const struct sbx_outco
         report->red[run - 1] += outcome->status == SBX_PROBE_FAIL &&
                                 report->catalog.items[outcome->index].control == run - 1;
         /* Told when no probe fails: why one of them could not be made. */
-        if (outcome->status == SBX_PROBE_ERROR && !*problem)
-            (void)snprintf(problem, sizeof(report->problem), "%s", outcome->seen);
+        if (outcome->status == SBX_PROBE_ERROR)
+            note_problem(report, run, outcome->seen);
     }
 }
 
@@ -127,7 +128,6 @@ static int start_next(struct runs *runs, struct cr_err *err)
             .socket = socket,
             .weakened = number == 0 ? runs->report->weakened : number - 1,
             .only = number == 0 ? SBX_EVERY_CONTROL : number - 1,
-            .slowness = runs->slowness,
         },
         &runs->workers[number], err);
 
@@ -149,7 +149,8 @@ static void read_one(struct runs *runs, uint32_t run)
         take_outcome(runs, run, &outcome);
         return;
     }
-    sbx_worker_end(worker, false);
+    if (sbx_worker_end(worker, false) < 0)
+        note_problem(runs->report, run, "the tester ended before it was done");
     runs->live--;
 }
 
@@ -172,7 +173,8 @@ static void wait_some(struct runs *runs)
         if (watches[i].revents != 0) {
             read_one(runs, i);
         } else if (cr_clock_mono_ns() >= runs->workers[i].deadline_ns) {
-            sbx_worker_end(&runs->workers[i], true);
+            (void)sbx_worker_end(&runs->workers[i], true);
+            note_problem(runs->report, i, "it was not done in time, and was ended");
             runs->live--;
         }
     }
@@ -203,7 +205,7 @@ static void close_runs(struct runs *runs)
 
     for (uint32_t i = 0; i < runs->next; i++) {
         if (runs->workers[i].pid > 0)
-            sbx_worker_end(&runs->workers[i], true);
+            (void)sbx_worker_end(&runs->workers[i], true);
         (void)snprintf(path, sizeof(path), "%s/%" PRIu32, runs->folder, i);
         (void)unlinkat(AT_FDCWD, path, 0);
         (void)snprintf(path, sizeof(path), "%s/%" PRIu32 ".lock", runs->folder, i);
@@ -227,17 +229,16 @@ static void die_of(int number)
 static int run_all(struct sbx_report *report, const struct settings *settings, struct cr_err *err)
 {
     /* A slow host has no time to spare between the steps of one. */
-    const uint32_t workers = settings->slowness > 1 ? 1 : WORKERS;
-    struct runs runs = {.report = report,
-                        .target = &settings->target,
-                        .signal_fd = -1,
-                        .slowness = (uint32_t)settings->slowness};
+    const uint32_t workers = cr_patience() > 1 ? 1 : WORKERS;
+    struct runs runs = {.report = report, .target = &settings->target, .signal_fd = -1};
     struct cr_err clean = CR_ERR_INIT;
     int r = open_runs(&runs, err);
 
     if (r < 0)
         return r;
-    while (r == 0 && runs.signal == 0 && (runs.next < RUN_COUNT || runs.live > 0)) {
+    /* Where the boxes with all controls do not work, those with one less say nothing. */
+    while (r == 0 && runs.signal == 0 && !report->problem[0] &&
+           (runs.next < RUN_COUNT || runs.live > 0)) {
         while (r == 0 && runs.next < RUN_COUNT && runs.live < workers)
             r = start_next(&runs, err);
         if (r == 0)
@@ -309,6 +310,7 @@ int main(int argc, char **argv)
         cr_config_done(table, CR_ARRAY_SIZE(table), &settings);
         return EXIT_SUCCESS;
     }
+    cr_patience_set(settings.slow_host);
     if (r == 0)
         r = run(&settings, &err);
     if (r < 0)

@@ -9,8 +9,8 @@
 #include <sys/utsname.h>
 
 static const char *const status_names[] = {
-    [SBX_PROBE_NONE] = "ERROR", [SBX_PROBE_PASS] = "PASS", [SBX_PROBE_FAIL] = "FAIL",
-    [SBX_PROBE_GAP] = "GAP",    [SBX_PROBE_SKIP] = "SKIP", [SBX_PROBE_ERROR] = "ERROR",
+    [SBX_PROBE_PASS] = "PASS", [SBX_PROBE_FAIL] = "FAIL",   [SBX_PROBE_GAP] = "GAP",
+    [SBX_PROBE_SKIP] = "SKIP", [SBX_PROBE_ERROR] = "ERROR",
 };
 
 static const char *class_of(const char *id)
@@ -92,17 +92,14 @@ void sbx_report_settle(struct sbx_report *report)
     for (size_t i = 0; i < report->catalog.count; i++) {
         const uint32_t control = report->catalog.items[i].control;
 
-        if (report->status[i] == SBX_PROBE_NONE) {
-            report->status[i] = SBX_PROBE_ERROR;
-            (void)snprintf(report->seen[i], sizeof(report->seen[i]), "no answer");
-        }
         if (report->status[i] == SBX_PROBE_FAIL && is_in(report->gaps, control) &&
             control != report->weakened)
             report->status[i] = SBX_PROBE_GAP;
     }
 }
 
-uint32_t sbx_report_count(const struct sbx_report *report, uint32_t control, enum sbx_status status)
+static uint32_t count_exactly(const struct sbx_report *report, uint32_t control,
+                              enum sbx_status status)
 {
     uint32_t count = 0;
 
@@ -110,6 +107,20 @@ uint32_t sbx_report_count(const struct sbx_report *report, uint32_t control, enu
         count += (control == SBX_NO_CONTROL || report->catalog.items[i].control == control) &&
                  report->status[i] == (uint32_t)status;
     return count;
+}
+
+uint32_t sbx_report_count(const struct sbx_report *report, uint32_t control, enum sbx_status status)
+{
+    const uint32_t count = count_exactly(report, control, status);
+
+    return status == SBX_PROBE_ERROR ? count + count_exactly(report, control, SBX_PROBE_NONE)
+                                     : count;
+}
+
+/* They have one line together: there may be as many as probes. */
+static uint32_t count_unanswered(const struct sbx_report *report)
+{
+    return count_exactly(report, SBX_NO_CONTROL, SBX_PROBE_NONE);
 }
 
 static uint32_t count_executed(const struct sbx_report *report, uint32_t control)
@@ -188,19 +199,27 @@ static const char *acceptance(const struct sbx_report *report, size_t index)
     return sbx_report_accepts(report, index) ? "; accepted" : "; not accepted (--accept=NAME)";
 }
 
-void sbx_report_print_text(const struct sbx_report *report)
+static void print_probes(const struct sbx_report *report)
 {
-    print_controls(report);
     for (size_t i = 0; i < report->catalog.count; i++) {
         const struct sbx_item *item = &report->catalog.items[i];
 
-        if (report->status[i] != SBX_PROBE_PASS)
+        if (report->status[i] != SBX_PROBE_PASS && report->status[i] != SBX_PROBE_NONE)
             (void)printf("%-5s %s %s (%s): expected %s, seen %s%s\n",
                          status_names[report->status[i]], item->id, item->name,
                          item->control < SBX_CONTROL_COUNT ? sbx_control_name(item->control)
                                                            : "no single control",
                          item->expected, report->seen[i], acceptance(report, i));
     }
+    if (count_unanswered(report) > 0)
+        (void)printf("ERROR %u probes have no answer\n", count_unanswered(report));
+}
+
+void sbx_report_print_text(const struct sbx_report *report)
+{
+    if (count_executed(report, SBX_NO_CONTROL) > 0)
+        print_controls(report);
+    print_probes(report);
     if (report->problem[0])
         (void)printf("ERROR %s\n", report->problem);
     (void)printf(
@@ -245,7 +264,7 @@ static void print_probe(const struct sbx_report *report, size_t index)
 {
     const struct sbx_item *item = &report->catalog.items[index];
 
-    (void)printf("%s{", index > 0 ? ",\n  " : "\n  ");
+    (void)putchar('{');
     print_member("id", item->id, ",");
     print_member("name", item->name, ",");
     print_member("class", class_of(item->id), ",");
@@ -275,6 +294,7 @@ static void print_control(const struct sbx_report *report, uint32_t control)
 
 void sbx_report_print_json(const struct sbx_report *report)
 {
+    const char *separator = "\n  ";
     struct utsname host = {0};
 
     (void)uname(&host);
@@ -283,9 +303,14 @@ void sbx_report_print_json(const struct sbx_report *report)
     print_member("machine", host.machine, "},");
     (void)printf("\n \"backend\":\"%s\",\n \"is_good\":%s,\n \"probes\":[", report->backend,
                  sbx_report_is_good(report) ? "true" : "false");
-    for (size_t i = 0; i < report->catalog.count; i++)
+    for (size_t i = 0; i < report->catalog.count; i++) {
+        if (report->status[i] == SBX_PROBE_NONE)
+            continue;
+        (void)fputs(separator, stdout);
+        separator = ",\n  ";
         print_probe(report, i);
-    (void)printf("],\n \"controls\":[");
+    }
+    (void)printf("],\n \"unanswered\":%u,\n \"controls\":[", count_unanswered(report));
     for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++)
         print_control(report, i);
     (void)printf("],\n ");

@@ -20,12 +20,12 @@ struct sbx_report {
     uint32_t weakened; /* enum sbx_control: left out on purpose in the main run, or NO_CONTROL */
     uint32_t red[SBX_CONTROL_COUNT]; /* probes that failed when it was left out */
     char red_problem[SBX_CONTROL_COUNT][112];
-    char problem[112]; /* why nothing could be tried; "" */
+    char problem[112]; /* why not everything was tried; "" */
 };
 
 /* A probe of a control that the host cannot enforce is a GAP and no FAIL, as is one that the
- * backend is known to answer in a weaker way (of a control that is PARTIAL there); one without an
- * answer is an ERROR. Once, at the end. */
+ * backend is known to answer in a weaker way (of a control that is PARTIAL there). Once, at the
+ * end. */
 void sbx_report_settle(struct sbx_report *report);
 
 /* Finds the control `name` of `size` bytes. SBX_NO_CONTROL: there is none. */
@@ -41,7 +41,8 @@ int sbx_report_accept(struct sbx_report *report, const char *names, struct cr_er
 /* True when a GAP of this probe is accepted, by its own name or its control's. */
 bool sbx_report_accepts(const struct sbx_report *report, size_t index);
 
-/* How many probes of `control` (SBX_NO_CONTROL: of all) have a status. */
+/* How many probes of `control` (SBX_NO_CONTROL: of all) have a status; no answer is an ERROR,
+ * too. */
 uint32_t sbx_report_count(const struct sbx_report *report, uint32_t control,
                           enum sbx_status status);
 

@@ -2,6 +2,7 @@
 #include "sandboxd/selftest/run.h"
 
 #include "common/auto.h"
+#include "common/patience.h"
 #include "common/unconst.h"
 #include "rpc/client.h"
 #include "rpc/status.h"
@@ -49,10 +50,10 @@ struct request {
 };
 
 /* A slow host gets more of the time that a program has by default; limits that are set stay. */
-static void stretch_time(Crisol__Sandbox__V1__Limits *message, uint32_t slowness)
+static void stretch_time(Crisol__Sandbox__V1__Limits *message)
 {
-    if (slowness > 1 && message->wall_time_ms == 0)
-        message->wall_time_ms = WALL_MS * slowness;
+    if (cr_patience() > 1 && message->wall_time_ms == 0)
+        message->wall_time_ms = WALL_MS * cr_patience();
 }
 
 static void copy_limits(Crisol__Sandbox__V1__Limits *message, const uint64_t *limits)
@@ -70,13 +71,13 @@ static void copy_limits(Crisol__Sandbox__V1__Limits *message, const uint64_t *li
     message->output_bytes = limits[SBX_LIMIT_OUTPUT];
 }
 
-static void set_limits(struct request *request, const uint64_t *limits, uint32_t slowness)
+static void set_limits(struct request *request, const uint64_t *limits)
 {
     crisol__sandbox__v1__limits__init(&request->limits);
     request->message.limits = &request->limits;
     if (limits)
         copy_limits(&request->limits, limits);
-    stretch_time(&request->limits, slowness);
+    stretch_time(&request->limits);
 }
 
 static void set_command(struct request *request, const struct sbx_tester *tester,
@@ -139,7 +140,7 @@ static void make_request(struct request *request, const struct sbx_tester *teste
 {
     crisol__sandbox__v1__execute_request__init(&request->message);
     request->message.runtime = cr_unconst("shell");
-    set_limits(request, spec->limits, tester->slowness);
+    set_limits(request, spec->limits);
     set_command(request, tester, spec);
     set_files(request, tester, spec);
     set_collect(request, spec);
@@ -185,8 +186,7 @@ int sbx_run(struct sbx_tester *tester, const struct sbx_spec *spec, struct sbx_r
     *ret_reply = (struct sbx_reply){0};
     make_request(&request, tester, spec);
     if (rpc_call_blocking(tester->channel, &method_run, &request.message.base,
-                          spec->deadline_ms > 0 ? spec->deadline_ms
-                                                : DEADLINE_MS * (int)tester->slowness,
+                          spec->deadline_ms > 0 ? spec->deadline_ms : cr_patience_ms(DEADLINE_MS),
                           &ret_reply->base, &status) != RPC_OK) {
         (void)snprintf(ret_problem, size, "%s", status.message);
         return status.code == RPC_DEADLINE_EXCEEDED ? -ETIMEDOUT : -EIO;
@@ -233,8 +233,8 @@ static void *run_in_background(void *user)
 
     make_request(&request, background->tester, background->spec);
     (void)rpc_stream_blocking(background->tester->channel, &method_execute, &request.message.base,
-                              DEADLINE_MS * (int)background->tester->slowness,
-                              background->cancel_fd, on_event, background, &status);
+                              cr_patience_ms(DEADLINE_MS), background->cancel_fd, on_event,
+                              background, &status);
     background->is_over = true;
     ring(background->heard_fd);
     return NULL;
@@ -255,7 +255,7 @@ int sbx_background_start(struct sbx_tester *tester, const struct sbx_spec *spec,
         return -EAGAIN;
     }
     watch = (struct pollfd){.fd = background->heard_fd, .events = POLLIN};
-    if (poll(&watch, 1, HEAR_MS * (int)tester->slowness) == 1 && !background->is_over)
+    if (poll(&watch, 1, cr_patience_ms(HEAR_MS)) == 1 && !background->is_over)
         return 0;
     sbx_background_stop(background);
     return -EIO;
@@ -277,8 +277,8 @@ int sbx_ask_gaps(struct sbx_tester *tester, bool ret_gaps[SBX_CONTROL_COUNT])
     ProtobufCMessage *base = NULL;
     const Crisol__Sandbox__V1__GetCapabilitiesResponse *response;
 
-    if (rpc_call_blocking(tester->channel, &method_capabilities, &request.base, DEADLINE_MS, &base,
-                          &status) != RPC_OK)
+    if (rpc_call_blocking(tester->channel, &method_capabilities, &request.base,
+                          cr_patience_ms(DEADLINE_MS), &base, &status) != RPC_OK)
         return -EIO;
     response = (const void *)base;
     for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++) {

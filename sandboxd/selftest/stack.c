@@ -5,6 +5,7 @@
 #include "common/beside.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/patience.h"
 #include "common/unconst.h"
 #include "sandboxd/supervisor/child_args.h"
 #include "sandboxd/supervisor/settings.h"
@@ -167,7 +168,7 @@ static int wait_message(const struct sbx_stack *stack, int backend_fd, int64_t d
 
 static int wait_ready(struct sbx_stack *stack, int64_t deadline_ms, struct cr_err *err)
 {
-    int64_t deadline_ns = cr_clock_mono_ns() + deadline_ms * CR_NS_PER_MS * stack->slowness;
+    int64_t deadline_ns = cr_clock_mono_ns() + cr_patience_ns(deadline_ms * CR_NS_PER_MS);
     CR_AUTO_CLOSE int backend_fd = pidfd_open(stack->backend.pid, 0);
 
     if (backend_fd < 0)
@@ -203,14 +204,16 @@ int sbx_stack_clean(const struct sbx_target *target, struct cr_err *err)
 {
     static char level[] = "error";
     static char format[] = "text";
-    struct sbx_settings settings = {.log_level = level, .log_format = format};
+    struct sbx_settings settings = {
+        .slow_host = cr_patience(), .log_level = level, .log_format = format};
     struct sbx_child_args args = {0};
     int r;
 
     take_target(target, &settings);
     r = sbx_docker_gc_args_make(&settings, &args);
     r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-docker")
-              : sbx_child_run("sandboxd-docker", cr_unconst(args.list), false, CLEAN_MS, err);
+              : sbx_child_run("sandboxd-docker", cr_unconst(args.list), false,
+                              cr_patience_ms(CLEAN_MS), err);
     sbx_child_args_done(&args);
     return r > 0 ? cr_err_set(err, EIO, "the images of weakened boxes were not removed") : r;
 }
@@ -240,13 +243,14 @@ int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, co
         .front_user = 64321,
         .slots = SBX_STACK_SLOTS,
         .queue = 16,
+        .slow_host = cr_patience(),
         .log_level = level,
         .log_format = format,
         .accept_gaps = no_gaps(),
         .pool = pool,
         /* What is not set has its default; these cut a client that a slow host holds up. */
-        .edge = {.handshake_ms = HANDSHAKE_MS * stack->slowness,
-                 .frame_ms = HANDSHAKE_MS * stack->slowness},
+        .edge = {.handshake_ms = HANDSHAKE_MS * cr_patience(),
+                 .frame_ms = HANDSHAKE_MS * cr_patience()},
         .preload = preload,
     };
     int r;
@@ -258,7 +262,6 @@ int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, co
         settings.docker_image = NULL;
     }
     *stack = (struct sbx_stack){
-        .slowness = stack->slowness,
         .listen = CR_LISTEN_INIT,
         .backend = {.name = target->is_docker ? "sandboxd-docker" : "sandboxd-native",
                     .lifeline_fd = -1},
@@ -301,9 +304,9 @@ int sbx_stack_stop(struct sbx_stack *stack)
     int r;
 
     cr_close_fd(&stack->front.lifeline_fd);
-    r = wait_child(&stack->front, STOP_DEADLINE_MS * (int)stack->slowness);
+    r = wait_child(&stack->front, cr_patience_ms(STOP_DEADLINE_MS));
     cr_close_fd(&stack->backend.lifeline_fd);
-    if (wait_child(&stack->backend, STOP_DEADLINE_MS * (int)stack->slowness) < 0)
+    if (wait_child(&stack->backend, cr_patience_ms(STOP_DEADLINE_MS)) < 0)
         r = -EIO;
     cr_listen_close(&stack->listen);
     return r;

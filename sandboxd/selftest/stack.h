@@ -38,13 +38,12 @@ struct sbx_stack {
     char token[48];    /* an argument of every program that it runs */
     uint32_t uid_base; /* of its boxes; docker: the first is that of its relays */
     uint32_t slots;
-    uint32_t slowness; /* multiplies deadlines; set by the caller */
 };
 
 /*
  * Starts both and waits until they serve on `socket`, a path. `weakened` is the control to leave
  * out, or SBX_CONTROL_COUNT. Must not be called behind rpc_init(). On failure
- * nothing is left. The caller has set stack->slowness.
+ * nothing is left.
  */
 int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, const char *socket,
                     uint32_t weakened, struct cr_err *err);

@@ -48,7 +48,6 @@ struct sbx_tester {
     bool is_docker;
     int outcome_fd;
     uint32_t only;          /* the probes of one control, which is left out; or SBX_EVERY_CONTROL */
-    uint32_t slowness;      /* of the host; 1: a usual machine */
     const uint8_t *program; /* sbprobe */
     size_t program_size;
 };

@@ -5,6 +5,7 @@
 #include "common/beside.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/patience.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "sandboxd/selftest/catalog.h"
@@ -53,20 +54,21 @@ static int load_program(struct sbx_tester *tester, struct cr_err *err)
 }
 
 /* The first call: a slow host may not even connect in the time that gRPC has for that. */
-static void report_gaps(struct sbx_tester *tester)
+static int report_gaps(struct sbx_tester *tester, struct cr_err *err)
 {
-    const int64_t deadline_ns = cr_clock_mono_ns() + CONNECT_NS * tester->slowness;
+    const int64_t deadline_ns = cr_clock_mono_ns() + cr_patience_ns(CONNECT_NS);
     bool gaps[SBX_CONTROL_COUNT] = {false};
     uint32_t bits = 0;
 
     while (sbx_ask_gaps(tester, gaps) < 0) {
         if (cr_clock_mono_ns() > deadline_ns)
-            return;
+            return cr_err_set(err, ETIMEDOUT, "the sandboxes cannot be asked for their controls");
         (void)poll(NULL, 0, CONNECT_PAUSE_MS);
     }
     for (uint32_t i = 0; i < SBX_CONTROL_COUNT; i++)
         bits |= gaps[i] ? UINT32_C(1) << i : 0;
     sbx_tester_report(tester, SBX_OUTCOME_GAPS, (enum sbx_status)bits, "%s", "");
+    return 0;
 }
 
 static int attack(struct sbx_tester *tester, struct cr_err *err)
@@ -77,11 +79,11 @@ static int attack(struct sbx_tester *tester, struct cr_err *err)
 
     rpc_init();
     r = rpc_channel_new(&options, &tester->channel, err);
-    if (r == 0) {
-        report_gaps(tester);
+    if (r == 0)
+        r = report_gaps(tester, err);
+    if (r == 0)
         sbx_catalog_run(tester);
-        (void)rpc_channel_free(tester->channel);
-    }
+    (void)rpc_channel_free(tester->channel);
     rpc_fini();
     return r;
 }
@@ -119,7 +121,7 @@ static int count_processes(const struct sbx_stack *stack)
 static void report_leftovers(struct sbx_tester *tester, int stopped)
 {
     const size_t first = sbx_catalog_after_stop();
-    const int64_t deadline_ns = cr_clock_mono_ns() + GONE_NS;
+    const int64_t deadline_ns = cr_clock_mono_ns() + cr_patience_ns(GONE_NS);
     int left;
 
     do {
@@ -140,7 +142,6 @@ _Noreturn static void work(struct sbx_tester *tester, const struct sbx_task *tas
     struct cr_err err = CR_ERR_INIT;
     int r;
 
-    stack.slowness = task->slowness;
     tester->stack = &stack;
     sbx_catalog_load(&catalog, task->target->is_docker);
     tester->catalog = &catalog;
@@ -169,7 +170,6 @@ int sbx_worker_start(const struct sbx_task *task, struct sbx_worker *ret_worker,
             .is_docker = task->target->is_docker,
             .outcome_fd = ends[1],
             .only = task->only,
-            .slowness = task->slowness,
         };
 
         /* So that the stack, whose lifelines we hold, ends with whoever wanted the answers. */
@@ -185,15 +185,18 @@ int sbx_worker_start(const struct sbx_task *task, struct sbx_worker *ret_worker,
     *ret_worker =
         (struct sbx_worker){.pid = pid,
                             .outcome_fd = ends[0],
-                            .deadline_ns = cr_clock_mono_ns() + DEADLINE_NS * task->slowness};
+                            .deadline_ns = cr_clock_mono_ns() + cr_patience_ns(DEADLINE_NS)};
     return 0;
 }
 
-void sbx_worker_end(struct sbx_worker *worker, bool must_kill)
+int sbx_worker_end(struct sbx_worker *worker, bool must_kill)
 {
+    int status = -1;
+
     if (must_kill)
         (void)kill(worker->pid, SIGKILL);
-    (void)waitpid(worker->pid, NULL, 0);
+    (void)waitpid(worker->pid, &status, 0);
     cr_close_fd(&worker->outcome_fd);
     worker->pid = 0;
+    return status == 0 ? 0 : -EIO;
 }

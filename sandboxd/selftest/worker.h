@@ -25,11 +25,13 @@ struct sbx_task {
     const char *socket;              /* a path for its stack; borrowed for the call */
     uint32_t weakened;               /* the control to leave out, or SBX_NO_CONTROL */
     uint32_t only;                   /* see struct sbx_tester */
-    uint32_t slowness;               /* of the host; 1: a usual machine */
 };
 
 int sbx_worker_start(const struct sbx_task *task, struct sbx_worker *ret_worker,
                      struct cr_err *err);
 
-/* Reaps it, killed or at its end, and closes the fd. The stack of a killed one ends by itself. */
-void sbx_worker_end(struct sbx_worker *worker, bool must_kill);
+/*
+ * Reaps it, killed or at its end, and closes the fd. The stack of a killed one
+ * ends by itself. Returns 0, or -EIO when it did not end well.
+ */
+int sbx_worker_end(struct sbx_worker *worker, bool must_kill);

@@ -5,6 +5,7 @@
 #include "common/beside.h"
 #include "common/err.h"
 #include "common/listen.h"
+#include "common/patience.h"
 #include "common/unconst.h"
 #include "sandboxd/supervisor/audit_file.h"
 #include "sandboxd/supervisor/child.h"
@@ -142,7 +143,7 @@ static int check_backend(const struct sbx_settings *settings, struct cr_err *err
         r = sbx_child_args_add(&args, "--check");
     r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of the backend")
               : sbx_child_run(is_docker ? "sandboxd-docker" : "sandboxd-native",
-                              cr_unconst(args.list), true, CHECK_MS, err);
+                              cr_unconst(args.list), true, cr_patience_ms(CHECK_MS), err);
     sbx_child_args_done(&args);
     return r > 0 ? 1 : r;
 }

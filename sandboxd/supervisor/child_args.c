@@ -51,6 +51,7 @@ struct passing {
 static const struct passing passings[] = {
     PASS("log-level", log_level, FORM_TEXT, CHILDREN_ALL),
     PASS("log-format", log_format, FORM_TEXT, CHILDREN_ALL),
+    PASS("slow-host", slow_host, FORM_NUMBER, CHILDREN_ALL),
     PASS("slots", slots, FORM_NUMBER, CHILDREN_BACKEND),
     PASS("preload", preload, FORM_TEXT, CHILDREN_BACKEND),
     PASS("accept-gap", accept_gaps, FORM_TEXT, CHILDREN_BACKEND),

@@ -3,6 +3,7 @@
 
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "common/unconst.h"
 #include "sandboxd/supervisor/child.h"
 #include "sandboxd/supervisor/child_args.h"
@@ -25,7 +26,8 @@ static int ask_engine(const struct sbx_settings *settings, struct cr_err *err)
     int r = sbx_docker_ping_args_make(settings, &args);
 
     r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-docker")
-              : sbx_child_run("sandboxd-docker", cr_unconst(args.list), false, CHECK_MS, err);
+              : sbx_child_run("sandboxd-docker", cr_unconst(args.list), false,
+                              cr_patience_ms(CHECK_MS), err);
     sbx_child_args_done(&args);
     return r < 0 && r != -ETIMEDOUT ? r : r == 0;
 }

@@ -4,6 +4,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/notify.h"
+#include "common/patience.h"
 #include "common/unconst.h"
 #include "sandboxd/supervisor/check.h"
 #include "sandboxd/supervisor/child.h"
@@ -60,6 +61,37 @@ static int become(const char *program, char **argv, struct cr_err *err)
     return cr_err_sys(err, errno, "execute '%s'", path);
 }
 
+/*
+ * Leaves in the environment what `lines`, of room for `size` with its end, has
+ * already, and behind it what there is of `names`.
+ */
+static void keep_environment(char **lines, size_t size, const char *const *names, size_t name_count)
+{
+    size_t count = 0;
+
+    while (lines[count])
+        count++;
+    for (char **line = environ; line && *line; line++) {
+        const size_t length = strcspn(*line, "=");
+
+        for (size_t i = 0; i < name_count && count < size - 1; i++) {
+            if (strlen(names[i]) == length && memcmp(*line, names[i], length) == 0)
+                lines[count++] = *line;
+        }
+    }
+    environ = lines;
+}
+
+/* It has one setting that the environment gives. */
+static int become_selftest(char **argv, struct cr_err *err)
+{
+    static const char *const kept[] = {CR_SLOWNESS_ENVIRONMENT};
+    static char *environment[CR_ARRAY_SIZE(kept) + 1];
+
+    keep_environment(environment, CR_ARRAY_SIZE(environment), kept, CR_ARRAY_SIZE(kept));
+    return become("sandboxd-selftest", argv, err);
+}
+
 /* A build fetches packages: through the proxy, and from the index, of whoever starts it. */
 static int become_builder(char **argv, struct cr_err *err)
 {
@@ -71,16 +103,8 @@ static int become_builder(char **argv, struct cr_err *err)
     static char home[] = "HOME=/root";
     static char epoch[] = "SOURCE_DATE_EPOCH=0"; /* what is made does not depend on when */
     static char *environment[CR_ARRAY_SIZE(kept) + 5] = {path, locale, home, epoch};
-    size_t count = 4;
 
-    for (char **line = environ; line && *line; line++) {
-        for (size_t i = 0; i < CR_ARRAY_SIZE(kept); i++) {
-            if (strncmp(*line, kept[i], strlen(kept[i])) == 0 && (*line)[strlen(kept[i])] == '=' &&
-                count < CR_ARRAY_SIZE(environment) - 1)
-                environment[count++] = *line;
-        }
-    }
-    environ = environment;
+    keep_environment(environment, CR_ARRAY_SIZE(environment), kept, CR_ARRAY_SIZE(kept));
     return become("sandboxd-build", argv, err);
 }
 
@@ -91,7 +115,8 @@ static int collect_garbage(const struct sbx_settings *settings, struct cr_err *e
     int r = sbx_docker_gc_args_make(settings, &args);
 
     r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-docker")
-              : sbx_child_run("sandboxd-docker", cr_unconst(args.list), true, GC_DEADLINE_MS, err);
+              : sbx_child_run("sandboxd-docker", cr_unconst(args.list), true,
+                              cr_patience_ms(GC_DEADLINE_MS), err);
     sbx_child_args_done(&args);
     return r > 0 ? cr_err_set(err, EIO, "not everything was removed; the lines above say why") : r;
 }
@@ -145,10 +170,8 @@ static int prepare(enum command command, int argc, char **argv, struct sbx_setti
 
     if (command == COMMAND_RUNTIME)
         return become_builder(argv, err);
-    if (command == COMMAND_SELFTEST) {
-        wipe_environment();
-        return become("sandboxd-selftest", argv, err);
-    }
+    if (command == COMMAND_SELFTEST)
+        return become_selftest(argv, err);
     r = sbx_settings_load(argc, argv, settings, err);
     /* It is named in the environment. */
     return r == 0 && command == COMMAND_SERVE ? cr_notify_open(notify, err) : r;

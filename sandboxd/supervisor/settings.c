@@ -5,6 +5,7 @@
 #include "common/config.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/supervisor/runtime_files.h"
 #include "sandboxd/wire/maxima.h"
 
@@ -130,6 +131,7 @@ static const struct cr_setting table[] = {
          "and wait; 0: none of any kind. Default plain=2, python=1, pytest=2. Repeatable."),
     TEXT("audit-log", NULL, audit_log, NULL, false,
          "File that gets a line for each run that ended or was refused; default: the log."),
+    CR_SLOWNESS_SETTING(offsetof(struct sbx_settings, slow_host)),
     CHECK_CONFIG,
     TEXT("log-level", "CRISOL_LOG_LEVEL", log_level, "info", false, "error, warn, info or debug."),
     TEXT("log-format", "CRISOL_LOG_FORMAT", log_format, "text", false, "text or json."),
@@ -262,6 +264,7 @@ int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, stru
 
     if (r != 0)
         return r;
+    cr_patience_set(settings->slow_host);
     r = check_together(settings, err);
     if (r == 0)
         r = cr_log_setup_by_name("sandboxd", settings->log_level, settings->log_format, err);

@@ -51,6 +51,7 @@ struct sbx_settings {
     char *accept_gaps;
     char *pool;
     char *audit_log;
+    uint64_t slow_host;
     char *log_level;
     char *log_format;
     bool must_check_config;            /* print the settings and end */
@@ -60,7 +61,7 @@ struct sbx_settings {
 
 /*
  * As cr_config_load(), checks what one row cannot (TCP needs a token), and sets
- * up the log as the settings say.
+ * up the log and the patience of this process as the settings say.
  */
 int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, struct cr_err *err);
 void sbx_settings_log(const struct sbx_settings *settings);

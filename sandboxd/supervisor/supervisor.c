@@ -7,6 +7,7 @@
 #include "common/listen.h"
 #include "common/log.h"
 #include "common/notify.h"
+#include "common/patience.h"
 #include "common/unconst.h"
 #include "sandboxd/supervisor/audit_file.h"
 #include "sandboxd/supervisor/child.h"
@@ -214,7 +215,7 @@ static void stop_backend(struct supervisor *supervisor)
 {
     supervisor->phase = PHASE_STOPPING;
     cr_close_fd(&supervisor->backend.lifeline_fd);
-    set_deadline(supervisor, BACKEND_STOP_MS);
+    set_deadline(supervisor, cr_patience_ms(BACKEND_STOP_MS));
 }
 
 static void begin_stop(struct supervisor *supervisor)
@@ -222,7 +223,8 @@ static void begin_stop(struct supervisor *supervisor)
     supervisor->phase = PHASE_DRAINING;
     supervisor->start_at_ns = 0;
     set_deadline(supervisor, (int64_t)supervisor->settings->drain_delay_ms +
-                                 (int64_t)supervisor->settings->grace_ms + FRONT_STOP_EXTRA_MS);
+                                 (int64_t)supervisor->settings->grace_ms +
+                                 cr_patience_ms(FRONT_STOP_EXTRA_MS));
     cr_notify_send(supervisor->notify, "STOPPING=1\nSTATUS=runs in flight go on");
     kill_child(&supervisor->front, SIGTERM);
 }
@@ -310,7 +312,7 @@ static void on_child_end(struct supervisor *supervisor, struct sbx_child *child,
         sbx_secrets_front_ended(&supervisor->secrets);
     if (child == &supervisor->front && supervisor->backend.pid > 0) {
         /* The backend sees the end of the wire, cleans up and ends; then both start anew. */
-        set_deadline(supervisor, BACKEND_STOP_MS);
+        set_deadline(supervisor, cr_patience_ms(BACKEND_STOP_MS));
         return;
     }
     supervisor->deadline_ns = 0;
@@ -404,7 +406,7 @@ static void on_deadline(struct supervisor *supervisor)
     supervisor->phase = PHASE_KILLING;
     kill_child(&supervisor->front, SIGKILL);
     kill_child(&supervisor->backend, SIGKILL);
-    set_deadline(supervisor, KILL_WAIT_MS);
+    set_deadline(supervisor, cr_patience_ms(KILL_WAIT_MS));
 }
 
 static void start_missing(struct supervisor *supervisor)

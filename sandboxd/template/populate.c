@@ -18,7 +18,8 @@
 #endif
 
 #define PAGE_BYTES UINT64_C(4096)
-#define TRIAL_DEADLINE_MS 120000 /* a machine that is emulated needs most of it */
+/* A machine that is emulated needs most of it; this program has no settings. */
+#define TRIAL_DEADLINE_MS 120000
 #define PAGES_AT_ONCE 512U
 #define LINE_MAX_BYTES 512
 #define OWN_BYTES "RssAnon:" /* in kB, see proc(5) */

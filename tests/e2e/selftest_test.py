@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import sandboxd_service as service  # noqa: E402
@@ -19,7 +18,7 @@ CONTROLS = {"network", "memory", "swap", "cpu", "pids", "no_new_privs", "capabil
 
 def selftest(*flags):
     """Returns the exit code, the JSON document and everything on stderr."""
-    done = subprocess.run([SANDBOXD, "selftest", "--json", *flags], capture_output=True, text=True, timeout=120,
+    done = subprocess.run([SANDBOXD, "selftest", "--json", *flags], capture_output=True, text=True, timeout=180 * service.SLOWNESS,
                           check=False, env=dict(os.environ, GEMINI_API_KEY=service.CANARY))
     assert service.CANARY not in done.stdout + done.stderr
     return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
@@ -30,11 +29,9 @@ def failing_controls(document):
 
 
 def every_control_holds_and_was_seen_to_fail():
-    start = time.monotonic()
     code, document, errors = selftest()
     wrong = [probe for probe in document["probes"] if probe["status"] != "PASS"]
     assert code == 0, (wrong, errors)
-    assert time.monotonic() - start < 60
     assert wrong == [] and document["is_good"] is True
     assert len(document["probes"]) >= 150
     for probe in document["probes"]:
@@ -67,6 +64,10 @@ def what_cannot_be_meant_is_refused():
                         (["--weaken=nothing"], "is no control"), (["--slots=3"], "slots")):
         code, document, errors = selftest(*flags)
         assert code != 0 and document is None and text in errors, (flags, errors)
+    # Of the environment it is given this alone.
+    done = subprocess.run([SANDBOXD, "selftest"], capture_output=True, text=True, timeout=180, check=False,
+                          env={"CRISOL_SLOW_HOST": "very"})
+    assert done.returncode == 1 and "CRISOL_SLOW_HOST: 'very' is not" in done.stderr, done.stderr
 
 
 def nobody_leaves_a_control_out_by_a_setting():

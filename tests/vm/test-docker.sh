@@ -4,6 +4,7 @@
 # see of it, runc and crun, the whole self-test with its negative controls, and the native backend in a
 # container that is really privileged (an engine on a machine that lacks a capability refuses to start those).
 # Usage: tests/vm/test-docker.sh BUILD-FOLDER 6.1|6.12
+# CRISOL_VM_PARTS="PART[:CASE] …" runs only these parts of guest-docker.sh, of some a single case.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../.." && pwd)
@@ -27,6 +28,7 @@ cp "$source"/tests/e2e/{docker_test,privileged_test,selftest_docker_test,engine,
     "$payload/tests/e2e/"
 cp -r "$source/proto" "$payload/"
 cp "$archive" "$payload/base.tar"
+# shellcheck disable=SC2086 # words
 # AppArmor's parser is not in the machine, and an engine on a kernel that has AppArmor insists on it.
 "$here/run-in-vm.sh" --kernel "$2" --payload "$payload" --timeout 3600 --memory 2560 --append apparmor=0 \
-    tests/vm/guest-docker.sh
+    tests/vm/guest-docker.sh ${CRISOL_VM_PARTS:-}

@@ -63,6 +63,73 @@ static void an_answer_that_never_came_is_an_error(void **state)
     assert_false(sbx_report_is_good(report));
 }
 
+/* What is printed to stdout, cut to `size`. */
+static void print_to(void (*print)(const struct sbx_report *report),
+                     const struct sbx_report *report, char *ret_text, size_t size)
+{
+    FILE *file = tmpfile();
+    const int before = dup(STDOUT_FILENO);
+    size_t length;
+
+    assert_non_null(file);
+    (void)fflush(stdout);
+    assert_true(dup2(fileno(file), STDOUT_FILENO) >= 0);
+    print(report);
+    (void)fflush(stdout);
+    assert_true(dup2(before, STDOUT_FILENO) >= 0);
+    (void)close(before);
+    rewind(file);
+    length = fread(ret_text, 1, size - 1, file);
+    ret_text[length] = '\0';
+    (void)fclose(file);
+}
+
+static size_t count_lines(const char *text)
+{
+    size_t count = 0;
+
+    for (; *text; text++)
+        count += *text == '\n';
+    return count;
+}
+
+/* Boxes that do not start are one problem, and not one for each probe and control. */
+static void nothing_that_could_be_tried_is_a_few_lines(void **state)
+{
+    struct sbx_report *report = good_report();
+    static char text[1U << 16];
+
+    (void)state;
+    memset(report->status, 0, sizeof(report->status));
+    memset(report->red, 0, sizeof(report->red));
+    (void)snprintf(report->problem, sizeof(report->problem), "the sandboxes are not ready in time");
+    sbx_report_settle(report);
+    assert_false(sbx_report_is_good(report));
+    print_to(sbx_report_print_text, report, text, sizeof(text));
+    assert_int_equal(count_lines(text), 3);
+    assert_non_null(strstr(text, "ERROR the sandboxes are not ready in time\n0 probes executed: "));
+    print_to(sbx_report_print_json, report, text, sizeof(text));
+    assert_non_null(strstr(text, "\"probes\":[],"));
+    assert_null(strstr(text, "\"unanswered\":0,"));
+}
+
+static void answers_that_are_missing_are_counted_in_one_line(void **state)
+{
+    struct sbx_report *report = good_report();
+    static char text[1U << 16];
+
+    (void)state;
+    report->status[0] = SBX_PROBE_NONE;
+    report->status[7] = SBX_PROBE_NONE;
+    sbx_report_settle(report);
+    print_to(sbx_report_print_text, report, text, sizeof(text));
+    assert_non_null(strstr(text, "\nERROR 2 probes have no answer\n"));
+    assert_non_null(strstr(text, " 2 ERROR; "));
+    print_to(sbx_report_print_json, report, text, sizeof(text));
+    assert_non_null(strstr(text, "\"probes\":[\n  {")); /* no comma in front of the first */
+    assert_non_null(strstr(text, "\"unanswered\":2,"));
+}
+
 static void a_control_that_was_never_red_is_not_good(void **state)
 {
     struct sbx_report *report = good_report();
@@ -249,6 +316,8 @@ int main(void)
         cmocka_unit_test(all_held_and_all_red_is_good),
         cmocka_unit_test(one_failure_is_not_good),
         cmocka_unit_test(an_answer_that_never_came_is_an_error),
+        cmocka_unit_test(nothing_that_could_be_tried_is_a_few_lines),
+        cmocka_unit_test(answers_that_are_missing_are_counted_in_one_line),
         cmocka_unit_test(a_control_that_was_never_red_is_not_good),
         cmocka_unit_test(a_gap_is_good_only_when_it_is_accepted),
         cmocka_unit_test(what_was_left_out_on_purpose_fails_and_is_no_gap),

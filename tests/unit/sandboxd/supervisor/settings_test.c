@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
 #include "common/err.h"
+#include "common/patience.h"
 #include "common/unconst.h"
 #include "sandboxd/supervisor/child_args.h"
 #include "sandboxd/supervisor/settings.h"
@@ -99,9 +100,11 @@ static void settings_reach_the_children(void **state)
                                         "--runtimes-dir=/r",
                                         "--sandboxes=5",
                                         "--sandboxes-per-caller=2",
-                                        "--sandbox-life-ms=9000"};
+                                        "--sandbox-life-ms=9000",
+                                        "--slow-host=7"};
     struct sbx_child_args native = {0};
     struct sbx_child_args front = {0};
+    struct sbx_child_args docker = {0};
     struct cr_err err = CR_ERR_INIT;
     struct sbx_settings settings;
 
@@ -109,6 +112,7 @@ static void settings_reach_the_children(void **state)
     assert_int_equal(load(flags, CR_ARRAY_SIZE(flags), &settings, &err), 0);
     assert_int_equal(sbx_native_args_make(&settings, &native), 0);
     assert_int_equal(sbx_front_args_make(&settings, 2, false, &front), 0);
+    assert_int_equal(sbx_docker_args_make(&settings, false, &docker), 0);
     assert_true(has_arg(&native, "--slots=3"));
     assert_true(has_arg(&native, "--max-wall-time-ms=5000"));
     assert_true(has_arg(&native, "--accept-gap=swap,ipc"));
@@ -123,6 +127,12 @@ static void settings_reach_the_children(void **state)
     assert_true(has_arg(&front, "--listen-count=2"));
     assert_true(has_arg(&front, "--with-token"));
     assert_false(has_arg(&front, "--with-metrics"));
+    assert_true(has_arg(&native, "--slow-host=7"));
+    assert_true(has_arg(&docker, "--slow-host=7"));
+    assert_true(has_arg(&front, "--slow-host=7"));
+    assert_int_equal(cr_patience(), 7); /* of the supervisor itself */
+    cr_patience_set(1);
+    sbx_child_args_done(&docker);
     sbx_child_args_done(&native);
     sbx_child_args_done(&front);
     sbx_settings_done(&settings);
