@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 
 #define EVENTS_PER_ROUND 64
-#define STOP_DEADLINE_NS (8 * CR_NS_PER_S)
+#define STOP_DEADLINE_NS (12 * CR_NS_PER_S)
 #define TELL_NS CR_NS_PER_S /* counts go to the front no more often */
 
 /* What epoll gives back: kind, slot (from 1; 0: none), generation. */

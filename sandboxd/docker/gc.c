@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "common/buf.h"
 #include "common/err.h"
+#include "common/patience.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/engine.h"
 #include "sandboxd/docker/json.h"
@@ -101,7 +102,8 @@ static bool is_orphan(const cJSON *container)
     const cJSON *created = cJSON_GetObjectItemCaseSensitive(container, "Created");
     const char *state = get(container, "State");
 
-    return cJSON_IsNumber(created) && created->valuedouble + YOUNG_S < (double)time(NULL) &&
+    return cJSON_IsNumber(created) &&
+           created->valuedouble + YOUNG_S * cr_patience() < (double)time(NULL) &&
            (strcmp(state, "created") == 0 || strcmp(state, "exited") == 0 ||
             strcmp(state, "dead") == 0);
 }

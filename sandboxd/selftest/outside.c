@@ -195,6 +195,22 @@ static int read_cgroup(const struct sbx_view *view, const char *controller, cons
     return 0;
 }
 
+/* Version 1 limits memory and swap together, version 2 swap alone: says what both are together. */
+static void say_sum(const char *memory, const char *swap, char *ret_seen, size_t size)
+{
+    char *memory_end;
+    char *swap_end;
+    const uint64_t memory_bytes = strtoull(memory, &memory_end, 10);
+    const uint64_t swap_bytes = strtoull(swap, &swap_end, 10);
+
+    if (swap_end == swap || *swap_end != '\0')
+        say(ret_seen, size, "%s", swap); /* "max" */
+    else if (memory_end == memory || *memory_end != '\0')
+        say(ret_seen, size, "%s", memory);
+    else
+        say(ret_seen, size, "%" PRIu64, memory_bytes + swap_bytes);
+}
+
 void sbx_view_cgroup(const struct sbx_view *view, const char *what, char *ret_seen, size_t size)
 {
     static const struct {
@@ -218,9 +234,11 @@ void sbx_view_cgroup(const struct sbx_view *view, const char *what, char *ret_se
         if (read_cgroup(view, files[i].controller, files[i].v1, text, sizeof(text)) == 0) {
             say(ret_seen, size, strcmp(what, "cpu") == 0 ? "%s 100000" : "%s", text);
         } else if (read_cgroup(view, NULL, files[i].v2, text, sizeof(text)) == 0) {
-            /* Version 2 limits swap by itself: none is the same as the memory limit for both. */
-            if (strcmp(what, "swap") == 0 && strcmp(text, "0") == 0)
-                sbx_view_cgroup(view, "memory", ret_seen, size);
+            char memory[64] = "";
+
+            if (strcmp(what, "swap") == 0 &&
+                read_cgroup(view, NULL, "memory.max", memory, sizeof(memory)) == 0)
+                say_sum(memory, text, ret_seen, size);
             else
                 say(ret_seen, size, "%s", text);
         }

@@ -284,12 +284,13 @@ static void print_control(const struct sbx_report *report, uint32_t control)
     (void)printf("%s{", control > 0 ? ",\n  " : "\n  ");
     print_member("name", sbx_control_name(control), ",");
     (void)printf("\"probes\":%u,\"held\":%u,\"weaker\":%u,\"not_accepted\":%u,\"is_gap\":%s,"
-                 "\"is_accepted\":%s,\"red_seen\":%s,\"red_probes\":%u}",
+                 "\"is_accepted\":%s,\"red_seen\":%s,\"red_probes\":%u,",
                  count_executed(report, control), sbx_report_count(report, control, SBX_PROBE_PASS),
                  sbx_report_count(report, control, SBX_PROBE_GAP),
                  count_unaccepted(report, control), is_in(report->gaps, control) ? "true" : "false",
                  is_in(report->accepted, control) ? "true" : "false",
                  report->red[control] > 0 ? "true" : "false", report->red[control]);
+    print_member("red_problem", report->red_problem[control], "}");
 }
 
 void sbx_report_print_json(const struct sbx_report *report)

@@ -29,7 +29,7 @@
 
 #define START_MS 30000
 #define START_DOCKER_MS 100000 /* the first builds an image */
-#define STOP_DEADLINE_MS 15000
+#define STOP_DEADLINE_MS 30000
 #define CLEAN_MS 60000
 #define HANDSHAKE_MS UINT64_C(3000)
 /* Far from the ids of a sandboxd that runs here; a range for each of our processes. */

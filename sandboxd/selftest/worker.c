@@ -28,10 +28,11 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define DEADLINE_NS (120 * CR_NS_PER_S)
+#define DEADLINE_NS (400 * CR_NS_PER_S) /* half a minute where nobody else is busy */
 #define CONNECT_NS (10 * CR_NS_PER_S)
 #define CONNECT_PAUSE_MS 200
 #define GONE_NS (3 * CR_NS_PER_S)
+#define GONE_PAUSE_MS 20
 #define RESPONSE_MAX (32U << 20)
 
 static int load_program(struct sbx_tester *tester, struct cr_err *err)
@@ -124,9 +125,8 @@ static void report_leftovers(struct sbx_tester *tester, int stopped)
     const int64_t deadline_ns = cr_clock_mono_ns() + cr_patience_ns(GONE_NS);
     int left;
 
-    do {
-        left = count_processes(tester->stack);
-    } while (left > 0 && cr_clock_mono_ns() < deadline_ns);
+    while ((left = count_processes(tester->stack)) > 0 && cr_clock_mono_ns() < deadline_ns)
+        (void)poll(NULL, 0, GONE_PAUSE_MS);
     if (tester->only != SBX_EVERY_CONTROL)
         return;
     sbx_tester_report(tester, first, stopped == 0 ? SBX_PROBE_PASS : SBX_PROBE_FAIL, "%s",

@@ -31,7 +31,7 @@
 #include <sys/wait.h>
 
 #define LISTEN_MAX SBX_SPAWN_LISTEN_MAX
-#define BACKEND_STOP_MS 20000
+#define BACKEND_STOP_MS 24000
 #define FRONT_STOP_EXTRA_MS 10000 /* beyond the grace */
 #define KILL_WAIT_MS 10000
 #define FILES_LOOK_MS 5000 /* between two looks whether certificates have changed */
