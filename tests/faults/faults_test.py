@@ -195,8 +195,11 @@ class Point:
         """It waits for a control group: only the keeper makes them, and those that hold memory are not used again."""
         self.stop(self.keeper)
         for _ in range(SPARE_GROUPS):
-            caller, moment = self.call("head -c 2000000 /dev/zero > kept"), processes.Deadline(0.5)
-            host.wait_for(lambda: caller.end or (moment.has_passed() and self.state() == "starting"), 10, "it ends or waits")
+            began = time.monotonic()
+            caller = self.call("head -c 2000000 /dev/zero > kept")
+            # The backend itself waits three seconds for a group.
+            host.wait_for(lambda: caller.end or (time.monotonic() - began > 1 and self.state() == "starting"), 10,
+                          "it ends or waits")
             if not caller.end:
                 return
         raise AssertionError("the backend does not run out of control groups")

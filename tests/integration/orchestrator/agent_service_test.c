@@ -25,7 +25,7 @@
         .response = &crisol__agent__v1__##snake##_response__descriptor,                            \
     }
 #define BIG_PLAN (2U * 1024 * 1024)
-#define PATIENCE_NS (10 * CR_NS_PER_S)
+#define PATIENCE_NS (30 * CR_NS_PER_S)
 
 enum {
     SOLVE,
@@ -187,7 +187,7 @@ static void stream_has_every_state_event_and_ends_with_the_result(void **state)
     (void)state;
     set_up(&fixture, SOLVE);
     request.task = task_text;
-    assert_int_equal(rpc_stream_blocking(fixture.channel, &generate_stream, &request.base, 20000,
+    assert_int_equal(rpc_stream_blocking(fixture.channel, &generate_stream, &request.base, 60000,
                                          -1, on_event, &seen, &status),
                      RPC_OK);
 
@@ -241,7 +241,7 @@ static void slow_client_gets_a_gap_and_still_every_state_event(void **state)
     set_up(&fixture, BIG);
     request.task = task_text;
     assert_int_equal(rpc_loop_new(&loop, NULL), 0);
-    assert_int_equal(rpc_client_start(loop, fixture.channel, &generate_stream, &request.base, 20000,
+    assert_int_equal(rpc_client_start(loop, fixture.channel, &generate_stream, &request.base, 60000,
                                       &handlers, &call, NULL),
                      0);
     while (agt_engine_live_runs(fixture.engine.engine) == 0 && cr_clock_mono_ns() < due_ns)
@@ -276,7 +276,7 @@ static void cancelling_the_call_cancels_the_run(void **state)
     (void)state;
     set_up(&fixture, HOLD);
     request.task = task_text;
-    assert_int_equal(rpc_stream_blocking(fixture.channel, &generate_stream, &request.base, 20000,
+    assert_int_equal(rpc_stream_blocking(fixture.channel, &generate_stream, &request.base, 60000,
                                          -1, on_event, &seen, &status),
                      RPC_CANCELLED);
 
@@ -334,7 +334,7 @@ static void missing_key_is_a_failed_precondition(void **state)
     set_up(&fixture, SOLVE);
     double_model_set_configured(fixture.engine.model, false);
     request.task = task_text;
-    assert_int_equal(rpc_stream_blocking(fixture.channel, &generate_stream, &request.base, 20000,
+    assert_int_equal(rpc_stream_blocking(fixture.channel, &generate_stream, &request.base, 60000,
                                          -1, on_event, &seen, &status),
                      RPC_FAILED_PRECONDITION);
 
@@ -478,7 +478,7 @@ static void drain_cancels_the_runs_of_live_calls(void **state)
     set_up(&fixture, HOLD);
     request.task = task_text;
     assert_int_equal(rpc_loop_new(&loop, NULL), 0);
-    assert_int_equal(rpc_client_start(loop, fixture.channel, &generate_stream, &request.base, 20000,
+    assert_int_equal(rpc_client_start(loop, fixture.channel, &generate_stream, &request.base, 60000,
                                       &handlers, &call, NULL),
                      0);
     while (agt_engine_live_runs(fixture.engine.engine) == 0 && cr_clock_mono_ns() < due_ns)

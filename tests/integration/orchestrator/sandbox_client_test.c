@@ -15,7 +15,7 @@
 
 #include <sys/socket.h>
 
-#define PATIENCE_NS (10 * CR_NS_PER_S)
+#define PATIENCE_NS (30 * CR_NS_PER_S)
 
 /* What the sandboxd of this test does with an Execute. */
 enum behaviour {

@@ -14,7 +14,7 @@
 
 #include <sys/socket.h>
 
-#define PATIENCE_NS (10 * CR_NS_PER_S)
+#define PATIENCE_NS (30 * CR_NS_PER_S)
 
 static void wait_a_little(void)
 {

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#define PATIENCE_NS (10 * CR_NS_PER_S)
+#define PATIENCE_NS (30 * CR_NS_PER_S)
 
 void listening_start(struct listening *listening, struct rpc_listener_options options)
 {
