@@ -3,8 +3,9 @@
  * What does the orchestrator bear? In the shape "in-flight" it starts all runs
  * (SubmitRun), each with a task of its own, and then follows every one of them
  * from its first event to its end: no state event may be missing, and each
- * must end in SUCCESS. In the shape "back-to-back" it asks for one run after the
- * other (Generate) and takes the time. Prints one JSON object.
+ * must end in SUCCESS. In the shapes "back-to-back" and "rested" it asks for one
+ * run after the other (Generate) and takes the time; "rested" leaves the services
+ * half a second after each. Prints one JSON object.
  */
 #include "common/clock.h"
 #include "common/err.h"
@@ -16,6 +17,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +25,7 @@
 
 #define CALL_MS 900000
 #define TASK_MAX 1024
+#define REST_MS 500
 #define SERVICE "/crisol.agent.v1.AgentService/"
 
 static const struct rpc_client_method method_submit = {
@@ -335,16 +338,18 @@ static int measure_one_by_one(struct measuring *all)
     int r = bench_samples_init(&samples, options->samples);
 
     for (size_t i = 0; r == 0 && i < options->warm_up + options->samples; i++) {
-        int64_t begin_ns = cr_clock_mono_ns();
+        int64_t begin_ns;
 
+        if (bench_is_rested(options))
+            (void)poll(NULL, 0, REST_MS);
+        begin_ns = cr_clock_mono_ns();
         r = generate_once(all, i, &attempts);
         if (i >= options->warm_up)
             bench_samples_add(&samples, cr_clock_mono_ns() - begin_ns);
     }
     if (r == 0) {
-        (void)printf("{\"bench\":\"agent\",\"shape\":\"back-to-back\",\"attempts\":%" PRIu32
-                     ",\"series\":{",
-                     attempts);
+        (void)printf("{\"bench\":\"agent\",\"shape\":\"%s\",\"attempts\":%" PRIu32 ",\"series\":{",
+                     options->shape, attempts);
         bench_samples_print("run", &samples);
         (void)printf("}}\n");
     }

@@ -40,7 +40,8 @@ HOW = """
 * Rows of `docker` are of one private engine: `docker run --rm` with the limits of a sandbox, `docker exec` into a container that is there already, and our
   docker backend; `pool` says whether its containers had been made ahead.
 * Rows of `agent` are of one orchestrator without a journal: a scripted model in a process of its own answers each request after 5 to 30 s (which of these
-  depends on the request alone), and a double of sandboxd after 5 ms; `agent_real` rows and the end-to-end row have the real sandboxd. Every run is followed
+  depends on the request alone), and a double of sandboxd after 5 ms; `agent_real` rows and the end-to-end rows have the real sandboxd; the latter are one run at a time, half
+  a second after the one before it or (`b2b`) at once. Every run is followed
   from its first event to its end; `agent_cpu_per_run` has that in it, 500 watchers of one run, and a health check twenty times a second. LangGraph runs the same
   graph with the same calls to the same two (`tests/bench/langgraph_app.js`), a thousand at one time.
 * On control groups v1 a box attaches itself to four hierarchies, which waits for an RCU grace period of the kernel when nobody did so lately: some

@@ -27,7 +27,8 @@ static const struct cr_setting table[] = {
     TEXT("address", address, NULL, false, "Where sandboxd serves, e.g. unix:/path."),
     TEXT("question", question, "true", false, "What to run: true, python, pytest or work."),
     TEXT("shape", shape, "back-to-back", false,
-         "back-to-back; sparse: one each 50 ms; rested: when the pool is full; agent: in-flight."),
+         "back-to-back; sparse: one each 50 ms; rested: when the pool is full; agent: in-flight, "
+         "back-to-back, or rested: half a second after each."),
     TEXT("task", task, NULL, false, "What the agent is asked for."),
     TEXT("peer", peers, NULL, true,
          "NAME=COMMAND that does the same, or NAME=unix:/path of a fork server. Repeatable."),

@@ -199,6 +199,24 @@ def test_who_stops_hands_its_runs_over_at_once(house, two):
     check_whole(first.events(run_id))
 
 
+def test_a_table_that_somebody_locks_is_waited_for(house, two):
+    """Longer than the leases: whoever goes on with the run then, it ends once."""
+    first, _ = two
+    run_id, gate = hold_a_run(house, first)
+    locker = threading.Thread(target=house.ask_store, args=(
+        "BEGIN; LOCK TABLE crisol_runs IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(2); COMMIT",))
+    locker.start()
+    crisol.wait_for(lambda: house.ask_store(
+        "SELECT count(*) FROM pg_locks WHERE granted AND mode = 'AccessExclusiveLock'"
+        " AND relation = 'crisol_runs'::regclass") == "1", 30, "the table is locked")
+    gate.set()
+    locker.join()
+    crisol.wait_for(lambda: all(replica.status(run_id) == "SUCCESS" for replica in two), 60, "the run ends")
+    events = first.events(run_id)
+    check_whole(events)
+    check_store(house, run_id, events)
+
+
 def test_a_database_that_goes_away_stops_nothing(house, two):
     first, second = two
     run_id, gate = hold_a_run(house, first)
