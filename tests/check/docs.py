@@ -5,7 +5,8 @@
   controls  README.md and docs/threat-model.md have one row per control, and every proof is a test
   verdicts  docs/verdicts.md has one row per verdict code of the contract
   settings  .env.example names what scripts/run.sh reads, and no more
-  links     relative links and paths in backticks lead somewhere
+  links     relative links, their anchors, and paths in backticks lead somewhere
+  commands  every make target, command of ours and flag that is named is there
   spanish   README.es.md has the first two commands of README.md, and no other
 
 Usage: docs.py CHECK SOURCE_DIR
@@ -91,6 +92,59 @@ def check_settings(root):
             [f".env.example: scripts/run.sh knows no '{name}'" for name in sorted(shown - read_by_script)])
 
 
+def anchors(text):
+    """The anchors of a document's headings, as they are made of their words."""
+    names = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-") for name in names}
+
+
+def check_anchors(root):
+    problems = []
+    for path in documents(root):
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", read(root, path)):
+            file = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
+            if os.path.exists(os.path.join(root, file)) and anchor not in anchors(read(root, file)):
+                problems.append(f"{path}: {file} has no heading for '#{anchor}'")
+    return problems
+
+
+FOREIGN_FLAGS = {"clean"}  # of pg_restore, which nothing but a document calls
+
+
+def words_of_the_tree(root):
+    """Every flag and every quoted name that is anywhere but in a document."""
+    words = set(FOREIGN_FLAGS)
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name not in ("docs", "corpus") and not name.startswith((".git", "build"))]
+        for name in files:
+            if name.endswith(".md"):
+                continue
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                text = file.read()
+            words.update(re.findall(r"--([a-z][a-z0-9-]+)", text))
+            words.update(re.findall(r'"([a-z][a-z0-9-]+)"', text))
+    return words
+
+
+def check_commands(root):
+    targets = set(re.findall(r"^([a-z][\w-]*(?: [a-z][\w-]*)*):", read(root, "Makefile"), re.M))
+    targets = {word for line in targets for word in line.split()}
+    ours = {"crisol": set(re.findall(r'^    \{"([\w-]+)", cli_', read(root, "clients/crisol/main.c"), re.M)),
+            "sandboxd": {"check", "gc", "selftest", "runtime"}}
+    words = words_of_the_tree(root)
+    problems = []
+    for path in documents(root):
+        text = read(root, path)
+        code = "\n".join(re.findall(r"```\w*\n(.*?)```", text, re.S) + re.findall(r"`([^`\n]+)`", text))
+        problems += [f"{path}: there is no 'make {name}'" for name in re.findall(r"\bmake ([a-z][\w-]*)", code)
+                     if name not in targets]
+        problems += [f"{path}: there is no '{program} {name}'" for program, name
+                     in re.findall(r"(?:^|[/'])(crisol|sandboxd) ([a-z][\w-]*)", code, re.M) if name not in ours[program]]
+        problems += [f"{path}: nothing has a flag --{name}" for name in re.findall(r"(?<![\w-])--([a-z][a-z0-9-]+)", code)
+                     if name not in words and name + "-file" not in words and name.removesuffix("-file") not in words]
+    return sorted(set(problems))
+
+
 def check_links(root):
     problems = []
     for path in documents(root):
@@ -102,7 +156,7 @@ def check_links(root):
         problems += [f"{path}: there is no '{target}'" for target in targets
                      if not os.path.exists(os.path.join(root, target))]
         problems += [f"{path}: placeholder {found}" for found in re.findall(r"@[A-Z_]+@", text)]
-    return problems
+    return problems + check_anchors(root)
 
 
 def check_spanish(root):
@@ -116,7 +170,7 @@ def check_spanish(root):
 
 def main():
     checks = {"controls": check_controls, "verdicts": check_verdicts, "settings": check_settings,
-              "links": check_links, "spanish": check_spanish}
+              "links": check_links, "commands": check_commands, "spanish": check_spanish}
     name, root = sys.argv[1], sys.argv[2]
     problems = checks[name](root)
     for problem in problems:
