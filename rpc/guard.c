@@ -7,6 +7,7 @@
 #include "common/interest.h"
 #include "rpc/h2_frames.h"
 #include "rpc/watch.h"
+#include "tls/flow.h"
 #include "tls/stream.h"
 
 #include <errno.h>
@@ -15,7 +16,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define FLOW_SIZE 16384U
 /*
  * Costly frames are passed on so many at a time, one at a time while others
  * are being paid for, and each is paid for with a pause: four times what it
@@ -53,15 +53,6 @@ enum phase {
     PHASE_DEAD,
 };
 
-/* Bytes on their way in one direction: from `at` on those that may go out, then those that were not
- * looked at yet. */
-struct flow {
-    size_t at;
-    size_t size;
-    size_t unchecked;
-    uint8_t data[FLOW_SIZE];
-};
-
 /* One of the two sockets. */
 struct end {
     struct rpc_watch watch;
@@ -79,11 +70,10 @@ struct rpc_guard {
     int64_t phase_since_ns;
     int64_t pause_ns; /* no more of the client's bytes are looked at before */
     int64_t deaf_ns;  /* since when the server takes nothing more; 0: it does */
-    int64_t stuck_ns; /* since when the client takes nothing of what is here; 0: it does */
     struct end client;
     struct end server;
-    struct flow to_server;
-    struct flow to_client;
+    struct tls_flow to_server;
+    struct tls_flow to_client;
     struct rpc_h2 h2;
 };
 
@@ -112,7 +102,7 @@ static int set_interest(struct end *end, uint32_t interest)
 }
 
 /* An end is read when what came from it before is gone, and written when something waits. */
-static uint32_t wanted(const struct flow *from, const struct flow *to)
+static uint32_t wanted(const struct tls_flow *from, const struct tls_flow *to)
 {
     return (from->size == 0 && from->unchecked == 0 ? (uint32_t)EPOLLIN : 0) |
            (to->size > 0 ? (uint32_t)EPOLLOUT : 0);
@@ -137,7 +127,7 @@ static bool is_timed(const struct rpc_guard *guard)
         return true;
     if (guard->phase != PHASE_RELAY)
         return false;
-    return guard->deaf_ns != 0 || guard->stuck_ns != 0 ||
+    return guard->deaf_ns != 0 || guard->to_client.stuck_ns != 0 ||
            (is_reading(guard) && rpc_h2_deadline_ns(&guard->h2) != INT64_MAX);
 }
 
@@ -165,22 +155,9 @@ static void rearm(struct rpc_guard *guard)
 
 /* ---- relay ---- */
 
-/* Sends what fits. False when the receiver is gone. */
-static bool flush(struct flow *flow, const struct end *end)
+static bool flush(struct tls_flow *flow, const struct end *end, int64_t now_ns)
 {
-    while (flow->size > 0) {
-        const uint8_t *data = flow->data + flow->at;
-        ssize_t sent = end->tls ? tls_stream_write(end->tls, data, flow->size)
-                                : send(end->fd, data, flow->size, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (sent < 0)
-            return errno == EAGAIN || errno == EINTR;
-        flow->at += (size_t)sent;
-        flow->size -= (size_t)sent;
-    }
-    if (flow->unchecked == 0)
-        flow->at = 0;
-    return true;
+    return tls_flow_send(flow, end->fd, end->tls, now_ns);
 }
 
 /*
@@ -190,9 +167,9 @@ static bool flush(struct flow *flow, const struct end *end)
  */
 static void flush_to_server(struct rpc_guard *guard, int64_t now_ns)
 {
-    struct flow *flow = &guard->to_server;
+    struct tls_flow *flow = &guard->to_server;
 
-    if (flush(flow, &guard->server))
+    if (flush(flow, &guard->server, now_ns))
         return;
     flow->at = flow->unchecked > 0 ? flow->at + flow->size : 0;
     flow->size = 0;
@@ -200,39 +177,9 @@ static void flush_to_server(struct rpc_guard *guard, int64_t now_ns)
         guard->deaf_ns = now_ns;
 }
 
-/* False when the client is gone. */
-static bool flush_to_client(struct rpc_guard *guard, int64_t now_ns)
+static enum tls_received receive(struct tls_flow *flow, const struct end *end)
 {
-    const size_t before = guard->to_client.size;
-    const bool is_there = flush(&guard->to_client, &guard->client);
-
-    if (guard->to_client.size == 0)
-        guard->stuck_ns = 0;
-    else if (guard->to_client.size < before || guard->stuck_ns == 0)
-        guard->stuck_ns = now_ns;
-    return is_there;
-}
-
-enum received {
-    RECEIVED_NOTHING,
-    RECEIVED_SOME,
-    RECEIVED_END,
-};
-
-/* Reads behind what the flow holds; it has room. What comes is not checked yet. */
-static enum received receive(struct flow *flow, const struct end *end)
-{
-    size_t used = flow->at + flow->size + flow->unchecked;
-    size_t room = sizeof(flow->data) - used;
-    ssize_t size = end->tls ? tls_stream_read(end->tls, flow->data + used, room)
-                            : recv(end->fd, flow->data + used, room, MSG_DONTWAIT);
-
-    if (size < 0)
-        return errno == EAGAIN || errno == EINTR ? RECEIVED_NOTHING : RECEIVED_END;
-    if (size == 0)
-        return RECEIVED_END;
-    flow->unchecked += (size_t)size;
-    return RECEIVED_SOME;
+    return tls_flow_receive(flow, end->fd, end->tls);
 }
 
 static void attach(struct rpc_guard *guard, int64_t now_ns)
@@ -310,7 +257,7 @@ static void pay(struct rpc_guard *guard, int64_t now_ns)
 /* Looks at what came, up to the first fault or the first pause. False when that was the end. */
 static bool check(struct rpc_guard *guard, int64_t now_ns)
 {
-    struct flow *flow = &guard->to_server;
+    struct tls_flow *flow = &guard->to_server;
     uint32_t costly = now_ns < guard->host->costly_ns ? 1 : COSTLY_AT_ONCE;
     size_t used = 0;
     enum rpc_h2_fault fault = rpc_h2_feed_client(&guard->h2, flow->data + flow->at + flow->size,
@@ -331,7 +278,7 @@ static bool check(struct rpc_guard *guard, int64_t now_ns)
 
 static bool may_check(const struct rpc_guard *guard, int64_t now_ns)
 {
-    const struct flow *flow = &guard->to_server;
+    const struct tls_flow *flow = &guard->to_server;
 
     if (flow->unchecked == 0 || now_ns < guard->pause_ns)
         return false;
@@ -354,18 +301,19 @@ static void pass_on(struct rpc_guard *guard, int64_t now_ns)
             if (guard->phase == PHASE_RELAY)
                 flush_to_server(guard, now_ns);
         } while (may_check(guard, now_ns) && check(guard, now_ns));
-    } while (has_rest(guard) && receive(&guard->to_server, &guard->client) == RECEIVED_SOME);
+    } while (has_rest(guard) && receive(&guard->to_server, &guard->client) == TLS_RECEIVED_SOME);
 }
 
 static void read_client(struct rpc_guard *guard, int64_t now_ns)
 {
     switch (receive(&guard->to_server, &guard->client)) {
-    case RECEIVED_NOTHING:
+    case TLS_RECEIVED_NOTHING:
         return;
-    case RECEIVED_END:
+    case TLS_RECEIVED_END:
+    case TLS_RECEIVED_CUT:
         leave(guard, now_ns);
         return;
-    case RECEIVED_SOME:
+    case TLS_RECEIVED_SOME:
         pass_on(guard, now_ns);
         return;
     }
@@ -383,30 +331,31 @@ static void linger(struct rpc_guard *guard, int64_t now_ns)
 
 static void read_server(struct rpc_guard *guard, int64_t now_ns)
 {
-    struct flow *flow = &guard->to_client;
+    struct tls_flow *flow = &guard->to_client;
 
     switch (receive(flow, &guard->server)) {
-    case RECEIVED_NOTHING:
+    case TLS_RECEIVED_NOTHING:
         return;
-    case RECEIVED_END:
+    case TLS_RECEIVED_END:
+    case TLS_RECEIVED_CUT:
         linger(guard, now_ns);
         return;
-    case RECEIVED_SOME:
+    case TLS_RECEIVED_SOME:
         break;
     }
     rpc_h2_feed_server(&guard->h2, flow->data, flow->unchecked);
     flow->size = flow->unchecked;
     flow->unchecked = 0;
-    if (!flush_to_client(guard, now_ns))
+    if (!flush(&guard->to_client, &guard->client, now_ns))
         die(guard, NULL);
 }
 
 static void discard_client(struct rpc_guard *guard)
 {
-    struct flow *flow = &guard->to_server;
+    struct tls_flow *flow = &guard->to_server;
 
-    flow->at = flow->size = flow->unchecked = 0;
-    if (receive(flow, &guard->client) == RECEIVED_END)
+    tls_flow_init(flow);
+    if (receive(flow, &guard->client) >= TLS_RECEIVED_END)
         die(guard, NULL);
     flow->unchecked = 0;
 }
@@ -489,7 +438,7 @@ static void on_client_ready(struct rpc_watch *watch, uint32_t events, int64_t no
         leave(guard, now_ns);
         return;
     }
-    if ((events & (uint32_t)EPOLLOUT) && !flush_to_client(guard, now_ns)) {
+    if ((events & (uint32_t)EPOLLOUT) && !flush(&guard->to_client, &guard->client, now_ns)) {
         die(guard, NULL);
         return;
     }
@@ -541,10 +490,9 @@ int rpc_guard_new(struct rpc_guard_host *host, int fd, const struct rpc_peer *pe
     set_phase(guard, PHASE_HANDSHAKE, now_ns);
     guard->client = (struct end){.watch = {.on_ready = on_client_ready}, .guard = guard, .fd = fd};
     guard->server = (struct end){.watch = {.on_ready = on_server_ready}, .guard = guard, .fd = -1};
-    /* The large buffers stay as they are: pages that nobody touches cost nothing. */
-    guard->to_server.at = guard->to_server.size = guard->to_server.unchecked = 0;
-    guard->to_client.at = guard->to_client.size = guard->to_client.unchecked = 0;
-    guard->pause_ns = guard->deaf_ns = guard->stuck_ns = 0;
+    tls_flow_init(&guard->to_server);
+    tls_flow_init(&guard->to_client);
+    guard->pause_ns = guard->deaf_ns = 0;
     rpc_h2_init(&guard->h2, host->edge, budget);
     r = set_interest(&guard->client, EPOLLIN);
     if (r < 0) {
@@ -586,8 +534,7 @@ void rpc_guard_check_time(struct rpc_guard *guard, int64_t now_ns)
         die(guard, "slow to begin");
     else if (has_lingered(guard, now_ns))
         die(guard, NULL);
-    else if (guard->phase == PHASE_RELAY && guard->stuck_ns != 0 &&
-             now_ns - guard->stuck_ns >= STUCK_NS)
+    else if (guard->phase == PHASE_RELAY && tls_flow_is_stuck(&guard->to_client, now_ns, STUCK_NS))
         die(guard, "takes nothing");
     else if (guard->phase == PHASE_RELAY && is_reading(guard) &&
              now_ns >= rpc_h2_deadline_ns(&guard->h2))

@@ -6,6 +6,7 @@
 #include "common/err.h"
 #include "common/interest.h"
 #include "common/log.h"
+#include "tls/flow.h"
 #include "tls/stream.h"
 
 #include <errno.h>
@@ -21,7 +22,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-#define FLOW_SIZE 16384U /* one record of TLS */
 #define EVENTS_MAX 64
 #define SWEEP_MS 250
 #define LINGER_NS (500 * CR_NS_PER_MS)      /* for a client to take what it was sent last */
@@ -35,14 +35,12 @@ enum phase {
     PHASE_DEAD,
 };
 
+/* One direction. */
 struct flow {
-    size_t at;
-    size_t size;
-    bool has_ended;   /* its source says no more */
-    bool is_told;     /* and its sink knows */
-    bool is_deaf;     /* its sink takes nothing more: what comes is dropped */
-    int64_t stuck_ns; /* since when it takes nothing of what is here; 0: it does */
-    uint8_t data[FLOW_SIZE];
+    bool has_ended; /* its source says no more */
+    bool is_told;   /* and its sink knows */
+    bool is_deaf;   /* its sink takes nothing more: what comes is dropped */
+    struct tls_flow bytes;
 };
 
 /* One of the two sockets. */
@@ -146,8 +144,8 @@ static int set_interest(struct end *end, uint32_t interest)
 /* An end is read when what came from it before is gone, and written when something waits. */
 static uint32_t wanted(const struct flow *from, const struct flow *to)
 {
-    return (from->size == 0 && !from->has_ended ? (uint32_t)EPOLLIN : 0) |
-           (to->size > 0 ? (uint32_t)EPOLLOUT : 0);
+    return (from->bytes.size == 0 && !from->has_ended ? (uint32_t)EPOLLIN : 0) |
+           (to->bytes.size > 0 ? (uint32_t)EPOLLOUT : 0);
 }
 
 static void rearm(struct connection *connection)
@@ -170,73 +168,32 @@ static void rearm(struct connection *connection)
         die(connection, "cannot be watched");
 }
 
-/* Sends what fits. False when the receiver is gone. */
-static bool flush(struct connection *connection, struct flow *flow, bool is_to_client)
-{
-    while (flow->size > 0) {
-        const uint8_t *data = flow->data + flow->at;
-        ssize_t sent = is_to_client ? tls_stream_write(connection->tls, data, flow->size)
-                                    : send(connection->server.fd, data, flow->size,
-                                           MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (sent < 0)
-            return errno == EAGAIN || errno == EINTR;
-        flow->at += (size_t)sent;
-        flow->size -= (size_t)sent;
-    }
-    flow->at = 0;
-    return true;
-}
-
 static bool flush_to_client(struct connection *connection, int64_t now_ns)
 {
-    struct flow *out = &connection->to_client;
-    const size_t before = out->size;
-    const bool is_there = flush(connection, out, true);
-
-    if (out->size == 0)
-        out->stuck_ns = 0;
-    else if (out->size < before || out->stuck_ns == 0)
-        out->stuck_ns = now_ns;
-    return is_there;
+    return tls_flow_send(&connection->to_client.bytes, -1, connection->tls, now_ns);
 }
 
 /* A server that has closed reads no more, but what it has written before still goes out: why it did
  * not want to read the rest. */
-static void flush_to_server(struct connection *connection)
+static void flush_to_server(struct connection *connection, int64_t now_ns)
 {
     struct flow *in = &connection->to_server;
 
-    if (!in->is_deaf && flush(connection, in, false))
+    if (!in->is_deaf && tls_flow_send(&in->bytes, connection->server.fd, NULL, now_ns))
         return;
     in->is_deaf = true;
-    in->at = in->size = 0;
+    tls_flow_init(&in->bytes);
 }
 
-/* Reads once; the flow is empty. False when the client's end is cut. */
-static bool receive_from_client(struct connection *connection)
+/* Reads once; the flow is empty. False when the sender's end is cut. */
+static bool receive(struct flow *flow, int fd, struct tls_stream *tls)
 {
-    struct flow *in = &connection->to_server;
-    ssize_t size = tls_stream_read(connection->tls, in->data, sizeof(in->data));
+    enum tls_received what = tls_flow_receive(&flow->bytes, fd, tls);
 
-    if (size < 0)
-        return errno == EAGAIN || errno == EINTR;
-    in->has_ended = size == 0;
-    in->size = (size_t)size;
-    return true;
-}
-
-/* Likewise. A server that did not read all that was sent to it is cut off, behind its last words.
- */
-static void receive_from_server(struct connection *connection)
-{
-    struct flow *out = &connection->to_client;
-    ssize_t size = recv(connection->server.fd, out->data, sizeof(out->data), MSG_DONTWAIT);
-
-    if (size > 0)
-        out->size = (size_t)size;
-    else if (size == 0 || (errno != EAGAIN && errno != EINTR))
-        out->has_ended = true;
+    flow->has_ended = what == TLS_RECEIVED_END;
+    flow->bytes.size = flow->bytes.unchecked; /* nobody looks at it */
+    flow->bytes.unchecked = 0;
+    return what != TLS_RECEIVED_CUT;
 }
 
 /* Passes an end on, once everything before it has left. */
@@ -245,11 +202,11 @@ static void pass_ends(struct connection *connection, int64_t now_ns)
     struct flow *in = &connection->to_server;
     struct flow *out = &connection->to_client;
 
-    if (in->has_ended && in->size == 0 && !in->is_told) {
+    if (in->has_ended && in->bytes.size == 0 && !in->is_told) {
         in->is_told = true;
         (void)shutdown(connection->server.fd, SHUT_WR);
     }
-    if (out->has_ended && out->size == 0 && connection->phase == PHASE_OPEN) {
+    if (out->has_ended && out->bytes.size == 0 && connection->phase == PHASE_OPEN) {
         tls_stream_end(connection->tls);
         (void)shutdown(connection->client.fd, SHUT_WR);
         cr_close_fd(&connection->server.fd);
@@ -270,12 +227,12 @@ static void relay_client(struct connection *connection, uint32_t events, int64_t
         die(connection, NULL);
         return;
     }
-    if (must_read && in->size == 0 && !in->has_ended) {
-        if (!receive_from_client(connection)) {
+    if (must_read && in->bytes.size == 0 && !in->has_ended) {
+        if (!receive(in, -1, connection->tls)) {
             die(connection, NULL);
             return;
         }
-        flush_to_server(connection);
+        flush_to_server(connection, now_ns);
     }
     pass_ends(connection, now_ns);
 }
@@ -285,9 +242,11 @@ static void relay_server(struct connection *connection, uint32_t events, int64_t
     struct flow *out = &connection->to_client;
     bool must_read = events & ((uint32_t)EPOLLIN | (uint32_t)EPOLLHUP | (uint32_t)EPOLLERR);
 
-    flush_to_server(connection);
-    if (must_read && out->size == 0 && !out->has_ended) {
-        receive_from_server(connection);
+    flush_to_server(connection, now_ns);
+    if (must_read && out->bytes.size == 0 && !out->has_ended) {
+        /* A server that did not read all that it was sent is cut off, behind its last words. */
+        if (!receive(out, connection->server.fd, NULL))
+            out->has_ended = true;
         if (!flush_to_client(connection, now_ns)) {
             die(connection, NULL);
             return;
@@ -439,15 +398,6 @@ static void begin_all(struct tls_relay *relay, int64_t now_ns)
     }
 }
 
-/* Meanwhile the server's end is not watched: that it has closed would not be seen. */
-static bool is_stuck(const struct connection *connection, int64_t now_ns)
-{
-    const int64_t since_ns = connection->to_client.stuck_ns;
-
-    return connection->phase == PHASE_OPEN && since_ns != 0 &&
-           now_ns - since_ns >= connection->relay->options.stuck_ms * CR_NS_PER_MS;
-}
-
 static void sweep(struct tls_relay *relay, int64_t now_ns)
 {
     struct connection *next;
@@ -460,7 +410,10 @@ static void sweep(struct tls_relay *relay, int64_t now_ns)
             die(at, "TLS: the handshake takes too long");
         else if (at->phase == PHASE_LINGER && age_ns >= LINGER_NS)
             die(at, NULL);
-        else if (is_stuck(at, now_ns))
+        else if (at->phase == PHASE_OPEN &&
+                 tls_flow_is_stuck(&at->to_client.bytes, now_ns,
+                                   relay->options.stuck_ms * CR_NS_PER_MS))
+            /* Meanwhile the server's end is not watched: that it has closed would not be seen. */
             die(at, "the client takes nothing");
     }
 }
