@@ -174,6 +174,17 @@ int cli_report(const char *address, const struct rpc_status *status)
     return CLI_EXIT_SERVICE;
 }
 
+int cli_explain_end(const char *address, int cancel_fd, const struct rpc_status *status)
+{
+    int signal_number = cli_cancel_signal(cancel_fd);
+
+    if (signal_number > 0)
+        return CLI_EXIT_SIGNAL + signal_number;
+    if (status->code == RPC_OK)
+        return cli_fail("the service ended the call without a result");
+    return cli_report(address, status);
+}
+
 void cli_print_untrusted(FILE *file, const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++) {

@@ -72,6 +72,9 @@ struct rpc_channel *cli_connect(const char *address);
 /* Prints "crisol: …" for a failed call to stderr, with each bad field. Returns CLI_EXIT_SERVICE. */
 int cli_report(const char *address, const struct rpc_status *status);
 
+/* The exit code of a call that ended without its result: by a signal, or for what is said here. */
+int cli_explain_end(const char *address, int cancel_fd, const struct rpc_status *status);
+
 /* Prints "crisol: …" and a newline. Returns CLI_EXIT_SERVICE. */
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -61,21 +61,6 @@ static bool on_message(void *user, const ProtobufCMessage *base)
     }
 }
 
-/* What to exit with when there is no result. */
-static int explain_end(const struct cli_request *request, bool is_pipe_closed, int cancel_fd,
-                       const struct rpc_status *status)
-{
-    int signal_number = cli_cancel_signal(cancel_fd);
-
-    if (signal_number > 0)
-        return CLI_EXIT_SIGNAL + signal_number;
-    if (is_pipe_closed)
-        return CLI_EXIT_SIGNAL + SIGPIPE;
-    if (status->code == RPC_OK)
-        return cli_fail("the service ended the call without a result");
-    return cli_report(request->address, status);
-}
-
 static int run_streaming(struct rpc_channel *channel, const struct cli_request *request,
                          int cancel_fd)
 {
@@ -84,8 +69,10 @@ static int run_streaming(struct rpc_channel *channel, const struct cli_request *
 
     (void)rpc_stream_blocking(channel, &cli_method_execute, &request->message.base, 0, cancel_fd,
                               on_message, &state, &status);
-    return state.has_result ? state.exit_code
-                            : explain_end(request, state.is_pipe_closed, cancel_fd, &status);
+    if (state.has_result)
+        return state.exit_code;
+    return state.is_pipe_closed ? CLI_EXIT_SIGNAL + SIGPIPE
+                                : cli_explain_end(request->address, cancel_fd, &status);
 }
 
 /* ---- one document ---- */
@@ -123,7 +110,8 @@ static int run_json(struct rpc_channel *channel, struct cli_request *request, in
     request->message.output_text = true;
     (void)rpc_stream_blocking(channel, &cli_method_run, &request->message.base, 0, cancel_fd,
                               on_response, &state, &status);
-    return state.has_result ? state.exit_code : explain_end(request, false, cancel_fd, &status);
+    return state.has_result ? state.exit_code
+                            : cli_explain_end(request->address, cancel_fd, &status);
 }
 
 static int call(struct cli_request *request)

@@ -141,7 +141,7 @@ static int export_run(const void *user, int cancel_fd)
                               on_piece, &data, &status);
     (void)rpc_channel_free(channel);
     return status.code == RPC_OK ? write_out(options->out, &data)
-                                 : cli_report(options->address, &status);
+                                 : cli_explain_end(options->address, cancel_fd, &status);
 }
 
 int cli_export(int argc, char **argv)

@@ -322,21 +322,14 @@ static int follow(const struct run_options *options, const struct rpc_client_met
     struct run_state state = {.options = options, .exit_code = CLI_EXIT_SERVICE};
     struct rpc_channel *channel = cli_connect(options->address);
     struct rpc_status status = RPC_STATUS_INIT;
-    int signal_number;
 
     if (!channel)
         return CLI_EXIT_SERVICE;
     cli_view_init(&state.view);
     (void)rpc_stream_blocking(channel, method, request, 0, cancel_fd, on_message, &state, &status);
     (void)rpc_channel_free(channel);
-    if (state.has_result)
-        return state.exit_code;
-    signal_number = cli_cancel_signal(cancel_fd);
-    if (signal_number > 0)
-        return CLI_EXIT_SIGNAL + signal_number;
-    if (status.code == RPC_OK)
-        return cli_fail("the service ended the stream without a result");
-    return cli_report(options->address, &status);
+    return state.has_result ? state.exit_code
+                            : cli_explain_end(options->address, cancel_fd, &status);
 }
 
 int cli_follow(const char *address, const struct rpc_client_method *method,
