@@ -23,6 +23,8 @@
 #define WRITES_BYTES_MAX (64U << 20) /* of all calls that are not at their end */
 #define RETRY_MS 1000
 
+static const char id_too_long[] = "is longer than 32 digits";
+
 /* One file that comes in chunks. */
 struct part {
     Crisol__Sandbox__V1__InputFile message;
@@ -283,6 +285,10 @@ void sbx_sandbox_read(struct rpc_call *call, const ProtobufCMessage *base)
         refuse(call, "sandbox_id", "is required");
         return;
     }
+    if (strlen(message->sandbox_id) >= SBX_EXECUTION_ID_SIZE) {
+        refuse(call, "sandbox_id", id_too_long);
+        return;
+    }
     if (message->n_files == 0) {
         refuse(call, "files", "is required: name at least one");
         return;
@@ -341,7 +347,7 @@ static const char *find_fault(const struct transfer *transfer,
     if (*transfer->sandbox_id && *message->sandbox_id)
         return "belongs to the first message alone";
     if (strlen(message->sandbox_id) >= SBX_EXECUTION_ID_SIZE)
-        return "is longer than 32 digits";
+        return id_too_long;
     *ret_field = "path";
     if (!*message->path && transfer->part_count == 0)
         return "is required with the first chunk of a file";

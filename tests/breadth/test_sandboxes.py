@@ -323,6 +323,9 @@ def test_bad_files_name_their_field(house, box):
         assert refusal(lambda m=messages: stub.WriteFiles(iter(m), timeout=TIMEOUT)) == ("INVALID_ARGUMENT", [field]), field
     assert refusal(lambda: stub.ReadFiles(pb.ReadFilesRequest(sandbox_id=ID), timeout=TIMEOUT).next())[1] == ["files"]
     assert refusal(lambda: house.root.read(box, "../a"))[1] == ["collect[0].path"]
+    # An id is no beginning of one.
+    longer = pb.ReadFilesRequest(sandbox_id=ID + "0", files=[pb.CollectSpec(path="a")])
+    assert refusal(lambda: stub.ReadFiles(longer, timeout=TIMEOUT).next())[1] == ["sandbox_id"]
 
 
 def test_a_retry_is_answered_and_not_run_again(house, box):
