@@ -157,10 +157,10 @@ static int open_parent(const char *root, const char *path, const char **ret_name
     char folder[PATH_MAX];
     int fd;
 
+    *ret_name = slash + 1; /* always: the analyser does not know that -errno is below 0 */
     if (root_fd < 0)
         return -errno;
     (void)snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
-    *ret_name = slash + 1;
     fd = (int)syscall(SYS_openat2, root_fd, folder, &how, sizeof(how));
     return fd < 0 ? -errno : fd;
 }
