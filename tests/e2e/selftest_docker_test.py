@@ -50,6 +50,8 @@ class DockerSelftest(unittest.TestCase):
         wrong = [probe for probe in document["probes"] if probe["status"] not in ("PASS", "GAP")]
         answers = collections.Counter((probe["status"], probe["seen"]) for probe in wrong)
         self.assertEqual((answers.most_common(5), document["problem"]), ([], ""), done.stderr[-2000:])
+        weaker = [(probe["name"], probe["seen"]) for probe in document["probes"] if probe.get("is_accepted") is False]
+        self.assertEqual((weaker, [control["name"] for control in document["controls"] if control["is_gap"]]), ([], []))
         self.assertEqual([control for control in document["controls"] if not control["red_seen"]], [], done.stderr[-2000:])
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         self.assertEqual((document["backend"], document["is_good"]), ("docker", True))
