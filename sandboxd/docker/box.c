@@ -178,11 +178,21 @@ static int watch_attach(struct sbx_docker *docker, const struct sbx_docker_box *
 
 /* ---- the box is there, with nothing but sandbox-init in it ---- */
 
+static struct sbx_container_plan plan_of(const struct sbx_docker *docker,
+                                         const struct sbx_docker_box *box)
+{
+    struct sbx_container_plan plan = docker->plan;
+
+    plan.image = box->image;
+    return plan;
+}
+
 static int open_box(struct sbx_docker *docker, struct sbx_docker_box *box, const char *inspected,
                     struct cr_err *err)
 {
+    const struct sbx_container_plan plan = plan_of(docker, box);
     pid_t pid = 0;
-    int r = sbx_container_check(&docker->plan, &box->limits, inspected, &pid, err);
+    int r = sbx_container_check(&plan, &box->limits, inspected, &pid, err);
 
     if (r < 0)
         return r;
@@ -312,8 +322,8 @@ static void on_created(void *user, uint64_t tag, const struct sbx_engine_answer 
     struct sbx_docker_box *box = find(docker, tag, SBX_DOCKER_CREATING);
 
     if (answer->error == 0 && answer->status == 404) {
-        cr_log_error("the image of the sandboxes was removed, starting anew to make it image=%s",
-                     docker->image);
+        cr_log_error("an image of the sandboxes was removed, starting anew to make it image=%s",
+                     box ? box->image : docker->image);
         sbx_backend_begin_stop(&docker->base, "the image is gone");
     }
     if (!box) {
@@ -329,18 +339,21 @@ static void on_created(void *user, uint64_t tag, const struct sbx_engine_answer 
         attach(docker, box);
 }
 
-void sbx_docker_box_begin(struct sbx_docker *docker, struct sbx_docker_box *box,
+void sbx_docker_box_begin(struct sbx_docker *docker, struct sbx_docker_box *box, const char *image,
                           const struct sbx_limits *limits)
 {
+    struct sbx_container_plan plan;
     CR_AUTO_BUF struct cr_buf body;
     struct cr_err err = CR_ERR_INIT;
     struct sbx_engine_request request = {
         .method = "POST", .path = "/containers/create", .deadline_ms = CREATE_MS};
 
     clear(box);
+    box->image = image;
     box->limits = *limits;
+    plan = plan_of(docker, box);
     cr_buf_init(&body, BODY_MAX);
-    if (sbx_container_body(&docker->plan, limits, &body, &err) < 0) {
+    if (sbx_container_body(&plan, limits, &body, &err) < 0) {
         fail(docker, box, SBX_STAGE_CLONE, -err.code, err.text);
         return;
     }

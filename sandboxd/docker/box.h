@@ -38,6 +38,7 @@ struct sbx_docker_box {
     uint32_t place;             /* of the owner, see sbx_docker_box_at() */
     uint32_t generation;        /* counts boxes of this owner: a late answer is known as such */
     struct sbx_docker_run *run; /* the owner; NULL: a slot of the pool */
+    const char *image;          /* borrowed: of struct sbx_docker */
     struct sbx_limits limits;
     char container[SBX_CONTAINER_ID_SIZE]; /* "": none yet */
     int attach_fd;
@@ -60,7 +61,7 @@ void sbx_docker_box_init(struct sbx_docker_box *box, uint32_t place, struct sbx_
  * sbx_docker_pool_on_made(), or else one of the _on_not_made(), which may be called before this
  * returns.
  */
-void sbx_docker_box_begin(struct sbx_docker *docker, struct sbx_docker_box *box,
+void sbx_docker_box_begin(struct sbx_docker *docker, struct sbx_docker_box *box, const char *image,
                           const struct sbx_limits *limits);
 
 /* Something about the request to attach: connected, an answer, or a part of one. */

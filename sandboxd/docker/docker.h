@@ -8,6 +8,7 @@
 #include "sandboxd/docker/pool.h"
 #include "sandboxd/docker/run.h"
 #include "sandboxd/docker/wreck.h"
+#include "sandboxd/runtimes/table.h"
 #include "sandboxd/wire/msg.h"
 
 #include <stdbool.h>
@@ -29,6 +30,7 @@ struct sbx_docker_settings {
     char *pool;    /* as for sbx_docker_pool_init() */
     char *preload; /* on, caller or off: here the first two are the same */
     char *init_path;
+    char *roots; /* folder of registered runtimes, see builder/state.h; NULL: none */
     char *accept_gaps;
     uint64_t relay_user;
     bool must_wait; /* for an engine that does not answer yet */
@@ -51,6 +53,8 @@ struct sbx_docker {
     int filter_fd; /* the exact filter, for sandbox-init */
     char *profile; /* the outer one, as JSON */
     char image[SBX_IMAGE_NAME_MAX];
+    /* Of the runtimes that have a root file system of their own; "": the one above. */
+    char root_images[SBX_RUNTIMES_MAX][SBX_IMAGE_NAME_MAX];
     struct sbx_container_plan plan;
     bool is_engine_lost;
     struct sbx_docker_run runs[SBX_SLOTS_MAX];
@@ -84,6 +88,15 @@ void sbx_docker_stop(struct sbx_docker *docker);
  * accepted. */
 int sbx_docker_ask_info(struct sbx_docker *docker, struct cr_err *err);
 
+/* images.c */
+
+/* Makes sure of all images and finds out which runtimes can be run in them. Waits, minutes when
+ * some have to be made. */
+int sbx_docker_ensure_images(struct sbx_docker *docker, struct cr_err *err);
+
+/* That of a runtime's containers. */
+const char *sbx_docker_image_of(const struct sbx_docker *docker, uint32_t runtime);
+
 /* events.c */
 
 /* The kinds of events that are its own; the first and those of the pool have no job. */
@@ -112,6 +125,9 @@ int sbx_docker_check(const struct sbx_docker_settings *settings, struct cr_err *
 
 /* Removes what other processes of ours left behind. Says what on standard output. */
 int sbx_docker_gc(const struct sbx_docker_settings *settings, struct cr_err *err);
+
+/* Removes a container, whatever its state. Returns 1 when it is gone, or -errno. Waits. */
+int sbx_docker_remove(struct sbx_engine *engine, const char *id, struct cr_err *err);
 
 /* Removes every container of this instance; its owner is gone. Returns how many, or -errno. */
 int sbx_docker_sweep(struct sbx_engine *engine, const char *instance, struct cr_err *err);

@@ -10,8 +10,10 @@
 #include "sandboxd/docker/json.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <curl/curl.h>
 
@@ -38,6 +40,8 @@ struct call {
     void *user;
     uint64_t tag;
     int deadline_ms;
+    int64_t deadline_ns; /* of a streamed body */
+    int body_fd;
     char name[96]; /* for texts: method and the beginning of the path */
 };
 
@@ -57,6 +61,20 @@ static size_t on_data(char *data, size_t size, size_t count, void *user)
     struct call *call = user;
 
     return cr_buf_add(&call->answer, data, size * count) < 0 ? 0 : size * count;
+}
+
+/* The deadline of the whole call holds while the body is waited for. */
+static size_t on_body(char *data, size_t size, size_t count, void *user)
+{
+    const struct call *call = user;
+    const int64_t left_ns = call->deadline_ns - cr_clock_mono_ns();
+    struct pollfd body = {.fd = call->body_fd, .events = POLLIN};
+    ssize_t n;
+
+    if (left_ns <= 0 || poll(&body, 1, (int)(left_ns / CR_NS_PER_MS) + 1) != 1)
+        return CURL_READFUNC_ABORT;
+    n = read(call->body_fd, data, size * count);
+    return n < 0 ? CURL_READFUNC_ABORT : (size_t)n;
 }
 
 static void free_call(struct call *call)
@@ -82,6 +100,28 @@ static int add_headers(struct call *call, const struct sbx_engine_request *reque
     return 0;
 }
 
+static CURLcode set_body(struct call *call, const struct sbx_engine_request *request)
+{
+    CURL *easy = call->easy;
+
+    if (request->is_streamed) {
+        call->body_fd = request->body_fd;
+        call->deadline_ns = cr_clock_mono_ns() + call->deadline_ms * CR_NS_PER_MS;
+        (void)curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_body);
+        (void)curl_easy_setopt(easy, CURLOPT_READDATA, call);
+        return curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L); /* in chunks: nobody knows its size */
+    }
+    if (request->body) {
+        (void)curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_size);
+        return curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, request->body);
+    }
+    if (strcmp(request->method, "POST") == 0) {
+        (void)curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)0);
+        return curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, "");
+    }
+    return curl_easy_setopt(easy, CURLOPT_NOBODY, strcmp(request->method, "HEAD") == 0 ? 1L : 0L);
+}
+
 /* Each setopt of a valid option can only fail for memory. */
 static int set_options(const struct sbx_engine *engine, struct call *call,
                        const struct sbx_engine_request *request)
@@ -97,13 +137,8 @@ static int set_options(const struct sbx_engine *engine, struct call *call,
     code = curl_easy_setopt(easy, CURLOPT_URL, url);
     if (code == CURLE_OK && !engine->address.is_tcp)
         code = curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, engine->address.name);
-    if (code == CURLE_OK && request->body) {
-        (void)curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_size);
-        code = curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, request->body);
-    } else if (code == CURLE_OK && strcmp(request->method, "POST") == 0) {
-        (void)curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)0);
-        code = curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, "");
-    }
+    if (code == CURLE_OK)
+        code = set_body(call, request);
     if (code == CURLE_OK)
         code = curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
     if (code != CURLE_OK)
@@ -195,6 +230,7 @@ static int explain(const struct sbx_engine *engine, const struct call *call, CUR
         (void)curl_easy_getinfo(call->easy, CURLINFO_OS_ERRNO, &os_error);
         *ret_is_gone = true;
         return explain_connect(engine, os_error, text);
+    case CURLE_ABORTED_BY_CALLBACK: /* of on_body() */
     case CURLE_OPERATION_TIMEDOUT:
         (void)snprintf(text, TEXT_MAX, "the docker engine did not answer %s within %d ms",
                        call->name, call->deadline_ms);

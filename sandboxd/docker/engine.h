@@ -21,6 +21,9 @@ struct sbx_engine_request {
     const char *path; /* from "/containers…" on; the version is put in front */
     const void *body; /* copied; NULL: none */
     size_t body_size;
+    bool is_streamed; /* the body is what comes from body_fd up to its end; only for calls that
+                         wait */
+    int body_fd;      /* borrowed; a pipe */
     const char *content_type; /* static; NULL: application/json */
     int deadline_ms;          /* on a usual machine; see common/patience.h */
 };

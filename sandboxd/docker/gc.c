@@ -18,8 +18,8 @@
 #define INSTANCE_MAX 64
 #define YOUNG_S 60 /* a container that was made so recently may be about to start */
 
-/* Returns 1 when it is gone: another may have been faster. */
-static int remove_container(struct sbx_engine *engine, const char *id, struct cr_err *err)
+/* Another may have been faster. */
+int sbx_docker_remove(struct sbx_engine *engine, const char *id, struct cr_err *err)
 {
     char path[128];
     const struct sbx_engine_request request = {
@@ -84,7 +84,7 @@ int sbx_docker_sweep(struct sbx_engine *engine, const char *instance, struct cr_
         return r;
     cJSON_ArrayForEach(container, containers)
     {
-        r = remove_container(engine, get(container, "Id"), err);
+        r = sbx_docker_remove(engine, get(container, "Id"), err);
         if (r < 0)
             return r;
         count += r;
@@ -111,10 +111,10 @@ static bool is_orphan(const cJSON *container)
 static int collect(struct sbx_engine *engine, const struct sbx_docker_settings *settings,
                    struct cr_err *err)
 {
-    const struct sbx_image_plan plan = {.base = settings->base, .init_path = settings->init_path};
+    const struct sbx_image_plan plan = {
+        .image = settings->image, .base = settings->base, .init_path = settings->init_path};
     CR_AUTO_JSON cJSON *containers = NULL;
     const cJSON *container;
-    char keep[SBX_IMAGE_NAME_MAX];
     int removed = 0;
     int r = list(engine, SBX_CONTAINER_LABEL, &containers, err);
 
@@ -122,14 +122,12 @@ static int collect(struct sbx_engine *engine, const struct sbx_docker_settings *
         return r;
     cJSON_ArrayForEach(container, containers)
     {
-        r = is_orphan(container) ? remove_container(engine, get(container, "Id"), err) : 0;
+        r = is_orphan(container) ? sbx_docker_remove(engine, get(container, "Id"), err) : 0;
         if (r < 0)
             return r;
         removed += r;
     }
-    r = sbx_image_built_name(&plan, keep, err);
-    if (r == 0)
-        r = sbx_image_remove_stale(engine, keep, settings->image, err);
+    r = sbx_image_remove_stale(engine, &plan, settings->roots, err);
     if (r < 0)
         return r;
     (void)printf("removed %d containers and %d images\n", removed, r);

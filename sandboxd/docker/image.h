@@ -33,11 +33,11 @@ int sbx_image_ensure(struct sbx_engine *engine, const struct sbx_image_plan *pla
 int sbx_image_check(struct sbx_engine *engine, const struct sbx_image_plan *plan,
                     struct cr_err *err);
 
-/* Removes images that an earlier build of ours left and no container uses; the two names stay
- * (`finished` may be NULL). Returns how many, or -errno. */
-int sbx_image_remove_stale(struct sbx_engine *engine, const char *keep, const char *finished,
-                           struct cr_err *err);
-
-/* The tag that sbx_image_ensure() builds for this plan; nothing is built. */
-int sbx_image_built_name(const struct sbx_image_plan *plan, char ret_image[SBX_IMAGE_NAME_MAX],
-                         struct cr_err *err);
+/*
+ * Removes images of ours that no container uses and nobody needs: that of the
+ * plan (built or finished) stays, and those of the root file systems that are
+ * registered in the folder `roots` (NULL: none) with this build's sandbox-init.
+ * Returns how many, or -errno.
+ */
+int sbx_image_remove_stale(struct sbx_engine *engine, const struct sbx_image_plan *plan,
+                           const char *roots, struct cr_err *err);

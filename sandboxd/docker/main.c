@@ -59,6 +59,7 @@ static const struct cr_setting settings_table[] = {
     BOOL("with-runtimes", with_runtimes, "The operator's runtimes are on descriptor 5."),
     TEXT("init", init_path, NULL, false,
          "The sandbox-init binary; empty: the one beside this binary."),
+    TEXT("roots", roots, NULL, false, "The folder of the registered runtimes; empty: none."),
     TEXT("accept-gap", accept_gaps, NULL, true,
          "A control that may be missing on this host. Repeatable."),
     BOOL("selftest", weaken.is_selftest, "Started by sandboxd-selftest, which attacks this."),

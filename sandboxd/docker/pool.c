@@ -157,7 +157,7 @@ static void start(struct sbx_docker *docker, struct sbx_docker_slot *slot)
 
     sbx_docker_slot_move(docker, slot, SBX_DOCKER_SLOT_STARTING,
                          cr_clock_mono_ns() + cr_patience_ns(START_DEADLINE_NS));
-    sbx_docker_box_begin(docker, &slot->box, &limits);
+    sbx_docker_box_begin(docker, &slot->box, docker->image, &limits);
 }
 
 void sbx_docker_pool_on_not_made(struct sbx_docker *docker, struct sbx_docker_box *box,
@@ -323,6 +323,8 @@ static bool take_of(struct sbx_docker *docker, struct sbx_docker_run *run, uint3
 /* The more special ones first. */
 bool sbx_docker_pool_take(struct sbx_docker *docker, struct sbx_docker_run *run)
 {
+    if (sbx_docker_image_of(docker, run->job.runtime) != docker->image)
+        return false;
     for (uint32_t kind = 0; kind < SBX_DOCKER_KIND_COUNT; kind++) {
         if ((kind == SBX_DOCKER_KIND_PLAIN || sbx_template_suits(kind, &run->job)) &&
             take_of(docker, run, kind))

@@ -143,7 +143,8 @@ void sbx_docker_run_start(struct sbx_backend *backend, struct sbx_job *job)
     if (job->is_pool_hit)
         sbx_docker_run_on_made(docker, run);
     else
-        sbx_docker_box_begin(docker, &run->box, &job->limits);
+        sbx_docker_box_begin(docker, &run->box, sbx_docker_image_of(docker, job->runtime),
+                             &job->limits);
 }
 
 /* What has no call is the hijack. */

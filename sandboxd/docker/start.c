@@ -151,19 +151,6 @@ int sbx_docker_ask_info(struct sbx_docker *docker, struct cr_err *err)
     return sbx_gaps_check_all(docker->base.controls, docker->settings->accept_gaps, err);
 }
 
-static int ensure_image(struct sbx_docker *docker, struct cr_err *err)
-{
-    const struct sbx_docker_settings *settings = docker->settings;
-    const struct sbx_image_plan plan = {
-        .image = settings->image,
-        .base = settings->base,
-        .may_pull = strcmp(settings->pull, "missing") == 0,
-        .init_path = settings->init_path,
-    };
-
-    return sbx_image_ensure(docker->engine, &plan, docker->image, err);
-}
-
 /* ---- what is prepared once and used by every box ---- */
 
 static int make_plan(struct sbx_docker *docker, struct cr_err *err)
@@ -222,7 +209,7 @@ static int prepare(struct sbx_docker *docker, struct cr_err *err)
     if (r > 0)
         cr_log_info("removed containers that an earlier process left count=%d", r);
     if (r >= 0)
-        r = ensure_image(docker, err);
+        r = sbx_docker_ensure_images(docker, err);
     return r < 0 ? r : make_plan(docker, err);
 }
 
@@ -252,20 +239,6 @@ static int open_loop(struct sbx_docker *docker, struct cr_err *err)
     return r < 0 ? cr_err_sys(err, -r, "watch the docker engine") : 0;
 }
 
-/* The one image has what Dockerfile.sandbox sees to, and what the operator's own files count on. */
-static uint32_t runtimes_in_image(void)
-{
-    size_t count;
-    const struct sbx_runtime *runtimes = sbx_runtimes(&count);
-    uint32_t found = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        if (runtimes[i].is_in_image || (!runtimes[i].is_shipped && !runtimes[i].root[0]))
-            found |= UINT32_C(1) << i;
-    }
-    return found;
-}
-
 int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_docker *docker,
                      struct cr_err *err)
 {
@@ -284,7 +257,6 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
     r = sbx_docker_pool_init(&docker->pool,
                              docker->base.weakened == SBX_WEAKEN_NOTHING ? settings->pool : "0",
                              strcmp(settings->preload, "off") != 0, err);
-    docker->base.runtimes = runtimes_in_image();
     if (r == 0)
         r = prepare(docker, err);
     if (r == 0) {

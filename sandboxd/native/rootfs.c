@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "sandboxd/backend/etc_files.h"
 #include "sandboxd/wire/msg.h"
 
 #include <dirent.h>
@@ -59,10 +60,8 @@ static const struct {
     const char *name;
     const char *text;
 } files[] = {
-    {"etc/passwd", "root:x:0:0:root:/:/usr/sbin/nologin\n"
-                   "sandbox:x:1000:1000:sandbox:/workspace:/bin/sh\n"
-                   "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"},
-    {"etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"},
+    {"etc/passwd", SBX_ETC_PASSWD},
+    {"etc/group", SBX_ETC_GROUP},
     {"etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"},
     {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"},
 };

@@ -174,11 +174,20 @@ static int add_runtimes(const struct sbx_settings *settings, struct sbx_child_ar
     return sbx_settings_has_runtimes(settings) ? add(args, "--with-runtimes") : 0;
 }
 
+static int add_roots(const struct sbx_settings *settings, struct sbx_child_args *args)
+{
+    return settings->state_dir && *settings->state_dir
+               ? add(args, "--roots=%s/" SBX_REGISTERED_FOLDER, settings->state_dir)
+               : 0;
+}
+
 /* What the two backends have in common. */
 static int end_backend(const struct sbx_settings *settings, struct sbx_child_args *args)
 {
-    int r = add_runtimes(settings, args);
+    int r = add_roots(settings, args);
 
+    if (r == 0)
+        r = add_runtimes(settings, args);
     return r == 0 ? add_alike("max-", settings, args) : r;
 }
 
@@ -186,8 +195,6 @@ int sbx_native_args_make(const struct sbx_settings *settings, struct sbx_child_a
 {
     int r = begin(args, CHILD_NATIVE, "sandboxd-native", settings);
 
-    if (r == 0 && settings->state_dir && *settings->state_dir)
-        r = add(args, "--roots=%s/" SBX_REGISTERED_FOLDER, settings->state_dir);
     return r == 0 ? end_backend(settings, args) : r;
 }
 
@@ -228,6 +235,8 @@ int sbx_docker_gc_args_make(const struct sbx_settings *settings, struct sbx_chil
 {
     int r = begin(args, CHILD_DOCKER_GC, "sandboxd-docker", settings);
 
+    if (r == 0)
+        r = add_roots(settings, args);
     return r == 0 ? add(args, "--gc") : r;
 }
 

@@ -15,6 +15,7 @@ import tempfile
 import sandboxd_service as lab
 
 BASE = "crisol-base:bookworm"
+LANGUAGES = "crisol-base:languages"  # with the tools of the runtimes that are compiled
 # capability.h, in the order of their numbers; older engines do not know the youngest three
 CAPABILITIES = ("CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE NET_BIND_SERVICE "
                 "NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT "
@@ -278,7 +279,8 @@ class Engine:
             assert status == 200 and b"errorDetail" not in answer, answer[-500:]
             return
         script = os.path.join(lab.SOURCE, "scripts", "image.sh")
-        done = subprocess.run([script, self.socket], capture_output=True, text=True, timeout=900, check=False)
+        kind = ["--languages"] if self.base == LANGUAGES else []
+        done = subprocess.run([script, *kind, self.socket], capture_output=True, text=True, timeout=900, check=False)
         if done.returncode != 0:
             self.__exit__(None, None, None)
             skip(f"no base image can be made here: {done.stderr[-1500:]}")

@@ -89,6 +89,49 @@ static void an_engine_that_hangs_up_went_away(void **state)
     fake_engine_stop(&fake);
 }
 
+static void a_body_that_does_not_come_meets_the_deadline(void **state)
+{
+    struct sbx_engine_request request = {
+        .method = "POST", .path = "/images/create?a=b", .is_streamed = true, .deadline_ms = 50};
+    struct cr_err err = CR_ERR_INIT;
+    struct sbx_engine *engine = NULL;
+    struct fake_engine fake;
+    long status = 0;
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    request.body_fd = ends[0];
+    fake_engine_start(&fake, NULL);
+    assert_int_equal(sbx_engine_new(fake.path, &engine, &err), 0);
+    assert_int_equal(sbx_engine_ask(engine, &request, NULL, &status, &err), -ETIMEDOUT);
+    assert_string_equal(err.text,
+                        "the docker engine did not answer POST /images/create within 50 ms");
+    (void)sbx_engine_free(engine);
+    fake_engine_stop(&fake);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
+static void an_answer_to_head_has_no_body(void **state)
+{
+    const struct sbx_engine_request request = {
+        .method = "HEAD", .path = "/containers/x/archive?path=/bin/sh", .deadline_ms = 20000};
+    struct cr_err err = CR_ERR_INIT;
+    struct sbx_engine *engine = NULL;
+    struct fake_engine fake;
+    long status = 0;
+
+    (void)state;
+    fake_engine_start(&fake, "HTTP/1.1 404 Not Found\r\nConnection: close\r\n"
+                             "Content-Length: 500\r\n\r\n");
+    assert_int_equal(sbx_engine_new(fake.path, &engine, &err), 0);
+    assert_int_equal(sbx_engine_ask(engine, &request, NULL, &status, &err), 0);
+    assert_int_equal(status, 404);
+    (void)sbx_engine_free(engine);
+    fake_engine_stop(&fake);
+}
+
 static void a_silent_engine_meets_the_deadline(void **state)
 {
     const struct sbx_engine_request request = {
@@ -214,6 +257,8 @@ int main(void)
         cmocka_unit_test(versions_are_agreed_on),
         cmocka_unit_test(an_absent_engine_is_told_from_a_dead_one),
         cmocka_unit_test(an_engine_that_hangs_up_went_away),
+        cmocka_unit_test(a_body_that_does_not_come_meets_the_deadline),
+        cmocka_unit_test(an_answer_to_head_has_no_body),
         cmocka_unit_test(a_silent_engine_meets_the_deadline),
         cmocka_unit_test(calls_of_the_loop_end_in_their_callback),
         cmocka_unit_test(the_end_of_the_engine_is_told_from_a_slow_call),

@@ -162,6 +162,8 @@ static void settings_reach_the_uses_of_docker(void **state)
     assert_true(has_arg(&serve, "--docker-image=i") && has_arg(&gc, "--docker-image=i"));
     assert_false(has_arg(&ping, "--docker-image=i") || has_arg(&ping, "--slots=3"));
     assert_true(has_arg(&ping, "--ping") && has_arg(&gc, "--gc"));
+    assert_true(has_arg(&serve, "--roots=/var/lib/crisol/runtimes") &&
+                has_arg(&gc, "--roots=/var/lib/crisol/runtimes"));
     sbx_child_args_done(&serve);
     sbx_child_args_done(&ping);
     sbx_child_args_done(&gc);
