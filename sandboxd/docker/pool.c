@@ -320,13 +320,19 @@ static bool take_of(struct sbx_docker *docker, struct sbx_docker_run *run, uint3
     return false;
 }
 
+/* One that waits has no terminal. */
+static bool may_have_interpreter(uint32_t kind, const struct sbx_job *job)
+{
+    return !(job->flags & SBX_RUN_HAS_TERMINAL) && sbx_template_suits(kind, job);
+}
+
 /* The more special ones first. */
 bool sbx_docker_pool_take(struct sbx_docker *docker, struct sbx_docker_run *run)
 {
     if (sbx_docker_image_of(docker, run->job.runtime) != docker->image)
         return false;
     for (uint32_t kind = 0; kind < SBX_DOCKER_KIND_COUNT; kind++) {
-        if ((kind == SBX_DOCKER_KIND_PLAIN || sbx_template_suits(kind, &run->job)) &&
+        if ((kind == SBX_DOCKER_KIND_PLAIN || may_have_interpreter(kind, &run->job)) &&
             take_of(docker, run, kind))
             return true;
     }

@@ -223,6 +223,8 @@ int sbx_relay_load(const struct sbx_relay *relay, const struct sbx_relay_load *l
         .has_limits = load->limits != NULL,
         .is_going = load->is_going,
         .file_size_bytes = load->file_size_bytes,
+        .mode = (uint32_t)load->mode,
+        .size = load->terminal_size,
     };
     int fds[SBX_RELAY_ORDER_FDS] = {load->payload_fd, load->stdio_fds[0], load->stdio_fds[1],
                                     load->stdio_fds[2]};

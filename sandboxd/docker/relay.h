@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "sandboxd/wire/boxstream.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,7 +38,9 @@ struct sbx_relay_load {
     int collect_fd;                  /* the front's, for files; -1: they do not come this way */
     const struct sbx_limits *limits; /* for sandbox-init to take over; NULL: it has them */
     bool is_going;                   /* GO goes along, nobody says it later */
-    uint64_t file_size_bytes;        /* the most that one of the read-only files may have */
+    enum sbx_stream_mode mode;
+    uint32_t terminal_size;   /* as of SBX_STREAM_RESIZE */
+    uint64_t file_size_bytes; /* the most that one of the read-only files may have */
 };
 
 /*

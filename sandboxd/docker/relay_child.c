@@ -39,12 +39,17 @@ struct relay {
     struct source sources[2];
     bool has_limits; /* to send */
     struct sbx_stream_limits limits;
+    struct sbx_stream_prepare prepare;
     bool is_prepare_sent;
     bool must_go;
     bool is_started;
     bool must_kill;
     bool is_kill_sent;
     bool is_stdin_over;
+    uint32_t credit;  /* bytes of input that sandbox-init has room for */
+    uint64_t signals; /* to send: a bit for each, from 1 */
+    bool has_size;    /* to send */
+    uint32_t size;    /* of the terminal */
 
     uint8_t out[2 * FRAME_MAX]; /* whole frames, so that what is small goes out as one */
     size_t out_at;
@@ -77,6 +82,7 @@ static const int output_fds[] = {
 
 static struct relay relay = {
     .sources = {{.kind = SBX_STREAM_FILTER}, {.kind = SBX_STREAM_PAYLOAD}},
+    .credit = SBX_STREAM_CREDIT,
 };
 
 static int map(int fd, off_t most, struct source *source)
@@ -152,6 +158,8 @@ void sbx_relay_take_order(const struct sbx_relay_order *order)
     relay.has_limits = order->has_limits != 0;
     relay.limits = order->limits;
     relay.must_go = order->is_going != 0;
+    relay.prepare = (struct sbx_stream_prepare){
+        .version = SBX_STREAM_VERSION, .mode = order->mode, .size = order->size};
 }
 
 /* There is room for one; see send_pending(). */
@@ -188,7 +196,7 @@ static bool put_input(void)
 {
     struct sbx_stream_header header = {.kind = SBX_STREAM_STDIN};
     uint8_t *frame = relay.out + relay.out_size;
-    ssize_t n = read(STDIN_FILENO, frame + sizeof(header), SBX_STREAM_DATA_MAX);
+    ssize_t n = read(STDIN_FILENO, frame + sizeof(header), relay.credit);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
@@ -198,15 +206,44 @@ static bool put_input(void)
         (void)close(STDIN_FILENO);
     }
     header.size = (uint32_t)n;
+    relay.credit -= (uint32_t)n;
     memcpy(frame, &header, sizeof(header));
     relay.out_size += sizeof(header) + (size_t)n;
     return true;
 }
 
+static bool wants_input(void)
+{
+    return relay.is_started && !relay.is_kill_sent && !relay.is_stdin_over && relay.credit > 0;
+}
+
+/* What the running program is told beside its input. Returns false when there is nothing. */
+static bool put_word(void)
+{
+    uint32_t value;
+
+    if (!relay.is_started || relay.is_kill_sent)
+        return false;
+    if (relay.must_kill) {
+        relay.is_kill_sent = true;
+        put_frame(SBX_STREAM_KILL, NULL, 0);
+        return true;
+    }
+    if (relay.signals != 0) {
+        value = (uint32_t)__builtin_ctzll(relay.signals) + 1;
+        relay.signals &= relay.signals - 1;
+        put_frame(SBX_STREAM_SIGNAL, &value, sizeof(value));
+        return true;
+    }
+    if (!relay.has_size)
+        return false;
+    relay.has_size = false;
+    put_frame(SBX_STREAM_RESIZE, &relay.size, sizeof(relay.size));
+    return true;
+}
+
 static bool put_next(void)
 {
-    static const uint32_t version = SBX_STREAM_VERSION;
-
     if (put_source())
         return true;
     if (relay.has_limits) {
@@ -216,7 +253,7 @@ static bool put_next(void)
     }
     if (!relay.is_prepare_sent) {
         relay.is_prepare_sent = true;
-        put_frame(SBX_STREAM_PREPARE, &version, sizeof(version));
+        put_frame(SBX_STREAM_PREPARE, &relay.prepare, sizeof(relay.prepare));
         return true;
     }
     if (relay.must_go && !relay.is_started) {
@@ -224,12 +261,7 @@ static bool put_next(void)
         put_frame(SBX_STREAM_GO, NULL, 0);
         return true;
     }
-    if (relay.must_kill && relay.is_started && !relay.is_kill_sent) {
-        relay.is_kill_sent = true;
-        put_frame(SBX_STREAM_KILL, NULL, 0);
-        return true;
-    }
-    return relay.is_started && !relay.is_kill_sent && !relay.is_stdin_over && put_input();
+    return put_word() || (wants_input() && put_input());
 }
 
 /* As many frames as fit, behind those that were sent in whole. */
@@ -309,6 +341,15 @@ static void hear(const struct sbx_init_msg *msg)
     }
 }
 
+/* Between the two of us alone. */
+static int take_credit(uint32_t bytes)
+{
+    if (bytes > SBX_STREAM_CREDIT - relay.credit)
+        return -EPROTO;
+    relay.credit += bytes;
+    return 0;
+}
+
 static int on_item(const struct sbx_stream_item *item)
 {
     struct sbx_init_msg msg;
@@ -321,6 +362,8 @@ static int on_item(const struct sbx_stream_item *item)
     if (item->kind != SBX_STREAM_EVENT)
         return 0;
     memcpy(&msg, item->data, sizeof(msg));
+    if (msg.event == SBX_INIT_TAKEN)
+        return take_credit(msg.detail);
     hear(&msg);
     return send(SBX_RELAY_FD_CONTROL, &msg, sizeof(msg), MSG_NOSIGNAL) < 0 ? -EPROTO : 0;
 }
@@ -378,11 +421,17 @@ static bool read_control(void)
 
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
-    if (n == sizeof(msg) && msg.event == SBX_INIT_GO)
-        relay.must_go = true;
-    if (n == sizeof(msg) && msg.event == SBX_INIT_KILL)
-        relay.must_kill = true;
-    return n > 0;
+    if (n != sizeof(msg))
+        return n > 0;
+    relay.must_go = relay.must_go || msg.event == SBX_INIT_GO;
+    relay.must_kill = relay.must_kill || msg.event == SBX_INIT_KILL;
+    if (msg.event == SBX_INIT_SIGNAL && msg.detail >= 1 && msg.detail <= SBX_SIGNAL_MAX)
+        relay.signals |= UINT64_C(1) << (msg.detail - 1);
+    if (msg.event == SBX_INIT_RESIZE) {
+        relay.has_size = true;
+        relay.size = msg.detail;
+    }
+    return true;
 }
 
 static bool is_blocked(void)
@@ -394,15 +443,14 @@ static bool is_blocked(void)
 static void fill_polls(struct pollfd fds[RELAY_POLLS])
 {
     bool has_output = relay.out_at < relay.out_size;
-    bool wants_input =
-        relay.is_started && !relay.is_kill_sent && !relay.is_stdin_over && !has_output;
     short socket_events = (short)((is_blocked() ? 0 : POLLIN) | (has_output ? POLLOUT : 0));
     int output = output_fds[output_of(relay.item.kind)];
 
     fds[0] = (struct pollfd){.fd = SBX_RELAY_FD_CONTROL, .events = POLLIN};
     fds[1] =
         (struct pollfd){.fd = socket_events ? SBX_RELAY_FD_SOCKET : -1, .events = socket_events};
-    fds[2] = (struct pollfd){.fd = wants_input ? STDIN_FILENO : -1, .events = POLLIN};
+    fds[2] =
+        (struct pollfd){.fd = wants_input() && !has_output ? STDIN_FILENO : -1, .events = POLLIN};
     fds[3] = (struct pollfd){.fd = is_blocked() ? output : -1, .events = POLLOUT};
 }
 

@@ -36,6 +36,8 @@ struct sbx_relay_order {
     uint32_t is_going;
     uint64_t file_size_bytes;
     struct sbx_stream_limits limits;
+    uint32_t mode; /* enum sbx_stream_mode */
+    uint32_t size; /* of its terminal, as of SBX_STREAM_RESIZE */
 };
 
 #define SBX_RELAY_ORDER_FDS 6

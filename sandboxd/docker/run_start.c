@@ -40,6 +40,11 @@ int sbx_docker_start_relay(struct sbx_docker *docker, const struct sbx_docker_bo
     return sbx_relay_start(&plan, ret_relay, err);
 }
 
+static enum sbx_stream_mode mode_of(const struct sbx_job *job)
+{
+    return job->flags & SBX_RUN_HAS_TERMINAL ? SBX_STREAM_MODE_TERMINAL : SBX_STREAM_MODE_RUN;
+}
+
 /* That of a box that waited waits, too, unless it could not be had or died. */
 static int load_relay(struct sbx_docker *docker, struct sbx_docker_run *run, struct cr_err *err)
 {
@@ -50,6 +55,8 @@ static int load_relay(struct sbx_docker *docker, struct sbx_docker_run *run, str
         .collect_fd = docker->plan.is_inside ? run->job.fds[COLLECT_FD] : -1,
         .limits = run->job.is_pool_hit ? &run->job.limits : NULL,
         .is_going = run->job.along_ns > 0,
+        .mode = mode_of(&run->job),
+        .terminal_size = (uint32_t)run->job.columns << 16 | run->job.rows,
         .file_size_bytes = run->job.limits.value[SBX_LIMIT_FILE_SIZE],
     };
     int r;

@@ -247,6 +247,7 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
 
     *docker = (struct sbx_docker){.settings = settings, .filter_fd = -1};
     sbx_backend_init(&docker->base, &sbx_docker_ops);
+    docker->base.features = SBX_FEATURES;
     r = sbx_weaken_parse(&settings->weaken, &docker->base.weakened, err);
     if (r == 0)
         r = sbx_backend_take_fds(&docker->base, "sandboxd-docker", settings->with_runtimes, err);

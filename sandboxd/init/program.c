@@ -20,6 +20,7 @@
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -245,6 +246,8 @@ _Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd,
         r = sbx_program_prepare();
     if (r < 0)
         fail(report_fd, SBX_STAGE_IDENTITY, r);
+    /* Where it is a terminal, it becomes that of the session which prepare() began. */
+    (void)ioctl(STDIN_FILENO, TIOCSCTTY, 0);
     r = sbx_program_read_vectors(payload_fd, &vectors);
     if (r != 0)
         fail(report_fd, SBX_STAGE_PAYLOAD, r);

@@ -11,6 +11,7 @@
 #include "sandboxd/init/stream_input.h"
 #include "sandboxd/init/stream_limits.h"
 #include "sandboxd/init/stream_out.h"
+#include "sandboxd/init/stream_terminal.h"
 #include "sandboxd/init/violation.h"
 #include "sandboxd/wire/boxstream.h"
 #include "sandboxd/wire/msg.h"
@@ -57,7 +58,9 @@ struct stream {
     bool is_started;
     bool is_over;
     struct sbx_parked parked;
+    struct sbx_stream_prepare prepare; /* what sort of run it is */
     pid_t leader;
+    struct sbx_stream_terminal terminal;
     int fds[SOURCE_COUNT];    /* -1: closed */
     struct sbx_inside inside; /* off: the box is read from outside */
     struct sbx_stream_input input;
@@ -130,11 +133,11 @@ static void hear_parked(struct stream *stream)
 
 static void prepare(struct stream *stream, const struct sbx_stream_item *item)
 {
-    uint32_t version;
     int r;
 
-    memcpy(&version, item->data, sizeof(version));
-    if (version != SBX_STREAM_VERSION) {
+    memcpy(&stream->prepare, item->data, sizeof(stream->prepare));
+    if (stream->prepare.version != SBX_STREAM_VERSION ||
+        stream->prepare.mode >= SBX_STREAM_MODE_END) {
         fail(stream, SBX_STAGE_INIT, -EPROTONOSUPPORT); /* an image of another build */
         return;
     }
@@ -167,6 +170,34 @@ static int open_pipes(struct stream *stream, int theirs[3])
     return fcntl(stream->input.fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
+/* Or a terminal. Each of its ends has as many descriptors as a pipe would: they close alike. */
+static int open_terminal(struct stream *stream, int theirs[3])
+{
+    int r = sbx_stream_terminal_open(&stream->terminal, stream->prepare.size);
+
+    if (r < 0)
+        return r;
+    stream->input.is_terminal = true;
+    stream->input.fd = fcntl(stream->terminal.master_fd, F_DUPFD_CLOEXEC, 0);
+    stream->fds[SOURCE_STDOUT] = fcntl(stream->terminal.master_fd, F_DUPFD_CLOEXEC, 0);
+    if (stream->input.fd < 0 || stream->fds[SOURCE_STDOUT] < 0)
+        return -errno;
+    for (int i = 0; i < 3; i++) {
+        theirs[i] = fcntl(stream->terminal.slave_fd, F_DUPFD_CLOEXEC, 0);
+        if (theirs[i] < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+static int open_streams(struct stream *stream, int theirs[3])
+{
+    if (chdir(WORKSPACE) < 0)
+        return -errno;
+    return stream->prepare.mode == SBX_STREAM_MODE_TERMINAL ? open_terminal(stream, theirs)
+                                                            : open_pipes(stream, theirs);
+}
+
 /* Starts the program, or lets the one go that is there. Returns 0, or -1 with what failed. */
 static int start_leader(struct stream *stream, const int theirs[3],
                         struct sbx_program_failure *failure)
@@ -191,7 +222,7 @@ static void go(struct stream *stream)
 {
     int theirs[3] = {-1, -1, -1};
     struct sbx_program_failure failure;
-    int r = chdir(WORKSPACE) < 0 ? -errno : open_pipes(stream, theirs);
+    int r = open_streams(stream, theirs);
 
     if (r < 0)
         fail(stream, SBX_STAGE_INIT, r);
@@ -213,6 +244,8 @@ static bool pass_on(struct stream *stream, enum source source)
     do {
         n = read(stream->fds[source], buffer, sizeof(buffer));
     } while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN) /* of a terminal */
+        return false;
     if (n <= 0) {
         cr_close_fd(&stream->fds[source]);
         return false;
@@ -222,9 +255,10 @@ static bool pass_on(struct stream *stream, enum source source)
     return true;
 }
 
-/* Everything in the box is dead, so that both pipes have an end. */
+/* Everything in the box is dead, so that both pipes have an end, or the terminal has. */
 static void pass_on_rest(struct stream *stream)
 {
+    cr_close_fd(&stream->terminal.slave_fd);
     for (enum source source = SOURCE_STDOUT; source <= SOURCE_STDERR; source++) {
         while (stream->fds[source] >= 0 && pass_on(stream, source)) {
         }
@@ -312,6 +346,32 @@ static int on_early_item(struct stream *stream, const struct sbx_stream_item *it
     }
 }
 
+/* The leader began a session of its own, and may have left its group since. */
+static void send_signal(const struct stream *stream, uint32_t number)
+{
+    if (number > SBX_SIGNAL_MAX || stream->leader <= 0)
+        return;
+    if (kill(-stream->leader, (int)number) < 0)
+        (void)kill(stream->leader, (int)number);
+}
+
+/* What the relay may say behind GO. */
+static int on_late_item(struct stream *stream, const struct sbx_stream_item *item)
+{
+    uint32_t value = 0;
+
+    if (!stream->is_started)
+        return -EPROTO;
+    if (item->kind == SBX_STREAM_STDIN)
+        return sbx_stream_input_keep(&stream->input, item);
+    memcpy(&value, item->data, sizeof(value));
+    if (item->kind == SBX_STREAM_SIGNAL)
+        send_signal(stream, value);
+    else
+        sbx_stream_terminal_resize(&stream->terminal, value);
+    return 0;
+}
+
 /* What the relay may say in which state; anything else is not our relay. */
 static int on_item(struct stream *stream, const struct sbx_stream_item *item)
 {
@@ -328,15 +388,26 @@ static int on_item(struct stream *stream, const struct sbx_stream_item *item)
         go(stream);
         return 0;
     case SBX_STREAM_STDIN:
-        if (!stream->is_started)
-            return -EPROTO;
-        sbx_stream_input_keep(&stream->input, item);
-        return 0;
+    case SBX_STREAM_SIGNAL:
+    case SBX_STREAM_RESIZE:
+        return on_late_item(stream, item);
     case SBX_STREAM_KILL:
         return kill_box(stream);
     default:
         return -EPROTO;
     }
+}
+
+/* Room for input is told when all of it has left; while there is none to tell, nothing is. */
+static void pass_input(struct stream *stream)
+{
+    struct sbx_init_msg taken = {.event = SBX_INIT_TAKEN};
+
+    if (stream->input.fd >= 0)
+        sbx_stream_input_write(&stream->input);
+    taken.detail = sbx_stream_input_take_credit(&stream->input);
+    if (taken.detail > 0 && !stream->is_over)
+        sbx_stream_send_event(taken);
 }
 
 static void read_host(struct stream *stream)
@@ -358,8 +429,7 @@ static void read_host(struct stream *stream)
         if (item.kind != SBX_STREAM_NONE && !stream->is_over && on_item(stream, &item) < 0)
             sbx_stream_die();
     }
-    if (stream->input.size > 0 || stream->input.is_ending)
-        sbx_stream_input_write(&stream->input);
+    pass_input(stream);
 }
 
 /*
@@ -402,10 +472,9 @@ static void reap(struct stream *stream)
     }
 }
 
-/* POLLHUP alone comes too while we do not read: it is the end. */
-static void on_host(struct stream *stream, short events, bool wants_host)
+static void on_host(struct stream *stream, short events)
 {
-    if ((events & POLLIN) && wants_host)
+    if (events & POLLIN)
         read_host(stream);
     else if (events & (POLLHUP | POLLERR))
         sbx_stream_die();
@@ -417,8 +486,8 @@ static void on_program(struct stream *stream, const struct pollfd *fds)
         if (fds[source].revents && stream->fds[source] >= 0)
             (void)pass_on(stream, source);
     }
-    if (fds[SOURCE_STDIN].revents && stream->input.fd >= 0)
-        sbx_stream_input_write(&stream->input);
+    if (fds[SOURCE_STDIN].revents)
+        pass_input(stream);
     /* Told, or POLLHUP: nobody is left who has the filter. */
     if (fds[SOURCE_LISTENER].revents && (stream->is_over || !tell_violation(stream)))
         cr_close_fd(&stream->fds[SOURCE_LISTENER]);
@@ -428,10 +497,9 @@ static void on_program(struct stream *stream, const struct pollfd *fds)
 
 static void wait_for_events(struct stream *stream)
 {
-    bool wants_host = stream->is_over || stream->input.size == 0;
     bool must_look = stream->inside.is_on && stream->is_started && !stream->is_over;
     struct pollfd fds[SOURCE_COUNT] = {
-        [SOURCE_HOST] = {.fd = STDIN_FILENO, .events = wants_host ? POLLIN : 0},
+        [SOURCE_HOST] = {.fd = STDIN_FILENO, .events = POLLIN},
         [SOURCE_SIGNAL] = {.fd = stream->fds[SOURCE_SIGNAL], .events = POLLIN},
         [SOURCE_STDOUT] = {.fd = stream->fds[SOURCE_STDOUT], .events = POLLIN},
         [SOURCE_STDERR] = {.fd = stream->fds[SOURCE_STDERR], .events = POLLIN},
@@ -444,7 +512,7 @@ static void wait_for_events(struct stream *stream)
         return;
     if (must_look)
         sbx_inside_look(&stream->inside, sbx_stream_send_event);
-    on_host(stream, fds[SOURCE_HOST].revents, wants_host);
+    on_host(stream, fds[SOURCE_HOST].revents);
     on_program(stream, fds);
     if (fds[SOURCE_SIGNAL].revents)
         reap(stream);
@@ -478,6 +546,7 @@ int sbx_stream_main(bool is_inside)
     static struct stream stream = {.filter_fd = -1,
                                    .payload_fd = -1,
                                    .parked = SBX_PARKED_INIT,
+                                   .terminal = SBX_STREAM_TERMINAL_INIT,
                                    .fds = {-1, -1, -1, -1, -1, -1, -1},
                                    .input = {.fd = -1}};
     int r = start(&stream);

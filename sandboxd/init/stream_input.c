@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define END_OF_INPUT 4 /* ^D: VEOF of a new terminal */
+
 void sbx_stream_input_close(struct sbx_stream_input *input)
 {
     cr_close_fd(&input->fd);
@@ -14,16 +16,30 @@ void sbx_stream_input_close(struct sbx_stream_input *input)
     input->at = 0;
 }
 
-void sbx_stream_input_keep(struct sbx_stream_input *input, const struct sbx_stream_item *item)
+int sbx_stream_input_keep(struct sbx_stream_input *input, const struct sbx_stream_item *item)
 {
+    if (item->size > SBX_STREAM_CREDIT - input->taken)
+        return -EPROTO;
+    input->taken += item->size;
     if (input->fd < 0)
-        return;
-    if (item->size == 0) {
-        input->is_ending = true;
-    } else {
+        return 0;
+    if (item->size > 0)
         memcpy(input->bytes + input->size, item->data, item->size);
-        input->size += item->size;
+    input->size += item->size;
+    if (item->size == 0 && !input->is_ending) {
+        input->is_ending = true;
+        if (input->is_terminal)
+            input->bytes[input->size++] = END_OF_INPUT;
     }
+    return 0;
+}
+
+uint32_t sbx_stream_input_take_credit(struct sbx_stream_input *input)
+{
+    const size_t taken = input->size == 0 ? input->taken : 0;
+
+    input->taken -= taken;
+    return (uint32_t)taken;
 }
 
 void sbx_stream_input_write(struct sbx_stream_input *input)

@@ -75,6 +75,7 @@ enum sbx_init_event {
     SBX_INIT_LOAD_GO = 12,
     SBX_INIT_SIGNAL = 13, /* backend ▶ init: the number in `detail`, for the running program */
     SBX_INIT_RESIZE = 14, /* backend ▶ init: columns and rows, the halves of `detail` */
+    SBX_INIT_TAKEN = 15,  /* init ▶ relay: `detail` bytes of input left; see boxstream.h */
     /* The rest is for a container that is read from inside, see init/inside.h. */
     SBX_INIT_COUNTER = 8,    /* init ▶ backend: one of enum sbx_counter has a new value */
     SBX_INIT_KILL = 9,       /* backend ▶ init: end everything but yourself */
@@ -130,8 +131,8 @@ struct sbx_init_msg {
     int32_t error;       /* errno, with FAILED */
     int32_t wait_status; /* as from wait4(2), with EXITED */
     uint32_t leftovers;  /* processes that were still alive, with EXITED; low half of a COUNTER */
-    uint32_t detail;     /* with VIOLATION, EXITED, COLLECTED, SIGNAL and RESIZE; high half of a
-                            COUNTER; else 0 */
+    uint32_t detail; /* with VIOLATION, EXITED, COLLECTED, SIGNAL, RESIZE and TAKEN; high half of a
+                        COUNTER; else 0 */
 };
 
 struct sbx_cell_word {

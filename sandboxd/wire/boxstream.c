@@ -17,6 +17,9 @@ static int fixed_size(uint32_t kind)
 {
     switch (kind) {
     case SBX_STREAM_PREPARE:
+        return sizeof(struct sbx_stream_prepare);
+    case SBX_STREAM_SIGNAL:
+    case SBX_STREAM_RESIZE:
         return sizeof(uint32_t);
     case SBX_STREAM_GO:
     case SBX_STREAM_KILL:

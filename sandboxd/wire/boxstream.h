@@ -13,8 +13,12 @@
  * sandbox-init makes, so that it cannot forge an event.
  *
  *   relay ▶ init: FILTER …, PAYLOAD …, LIMITS for a box that was made ahead, PREPARE, then GO,
- *                 STDIN …
- *   init ▶ relay: EVENT READY, then STDOUT and STDERR …, EVENT EXITED; or EVENT FAILED
+ *                 STDIN …, and at any time behind GO: SIGNAL, RESIZE
+ *   init ▶ relay: EVENT READY, then STDOUT and STDERR …, EVENT TAKEN, EVENT EXITED; or EVENT FAILED
+ *
+ * There is one stream, and what the program does not read shall not keep a
+ * signal from it: no more than SBX_STREAM_CREDIT bytes of input are on their
+ * way that sandbox-init did not say to be TAKEN.
  *
  * Before that, in a box that is made ahead with an interpreter in it; the
  * filter is then not sent again:
@@ -28,14 +32,15 @@
  *   init ▶ relay: EVENT COUNTER at any time; behind EXITED or KILL: EVENT EMPTY, COLLECT …,
  *                 EVENT COLLECTED
  */
-#define SBX_STREAM_VERSION UINT32_C(2)
+#define SBX_STREAM_VERSION UINT32_C(3)
 #define SBX_STREAM_DATA_MAX (64U << 10)
+#define SBX_STREAM_CREDIT SBX_STREAM_DATA_MAX
 
 enum sbx_stream_kind {
     SBX_STREAM_NONE = 0,
     SBX_STREAM_FILTER = 1,  /* a piece of the system call filter */
     SBX_STREAM_PAYLOAD = 2, /* a piece of the payload */
-    SBX_STREAM_PREPARE = 3, /* both are complete; data: SBX_STREAM_VERSION */
+    SBX_STREAM_PREPARE = 3, /* struct sbx_stream_prepare: both are complete */
     SBX_STREAM_GO = 4,      /* no data */
     SBX_STREAM_STDIN = 5,   /* no data: its end */
     SBX_STREAM_EVENT = 6,   /* struct sbx_init_msg */
@@ -45,6 +50,8 @@ enum sbx_stream_kind {
     SBX_STREAM_COLLECT = 10, /* what a collector writes: struct sbx_collect_header … */
     SBX_STREAM_LIMITS = 11,  /* struct sbx_stream_limits */
     SBX_STREAM_PRELOAD = 12, /* struct sbx_stream_preload: filter and payload are complete */
+    SBX_STREAM_SIGNAL = 13,  /* uint32_t: its number */
+    SBX_STREAM_RESIZE = 14,  /* uint32_t: columns and rows, its halves; with TERMINAL */
     SBX_STREAM_KIND_END,
 };
 
@@ -53,10 +60,23 @@ enum sbx_stream_kind {
     (SBX_STREAM_BIT(SBX_STREAM_FILTER) | SBX_STREAM_BIT(SBX_STREAM_PAYLOAD) |                      \
      SBX_STREAM_BIT(SBX_STREAM_PREPARE) | SBX_STREAM_BIT(SBX_STREAM_GO) |                          \
      SBX_STREAM_BIT(SBX_STREAM_STDIN) | SBX_STREAM_BIT(SBX_STREAM_KILL) |                          \
-     SBX_STREAM_BIT(SBX_STREAM_LIMITS) | SBX_STREAM_BIT(SBX_STREAM_PRELOAD))
+     SBX_STREAM_BIT(SBX_STREAM_LIMITS) | SBX_STREAM_BIT(SBX_STREAM_PRELOAD) |                      \
+     SBX_STREAM_BIT(SBX_STREAM_SIGNAL) | SBX_STREAM_BIT(SBX_STREAM_RESIZE))
 #define SBX_STREAM_TO_RELAY                                                                        \
     (SBX_STREAM_BIT(SBX_STREAM_EVENT) | SBX_STREAM_BIT(SBX_STREAM_STDOUT) |                        \
      SBX_STREAM_BIT(SBX_STREAM_STDERR) | SBX_STREAM_BIT(SBX_STREAM_COLLECT))
+
+enum sbx_stream_mode {
+    SBX_STREAM_MODE_RUN,
+    SBX_STREAM_MODE_TERMINAL, /* the program's streams are a terminal; its output comes as STDOUT */
+    SBX_STREAM_MODE_END,
+};
+
+struct sbx_stream_prepare {
+    uint32_t version; /* SBX_STREAM_VERSION */
+    uint32_t mode;    /* enum sbx_stream_mode */
+    uint32_t size;    /* of the terminal, as of RESIZE */
+};
 
 /* Resource limits of the run, soft and hard: at most those that the box was made with. */
 struct sbx_stream_limits {
