@@ -29,7 +29,7 @@ class Tcp(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
-        lab.wait_for(calls.no_containers, 20, "no container at the end")
+        lab.wait_for(calls.no_containers, 30, "no container at the end")
         cls.service.__exit__(None, None, None)
 
     def run_it(self, code="", runtime="python", **fields):
@@ -98,7 +98,7 @@ class Tcp(unittest.TestCase):
     def test_cancel_ends_it_and_a_container_removed_by_hand_is_a_lost_sandbox(self):
         with calls.Shared.running(self) as call:
             call.cancel()
-            lab.wait_for(calls.no_containers, 10, "the container is gone")
+            lab.wait_for(calls.no_containers, 30, "the container is gone")
         with calls.Shared.running(self) as call:
             container, = calls.ENGINE.containers()
             calls.ENGINE.ask("DELETE", f"/containers/{container['Id']}?force=1")

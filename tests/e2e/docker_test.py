@@ -73,7 +73,7 @@ class Shared(unittest.TestCase):
         cls.stub = services.SandboxServiceStub(cls.service.channel)
         await_versions(cls.service, cls.stub)
         cls.run_it(cls, "1")
-        lab.wait_for(no_containers, 20, "no container at the beginning")
+        lab.wait_for(no_containers, 30, "no container at the beginning")
 
     @classmethod
     def tearDownClass(cls):
@@ -307,14 +307,14 @@ class Shared(unittest.TestCase):
 
             def __exit__(self, *_):
                 self.call.cancel()
-                lab.wait_for(no_containers, 20, "the container is gone")
+                lab.wait_for(no_containers, 30, "the container is gone")
         return Running()
 
     def test_a_caller_who_goes_leaves_no_container(self):
         with self.running() as call:
             self.assertEqual(len(ENGINE.containers()), 1)
             call.cancel()
-            lab.wait_for(no_containers, 10, "the container is gone")
+            lab.wait_for(no_containers, 30, "the container is gone")
 
     def test_a_container_that_is_removed_by_hand_is_a_lost_sandbox(self):
         with self.running() as call:
@@ -358,7 +358,7 @@ class Faults(unittest.TestCase):
             lab.wait_for(lambda: "the docker engine" in service.log(), 10, "the log names the engine")
             ENGINE.start()
             service.wait_ready(2)
-            lab.wait_for(no_containers, 5, "what was left is gone")
+            lab.wait_for(no_containers, 30, "what was left is gone")
             answer = stub.Run(pb.RunRequest(runtime="python", code="print(2)"), timeout=60)
             self.assertEqual(answer.stdout_data, b"2\n")
 
@@ -370,7 +370,7 @@ class Faults(unittest.TestCase):
             thread.join(timeout=20)
             self.assertEqual(ended[0].verdict.code, pb.VERDICT_CODE_SANDBOX_LOST)
             service.wait_ready(2)
-            lab.wait_for(no_containers, 5, "what was left is gone")
+            lab.wait_for(no_containers, 30, "what was left is gone")
             answer = stub.Run(pb.RunRequest(runtime="python", code="print(2)"), timeout=60)
             self.assertEqual(answer.stdout_data, b"2\n")
 
@@ -384,12 +384,12 @@ class Faults(unittest.TestCase):
             service.process.wait(timeout=10)
             thread.join(timeout=20)
             lab.wait_for(lambda: not family & set(lab.processes()), 10, "its processes are gone")
-            lab.wait_for(no_containers, 5, "its container is gone")
+            lab.wait_for(no_containers, 30, "its container is gone")
 
     def test_image_that_is_removed_comes_back(self):
         with DockerService(*flags()) as service:
             stub = services.SandboxServiceStub(service.channel)
-            lab.wait_for(no_containers, 20, "the first runs are over")
+            lab.wait_for(no_containers, 30, "the first runs are over")
             image, = [tag for one in json.loads(ENGINE.ask("GET", "/images/json")[1])
                       for tag in one["RepoTags"] or [] if tag.startswith("crisol-sandbox:")]
             self.assertEqual(ENGINE.ask("DELETE", f"/images/{image}?force=1")[0], 200)
