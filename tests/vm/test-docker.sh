@@ -30,5 +30,5 @@ cp -r "$source/proto" "$payload/"
 cp "$archive" "$payload/base.tar"
 # shellcheck disable=SC2086 # words
 # AppArmor's parser is not in the machine, and an engine on a kernel that has AppArmor insists on it.
-"$here/run-in-vm.sh" --kernel "$2" --payload "$payload" --timeout 3600 --memory 2560 --append apparmor=0 \
+"$here/run-in-vm.sh" --kernel "$2" --payload "$payload" --timeout 5400 --memory 2560 --append apparmor=0 \
     tests/vm/guest-docker.sh ${CRISOL_VM_PARTS:-}
