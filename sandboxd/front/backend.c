@@ -434,29 +434,40 @@ static void dispatch(struct sbx_backend *backend, const struct epoll_event *even
     }
 }
 
-/* When one that nobody reads is to be looked at again, as a timeout of epoll_wait(2). */
-static int wait_for_tails(const struct sbx_backend *backend)
+static int64_t earlier(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+/*
+ * What is due by the clock: runs that are to be told of, and tails that nobody
+ * reads. Returns when the next is, as a timeout of epoll_wait(2).
+ */
+static int look_at_clock(struct sbx_backend *backend)
 {
     const int64_t now_ns = cr_clock_mono_ns();
-    const int64_t next_ns =
-        backend->options.tails ? sbx_tails_expire(backend->options.tails, now_ns) : INT64_MAX;
-    const int64_t wait_ms = next_ns == INT64_MAX ? -1 : (next_ns - now_ns) / CR_NS_PER_MS + 1;
+    int64_t next_ns = atomic_load(&backend->is_stopping) ? backend->stop_at_ns : INT64_MAX;
+    int64_t wait_ms;
 
+    for (struct sbx_execution *run = backend->admission.runs; run; run = run->next) {
+        sbx_run_on_time(run, now_ns);
+        next_ns = earlier(next_ns, sbx_run_next_ns(run));
+    }
+    if (backend->options.tails)
+        next_ns = earlier(next_ns, sbx_tails_expire(backend->options.tails, now_ns));
+    if (next_ns == INT64_MAX)
+        return -1;
+    wait_ms = next_ns <= now_ns ? 0 : (next_ns - now_ns) / CR_NS_PER_MS + 1;
     return wait_ms > INT32_MAX ? INT32_MAX : (int)wait_ms;
 }
 
 /* True when the thread may go: told to stop, and nothing in flight or out of patience. */
-static bool is_done(struct sbx_backend *backend, int *ret_wait_ms)
+static bool is_done(struct sbx_backend *backend)
 {
-    int64_t left_ns;
-
-    *ret_wait_ms = wait_for_tails(backend);
     if (!atomic_load(&backend->is_stopping))
         return false;
-    left_ns = backend->stop_at_ns - cr_clock_mono_ns();
-    if (left_ns <= 0)
+    if (backend->stop_at_ns <= cr_clock_mono_ns())
         lose_wire(backend, "no answer at shutdown");
-    *ret_wait_ms = (int)(left_ns / CR_NS_PER_MS) + 1;
     return !backend->admission.runs;
 }
 
@@ -480,10 +491,9 @@ static void *run_thread(void *user)
 {
     struct sbx_backend *backend = user;
     struct epoll_event events[EVENTS_MAX];
-    int wait_ms;
 
-    while (!is_done(backend, &wait_ms)) {
-        int count = epoll_wait(backend->host.epoll_fd, events, EVENTS_MAX, wait_ms);
+    while (!is_done(backend)) {
+        int count = epoll_wait(backend->host.epoll_fd, events, EVENTS_MAX, look_at_clock(backend));
 
         for (int i = 0; i < count; i++)
             dispatch(backend, &events[i]);
@@ -559,9 +569,9 @@ int sbx_backend_new(const struct sbx_backend_options *options, struct sbx_backen
         .send = send_message,
         .ended = on_run_ended,
     };
-    backend->wire = (struct sbx_source){SBX_SOURCE_WIRE, NULL, options->wire_fd};
-    backend->control = (struct sbx_source){SBX_SOURCE_CONTROL, NULL, options->control_fd};
-    backend->mail = (struct sbx_source){SBX_SOURCE_MAILBOX, NULL, -1};
+    backend->wire = (struct sbx_source){.kind = SBX_SOURCE_WIRE, .fd = options->wire_fd};
+    backend->control = (struct sbx_source){.kind = SBX_SOURCE_CONTROL, .fd = options->control_fd};
+    backend->mail = (struct sbx_source){.kind = SBX_SOURCE_MAILBOX, .fd = -1};
     sbx_admission_init(&backend->admission, &backend->host, options->queue_length);
     (void)pthread_mutex_init(&backend->lock, NULL); /* cannot fail with default attributes */
     r = open_backend(backend, err);

@@ -79,7 +79,9 @@ static struct sbx_execution *alloc_execution(void)
     for (size_t i = 0; i < SBX_RUN_FDS; i++)
         execution->child_fds[i] = -1;
     for (size_t i = 0; i < SBX_SOURCE_COUNT; i++)
-        execution->sources[i] = (struct sbx_source){(enum sbx_source_kind)i, execution, -1};
+        execution->sources[i] =
+            (struct sbx_source){.kind = (enum sbx_source_kind)i, .execution = execution, .fd = -1};
+    execution->tell_ns = INT64_MAX;
     return execution;
 }
 

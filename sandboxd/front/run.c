@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 
 #define REST_READS 16 /* of SBX_CHUNK_MAX: the largest pipe that a program can ask for */
+#define STARTED_PATIENCE_NS (2 * CR_NS_PER_MS)
 #define BIT(state) (UINT32_C(1) << (state))
 
 static const struct {
@@ -47,8 +48,9 @@ static int move_to(struct sbx_execution *execution, enum sbx_run_state state)
     return 0;
 }
 
-static void wake(const struct sbx_execution *execution)
+static void wake(struct sbx_execution *execution)
 {
+    execution->tell_ns = INT64_MAX;
     execution->waker.wake(execution->waker.user);
 }
 
@@ -64,17 +66,10 @@ static void arm(struct sbx_execution *execution, enum sbx_source_kind kind)
 
     if (source->fd < 0)
         return;
-    if (epoll_ctl(execution->host->epoll_fd, EPOLL_CTL_MOD, source->fd, &event) < 0)
+    if (epoll_ctl(execution->host->epoll_fd, source->is_watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
+                  source->fd, &event) < 0)
         cr_log_error("watch a pipe execution=%s error=%s", execution->id, strerrordesc_np(errno));
-}
-
-/* Adds the pipe to epoll, not yet armed. */
-static int watch(struct sbx_execution *execution, enum sbx_source_kind kind)
-{
-    struct sbx_source *source = &execution->sources[kind];
-    struct epoll_event event = {.events = EPOLLONESHOT, .data.ptr = source};
-
-    return epoll_ctl(execution->host->epoll_fd, EPOLL_CTL_ADD, source->fd, &event) < 0 ? -errno : 0;
+    source->is_watched = true;
 }
 
 static void close_sources(struct sbx_execution *execution)
@@ -232,6 +227,7 @@ static bool feed_output(struct sbx_execution *execution, enum sbx_source_kind ki
     uint32_t stream = kind == SBX_SOURCE_STDOUT ? 1 : 2;
     struct sbx_output *output = &execution->outputs[stream - 1];
     bool is_over = false;
+    bool has_piece;
     bool wants_more;
     uint64_t total;
 
@@ -241,8 +237,11 @@ static bool feed_output(struct sbx_execution *execution, enum sbx_source_kind ki
     else
         sbx_output_end(output);
     wants_more = sbx_output_wants_more(output);
+    has_piece = sbx_output_has_piece(output);
     total = output->total;
     (void)pthread_mutex_unlock(&execution->lock);
+    if (has_piece)
+        wake(execution);
     if (is_over)
         note_overflow(execution, stream, total);
     return wants_more;
@@ -317,9 +316,6 @@ static int open_pipes(struct sbx_execution *execution)
             return leave_out_collect(execution);
         r = open_pipe(&execution->sources[i].fd, &execution->child_fds[i + 1],
                       i == SBX_SOURCE_STDIN);
-
-        if (r == 0)
-            r = watch(execution, (enum sbx_source_kind)i);
         if (r < 0)
             return r;
     }
@@ -465,16 +461,23 @@ void sbx_run_ready(struct sbx_execution *execution, enum sbx_source_kind kind)
 {
     if (execution->state == SBX_RUN_ENDED)
         return; /* a late event of the same epoll round */
-    if (execution->state < SBX_RUN_RUNNING)
-        return; /* closed ends are told unasked, and once; STARTED arms them again */
     if (kind == SBX_SOURCE_STDIN) {
         write_stdin(execution);
         return;
     }
     read_pipe(execution, kind);
-    if (kind != SBX_SOURCE_COLLECT)
-        wake(execution);
     check_drained(execution);
+}
+
+int64_t sbx_run_next_ns(const struct sbx_execution *execution)
+{
+    return execution->tell_ns;
+}
+
+void sbx_run_on_time(struct sbx_execution *execution, int64_t now_ns)
+{
+    if (now_ns >= execution->tell_ns)
+        wake(execution);
 }
 
 static int on_started(struct sbx_execution *execution)
@@ -489,7 +492,7 @@ static int on_started(struct sbx_execution *execution)
         arm(execution, (enum sbx_source_kind)i);
     settle_controls(execution, 0, NULL);
     sbx_run_flush(execution);
-    wake(execution);
+    execution->tell_ns = cr_clock_mono_ns() + STARTED_PATIENCE_NS;
     return 0;
 }
 
@@ -514,7 +517,6 @@ static int on_exited(struct sbx_execution *execution)
         close_output(execution, SBX_SOURCE_STDOUT);
         close_output(execution, SBX_SOURCE_STDERR);
     }
-    wake(execution);
     check_drained(execution);
     return 0;
 }

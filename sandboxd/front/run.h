@@ -62,6 +62,7 @@ struct sbx_source {
     enum sbx_source_kind kind;
     struct sbx_execution *execution; /* borrowed; NULL: the backend's */
     int fd;                          /* -1: closed */
+    bool is_watched;                 /* by epoll */
 };
 
 /* What a run needs from the thread that drives it. */
@@ -123,7 +124,8 @@ struct sbx_execution {
     struct sbx_backend *backend; /* borrowed: outlives every submitted execution */
     const struct sbx_run_host *host;
     enum sbx_run_state state;
-    bool has_early; /* the outcome is that of an early RESULT */
+    bool has_early;  /* the outcome is that of an early RESULT */
+    int64_t tell_ns; /* when its owner hears of STARTED at the latest; INT64_MAX: it has */
     struct sbx_queue_entry queue_entry;
     struct sbx_execution *next; /* in the backend's list of runs */
     uint64_t run;               /* number on the wire */
@@ -147,6 +149,13 @@ void sbx_run_ready(struct sbx_execution *execution, enum sbx_source_kind kind);
 
 /* A message about it. Returns -EPROTO when it is illegal in the state of the run. */
 int sbx_run_message(struct sbx_execution *execution, const union sbx_msg *msg);
+
+/*
+ * When sbx_run_on_time() wants to be called; INT64_MAX: never. A short program
+ * ends before that, and its owner is woken once.
+ */
+int64_t sbx_run_next_ns(const struct sbx_execution *execution);
+void sbx_run_on_time(struct sbx_execution *execution, int64_t now_ns);
 
 /* The call took something, or wants an end. */
 void sbx_run_kicked(struct sbx_execution *execution, uint32_t kicks);
