@@ -73,7 +73,7 @@ class Lab:
     def load(self, base, image):
         done = subprocess.run([os.path.join(lab.HERE, "bases.sh"), base], capture_output=True, text=True, timeout=1200, check=False)
         if done.returncode != 0:
-            self.stop()
+            self.stop()  # skip() leaves the whole program
             lab.skip(f"no base '{base}' can be made here: {done.stderr[-800:]}")
         self.docker("import", done.stdout.strip(), f"{image}:latest")
 
@@ -148,13 +148,10 @@ LAB = Lab()
 
 def setUpModule():
     atexit.register(shutil.rmtree, LAB.folder, True)
+    unittest.addModuleCleanup(LAB.stop)  # also after a start that failed half-way
     begin = time.monotonic()
     LAB.start()
     print(f"engine, bases and images: {time.monotonic() - begin:.1f} s")
-
-
-def tearDownModule():
-    LAB.stop()
 
 
 class Images(unittest.TestCase):
