@@ -135,7 +135,7 @@ static void refuse(struct rpc_call *call, int error)
     struct rpc_status status;
 
     if (error == -ESHUTDOWN) {
-        rpc_status_set(&status, RPC_UNAVAILABLE, "the server is shutting down");
+        rpc_status_set_draining(&status);
     } else {
         rpc_status_set(&status, RPC_RESOURCE_EXHAUSTED, "too many calls at once; try again later");
         status.retry_after_ms = 1000;
@@ -223,17 +223,23 @@ static void on_request(struct rpc_call *call, bool is_ok)
     (void)rpc_call_unref(call);
 }
 
+/* The handler hears of it before the call has its end. */
+static void break_off(struct rpc_call *call, const struct rpc_status *status)
+{
+    atomic_store(&call->is_cancelled, true);
+    if (!call->is_finished && call->has_started && call->method->on_cancel)
+        call->method->on_cancel(call);
+    rpc_call_finish(call, status, NULL);
+}
+
 static void on_close(struct rpc_call *call, bool is_ok)
 {
     struct rpc_status status;
 
     (void)is_ok;
     if (call->close_flag) {
-        atomic_store(&call->is_cancelled, true);
-        if (!call->is_finished && call->has_started && call->method->on_cancel)
-            call->method->on_cancel(call);
         rpc_status_set(&status, RPC_CANCELLED, "the call was cancelled");
-        rpc_call_finish(call, &status, NULL);
+        break_off(call, &status);
     }
     (void)rpc_call_unref(call);
 }
@@ -311,10 +317,15 @@ static void on_ended(struct rpc_call *call, bool is_ok)
 
 static void on_woken(struct rpc_call *call, bool is_ok)
 {
+    struct rpc_status status;
+
     (void)is_ok;
     /* Before the handler looks, so that a wake during on_wake comes again. */
     atomic_store(&call->has_wake, false);
-    if (!call->is_finished && call->has_started && call->method->on_wake)
+    if (!call->is_finished && atomic_load(&call->server->has_no_grace)) {
+        rpc_status_set_draining(&status);
+        break_off(call, &status);
+    } else if (!call->is_finished && call->has_started && call->method->on_wake)
         call->method->on_wake(call);
     (void)rpc_call_unref(call);
 }

@@ -32,7 +32,8 @@ struct rpc_tag {
 enum rpc_call_kind {
     RPC_CALL_UNCOUNTED, /* refused, or not in yet */
     RPC_CALL_SERVICE,   /* counts against max_calls */
-    RPC_CALL_INTERNAL,  /* health and reflection: woken by health changes and by the drain */
+    RPC_CALL_INTERNAL,  /* health and reflection: woken by health changes and the begin of the drain
+                         */
 };
 
 struct rpc_route {
@@ -73,8 +74,8 @@ struct rpc_call {
     struct rpc_ending ending;
 
     struct rpc_stall request_stall, write_stall;
-    struct rpc_call *next_internal, *previous_internal; /* guarded by server->lock */
-    struct rpc_counts *counts; /* of its method; NULL until a request came in */
+    struct rpc_call *next, *previous; /* of those that were admitted; guarded by server->lock */
+    struct rpc_counts *counts;        /* of its method; NULL until a request came in */
     int64_t started_ns;
     struct cr_trace trace; /* set with the counts */
     int64_t deadline_ns;
@@ -97,12 +98,13 @@ struct rpc_server {
     struct rpc_reflection *reflection; /* NULL: none */
     struct rpc_stalls request_stalls, write_stalls;
     _Atomic uint64_t turns;      /* of the queue's thread */
+    atomic_bool has_no_grace;    /* calls end when they are woken */
     uint32_t unarmed;            /* requests not asked of core for want of memory; queue's thread */
     struct rpc_tag shutdown_tag; /* its call is NULL */
 
     pthread_mutex_t lock;   /* guards everything below */
     pthread_cond_t changed; /* is_shut or open_calls */
-    struct rpc_call *internal;
+    struct rpc_call *calls; /* all that were admitted and are not freed */
     uint32_t service_calls;
     uint32_t internal_calls;
     uint32_t open_calls; /* all that core gave us and that are not freed */
@@ -152,3 +154,6 @@ bool rpc_server_is_draining(struct rpc_server *server);
 
 /* Wakes every health and reflection stream. Any thread. */
 void rpc_server_wake_internal(struct rpc_server *server);
+
+/* Ends every call as draining: their handlers hear of a cancel. Any thread. */
+void rpc_server_break_off(struct rpc_server *server);

@@ -189,7 +189,7 @@ static void report(struct rpc_call *call)
     if (response.status != watch->sent && rpc_call_send(call, &response.base))
         watch->sent = response.status;
     if (rpc_server_is_draining(call->server)) {
-        rpc_status_set(&status, RPC_UNAVAILABLE, "the server is shutting down");
+        rpc_status_set_draining(&status);
         rpc_call_finish(call, &status, NULL);
     }
 }

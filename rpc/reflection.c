@@ -211,7 +211,7 @@ static void on_wake(struct rpc_call *call)
 
     if (!rpc_server_is_draining(call->server))
         return;
-    rpc_status_set(&status, RPC_UNAVAILABLE, "the server is shutting down");
+    rpc_status_set_draining(&status);
     rpc_call_finish(call, &status, NULL);
 }
 

@@ -42,22 +42,22 @@ const struct rpc_route *rpc_server_find_route(const struct rpc_server *server, g
     return NULL;
 }
 
-static void link_internal(struct rpc_server *server, struct rpc_call *call)
+static void link_call(struct rpc_server *server, struct rpc_call *call)
 {
-    call->next_internal = server->internal;
-    if (server->internal)
-        server->internal->previous_internal = call;
-    server->internal = call;
+    call->next = server->calls;
+    if (server->calls)
+        server->calls->previous = call;
+    server->calls = call;
 }
 
-static void unlink_internal(struct rpc_server *server, struct rpc_call *call)
+static void unlink_call(struct rpc_server *server, struct rpc_call *call)
 {
-    if (call->previous_internal)
-        call->previous_internal->next_internal = call->next_internal;
+    if (call->previous)
+        call->previous->next = call->next;
     else
-        server->internal = call->next_internal;
-    if (call->next_internal)
-        call->next_internal->previous_internal = call->previous_internal;
+        server->calls = call->next;
+    if (call->next)
+        call->next->previous = call->previous;
 }
 
 static int admit(struct rpc_server *server, struct rpc_call *call, enum rpc_call_kind kind)
@@ -72,8 +72,7 @@ static int admit(struct rpc_server *server, struct rpc_call *call, enum rpc_call
         return -EBUSY;
     (*count)++;
     call->kind = kind;
-    if (is_internal)
-        link_internal(server, call);
+    link_call(server, call);
     return 0;
 }
 
@@ -99,10 +98,10 @@ void rpc_server_call_freed(struct rpc_server *server, struct rpc_call *call)
     (void)pthread_mutex_lock(&server->lock);
     if (call->kind == RPC_CALL_SERVICE)
         server->service_calls--;
-    if (call->kind == RPC_CALL_INTERNAL) {
+    if (call->kind == RPC_CALL_INTERNAL)
         server->internal_calls--;
-        unlink_internal(server, call);
-    }
+    if (call->kind != RPC_CALL_UNCOUNTED)
+        unlink_call(server, call);
     server->open_calls--;
     if (server->open_calls == 0)
         (void)pthread_cond_broadcast(&server->changed);
@@ -129,11 +128,11 @@ static bool try_ref(struct rpc_call *call)
     return refs > 0;
 }
 
-void rpc_server_wake_internal(struct rpc_server *server)
+static void wake(struct rpc_server *server, bool is_for_all)
 {
     (void)pthread_mutex_lock(&server->lock);
-    for (struct rpc_call *call = server->internal; call; call = call->next_internal) {
-        if (!try_ref(call))
+    for (struct rpc_call *call = server->calls; call; call = call->next) {
+        if ((!is_for_all && call->kind != RPC_CALL_INTERNAL) || !try_ref(call))
             continue;
         rpc_call_wake(call);
         /* Never frees under the lock: on the queue's thread the wake holds a reference until we
@@ -141,4 +140,15 @@ void rpc_server_wake_internal(struct rpc_server *server)
         (void)rpc_call_unref(call);
     }
     (void)pthread_mutex_unlock(&server->lock);
+}
+
+void rpc_server_wake_internal(struct rpc_server *server)
+{
+    wake(server, false);
+}
+
+void rpc_server_break_off(struct rpc_server *server)
+{
+    atomic_store(&server->has_no_grace, true);
+    wake(server, true);
 }

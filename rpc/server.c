@@ -28,8 +28,10 @@
 /* Between two signs of life of the thread. */
 #define TURN_MS 1000
 
-/* Until handlers have let go of calls that the drain cancelled. */
-#define CANCEL_MS 10000
+/* For the last words to callers whose grace has passed; then, until handlers have let go of what
+ * was cancelled. Both fit into what the supervisor waits behind the grace. */
+#define FAREWELL_MS 1000
+#define CANCEL_MS 9000
 
 #define ARGS_MAX 16
 
@@ -401,7 +403,10 @@ bool rpc_server_drain(struct rpc_server *server, int grace_ms)
     grpc_server_shutdown_and_notify(server->core, server->queue, &server->shutdown_tag);
     is_clean = wait_closed(server, grace_ms);
     if (!is_clean) {
-        grpc_server_cancel_all_calls(server->core);
+        /* Core's own end says UNAVAILABLE and nothing else: it is for those that do not read. */
+        rpc_server_break_off(server);
+        if (!wait_closed(server, cr_patience_ms(FAREWELL_MS)))
+            grpc_server_cancel_all_calls(server->core);
         if (!wait_closed(server, cr_patience_ms(CANCEL_MS))) {
             cr_log_error("calls are still held %d ms after their cancel, leaving the server behind",
                          cr_patience_ms(CANCEL_MS));

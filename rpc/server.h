@@ -187,8 +187,10 @@ void rpc_server_set_serving(struct rpc_server *server, const char *service, bool
 
 /*
  * Drains: NOT_SERVING, no new calls, Watch and reflection streams ended, then
- * waits up to `grace_ms` for the others and cancels what is left. Blocks; not
- * on the completion queue thread. Returns true when nothing was cancelled.
+ * waits up to `grace_ms` for the others and ends what is left: its handlers hear
+ * of a cancel, its clients of rpc_status_set_draining(). Blocks, up to ten
+ * seconds more; not on the completion queue thread. Returns true when nothing
+ * was cancelled.
  */
 bool rpc_server_drain(struct rpc_server *server, int grace_ms);
 

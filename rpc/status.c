@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+/* By then a client has another connection, or this service is there again. */
+#define DRAINING_RETRY_MS 1000
+
 /* HTTP: google/rpc/code.proto names these numbers; 422 is what FastAPI answers to a bad field. */
 static const struct {
     const char *name;
@@ -153,6 +156,14 @@ static void describe_violations(struct rpc_status *status)
     else
         print_text(status->message, sizeof(status->message), "%s: %s (and %zu more)", first->field,
                    first->description, more);
+}
+
+void rpc_status_set_draining(struct rpc_status *status)
+{
+    rpc_status_set(status, RPC_UNAVAILABLE,
+                   "the server is shutting down; send the request to another one");
+    print_text(status->reason, sizeof(status->reason), "%s", RPC_REASON_DRAINING);
+    status->retry_after_ms = DRAINING_RETRY_MS;
 }
 
 void rpc_status_add_violation(struct rpc_status *status, const char *field, const char *format, ...)

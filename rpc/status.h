@@ -72,6 +72,15 @@ int rpc_code_to_http(enum rpc_code code);
 void rpc_status_set(struct rpc_status *status, enum rpc_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* ErrorInfo.reason of all that a service which ends refuses or breaks off. */
+#define RPC_REASON_DRAINING "DRAINING"
+
+/*
+ * The end of a service as callers see it: UNAVAILABLE, RPC_REASON_DRAINING and RetryInfo, which
+ * tell it from one that is dead: whoever balances goes to the next one, now.
+ */
+void rpc_status_set_draining(struct rpc_status *status);
+
 /*
  * Adds a bad field: makes the status INVALID_ARGUMENT and its message
  * "field: description" (the first), or "… (and N more)" when there are several.

@@ -423,8 +423,7 @@ static int admit(struct agt_engine *engine, struct rpc_status *ret_status)
 
     (void)pthread_mutex_lock(&engine->lock);
     if (engine->is_draining) {
-        rpc_status_set(ret_status, RPC_UNAVAILABLE,
-                       "the service is shutting down; send the request to another one");
+        rpc_status_set_draining(ret_status);
         r = -ESHUTDOWN;
     } else if (store && !store->ops->is_accepting(store)) {
         rpc_status_set(

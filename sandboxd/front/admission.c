@@ -2,6 +2,7 @@
 #include "sandboxd/front/admission.h"
 
 #include "common/clock.h"
+#include "rpc/status.h"
 
 #define FIRST_AVERAGE_US 1000000
 #define RETRY_MIN_MS 100
@@ -118,7 +119,8 @@ void sbx_admission_submit(struct sbx_admission *admission, struct sbx_execution 
     if (!execution->gives_way)
         clear_way(admission);
     if (admission->is_draining) {
-        sbx_run_refuse(execution, RPC_UNAVAILABLE, shutting_down, "DRAINING", RETRY_RESTART_MS);
+        sbx_run_refuse(execution, RPC_UNAVAILABLE, shutting_down, RPC_REASON_DRAINING,
+                       RETRY_RESTART_MS);
     } else if (admission->slots == 0) {
         sbx_run_refuse(execution, RPC_UNAVAILABLE, no_backend, "NO_BACKEND", RETRY_RESTART_MS);
     } else if (execution->gives_way && (admission->queue.count > 0 || admission->run_count > 0)) {
@@ -159,7 +161,7 @@ void sbx_admission_lose(struct sbx_admission *admission)
 void sbx_admission_drain(struct sbx_admission *admission)
 {
     admission->is_draining = true;
-    refuse_waiting(admission, shutting_down, "DRAINING");
+    refuse_waiting(admission, shutting_down, RPC_REASON_DRAINING);
 }
 
 void sbx_admission_ended(struct sbx_admission *admission, struct sbx_execution *execution)

@@ -127,7 +127,7 @@ static void answer(void *user, const struct rpc_status *status, const ProtobufCM
     }
     /* Whoever is told so may send all the rest elsewhere. */
     item->batch->is_draining |=
-        status->code == RPC_UNAVAILABLE && strcmp(status->reason, "DRAINING") == 0;
+        status->code == RPC_UNAVAILABLE && strcmp(status->reason, RPC_REASON_DRAINING) == 0;
     answer_error(item, status);
 }
 
@@ -247,8 +247,7 @@ static void finish(struct rpc_call *call, const struct batch *batch)
         rpc_call_finish(call, NULL, NULL);
         return;
     }
-    rpc_status_set(&status, RPC_UNAVAILABLE, "sandboxd is shutting down");
-    (void)snprintf(status.reason, sizeof(status.reason), "DRAINING");
+    rpc_status_set_draining(&status);
     rpc_call_finish(call, &status, NULL);
 }
 
