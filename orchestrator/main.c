@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define FILES_LOOK_MS 5000 /* between two looks whether certificates have changed */
-#define LOOKS_MAX 12       /* without a sign of life of the thread of the calls */
+#define LOOK_MS 2000 /* between two looks at files, at sandboxd and at the thread of the calls */
+#define LOOKS_MAX 30 /* without a sign of life of that thread */
 
 /* Loses what it does not need, before the first thread and the first byte from outside. */
 static int confine(const struct agt_config *config, bool *ret_has_landlock, struct cr_err *err)
@@ -64,10 +64,10 @@ static bool is_turning(const struct agt_stack *stack, struct watch *watch)
 }
 
 /* Until the process is asked to end; returns the signal. */
-static int wait_for_end(const struct agt_stack *stack, struct agt_links *links,
+static int wait_for_end(struct agt_stack *stack, struct agt_links *links,
                         const struct cr_notify *notify, const sigset_t *signals)
 {
-    int64_t look_ms = FILES_LOOK_MS;
+    int64_t look_ms = LOOK_MS;
     struct watch watch = {0, 0};
     int received;
 
@@ -77,6 +77,8 @@ static int wait_for_end(const struct agt_stack *stack, struct agt_links *links,
         received = agt_process_wait(signals, (int)look_ms);
         if (received == 0 || received == SIGHUP)
             agt_links_refresh(links, agt_stack_channel(stack), received == SIGHUP);
+        if (received == 0)
+            agt_stack_look(stack);
         if (received == 0 && is_turning(stack, &watch) && notify->watchdog_ns > 0)
             cr_notify_send(notify, "WATCHDOG=1");
     } while (received == 0 || received == SIGHUP);

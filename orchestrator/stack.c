@@ -14,6 +14,7 @@
 #include "orchestrator/runs/runs.h"
 #include "orchestrator/sandbox/sandbox.h"
 #include "orchestrator/service/agent.h"
+#include "orchestrator/service/readiness.h"
 #include "orchestrator/store/store.h"
 #include "orchestrator/trace/tracer.h"
 #include "proto/descriptor_set.h"
@@ -46,7 +47,8 @@ struct agt_stack {
     struct agt_service service;
     struct rpc_server *server;
     struct rpc_listener *listener;
-    struct rpc_health_port *health; /* NULL: none */
+    struct rpc_health_port *health;  /* NULL: none … */
+    struct agt_readiness *readiness; /* … and so is this */
 };
 
 static int make_model(struct agt_stack *stack, const struct agt_config *config, struct cr_err *err)
@@ -200,6 +202,8 @@ static int make_health(struct agt_stack *stack, const struct agt_config *config,
     cr_slice_set(CR_SLICE_SHORT_NS);
     r = rpc_health_port_new(config->health_listen, -1, &stack->health, err);
     cr_slice_set(0);
+    if (r == 0)
+        r = agt_readiness_new(stack->health, stack->loop, stack->channel, &stack->readiness, err);
     return r < 0 ? cr_err_wrap(err, "--health-listen") : 0;
 }
 
@@ -238,8 +242,8 @@ static void set_serving(struct agt_stack *stack, bool is_serving)
 {
     rpc_server_set_serving(stack->server, "", is_serving);
     rpc_server_set_serving(stack->server, SERVICE_NAME, is_serving);
-    if (stack->health)
-        rpc_health_port_set(stack->health, SERVICE_NAME, is_serving);
+    if (stack->readiness)
+        agt_readiness_set_serving(stack->readiness, is_serving);
 }
 
 /* Every address is taken and everything is there: now let the callers in. */
@@ -256,8 +260,10 @@ static int start(struct agt_stack *stack, struct cr_err *err)
         r = rpc_listener_start(stack->listener, err);
     if (r < 0)
         return cr_err_wrap(err, "start serving");
-    /* Neither sandboxd nor the model counts: without them runs end with a cause. */
+    /* Neither sandboxd nor the model counts: without them runs end with a cause. Whether callers
+     * should rather go elsewhere is what the port of health is for. */
     set_serving(stack, true);
+    agt_stack_look(stack);
     return 0;
 }
 
@@ -318,6 +324,12 @@ void agt_stack_log_ready(const struct agt_stack *stack, const struct agt_config 
                 stack->health ? rpc_health_port_number(stack->health) : 0);
 }
 
+void agt_stack_look(struct agt_stack *stack)
+{
+    if (stack->readiness)
+        agt_readiness_look(stack->readiness);
+}
+
 uint64_t agt_stack_turns(const struct agt_stack *stack)
 {
     return rpc_server_turns(stack->server);
@@ -358,6 +370,7 @@ struct agt_stack *agt_stack_down(struct agt_stack *stack)
         (void)rpc_server_drain(stack->server, 0);
     (void)rpc_listener_free(stack->listener);
     (void)rpc_server_free(stack->server);
+    (void)agt_readiness_free(stack->readiness);
     (void)rpc_health_port_free(stack->health);
     (void)agt_http_free(stack->http);
     (void)agt_runs_free(stack->runs);

@@ -29,6 +29,9 @@ void agt_stack_log_ready(const struct agt_stack *stack, const struct agt_config 
 /* Counts up as long as the calls are served (rpc/server.h). */
 uint64_t agt_stack_turns(const struct agt_stack *stack);
 
+/* Asks whether a sandboxd is there, for the port of health; to be called every few seconds. */
+void agt_stack_look(struct agt_stack *stack);
+
 /* Says by health and /readyz that callers are to go elsewhere, and goes on. */
 void agt_stack_withdraw(struct agt_stack *stack);
 

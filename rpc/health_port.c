@@ -53,11 +53,15 @@ int rpc_health_port_new(const char *address, int fd, struct rpc_health_port **re
 
 void rpc_health_port_set(struct rpc_health_port *port, const char *service, bool is_serving)
 {
-    rpc_server_set_serving(port->server, "", is_serving);
-    rpc_server_set_serving(port->server, "readiness", is_serving);
     rpc_server_set_serving(port->server, service, is_serving);
     if (is_serving)
         rpc_server_set_serving(port->server, "startup", true);
+}
+
+void rpc_health_port_set_ready(struct rpc_health_port *port, bool is_ready)
+{
+    rpc_server_set_serving(port->server, "", is_ready);
+    rpc_server_set_serving(port->server, "readiness", is_ready);
 }
 
 uint16_t rpc_health_port_number(const struct rpc_health_port *port)

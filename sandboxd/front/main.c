@@ -342,8 +342,10 @@ static void set_serving(struct front *front, bool is_serving)
     atomic_store(&front->is_serving, is_serving);
     rpc_server_set_serving(front->server, "", is_serving);
     rpc_server_set_serving(front->server, SERVICE_NAME, is_serving);
-    if (front->health)
-        rpc_health_port_set(front->health, SERVICE_NAME, is_serving);
+    if (!front->health)
+        return;
+    rpc_health_port_set(front->health, SERVICE_NAME, is_serving);
+    rpc_health_port_set_ready(front->health, is_serving);
 }
 
 static bool is_stopping(const struct front *front)

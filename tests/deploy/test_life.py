@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How services begin, are watched and end: health on a port of its own, drain, a second signal, the service manager."""
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -61,17 +62,22 @@ class One:
         self.folder = self.temporary.name
         os.chmod(self.folder, 0o711)
         self.managers = []
-        self.sandboxd = self.start("sandboxd", [
-            f"--socket={self.folder}/s/sandboxd.sock", f"--socket-owner={crisol.SERVICE_UID}", "--health-listen=127.0.0.1:0",
-            "--preload=off", "--pool=0", "--backend=native", *sandboxd_flags])
-        self.sandboxd_health = "127.0.0.1:" + self.sandboxd.match(r" health address=\S+ port=(\d+)", 60).group(1)
+        self.start_sandboxd(*sandboxd_flags)
         self.orchestrator = self.start("orchestrator", [
             "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--health-listen=127.0.0.1:0", f"--user={crisol.SERVICE_UID}",
             f"--sandbox=unix:{self.folder}/s/sandboxd.sock", *orchestrator_flags])
         ready = self.orchestrator.match(r" ready .*grpc=(\S+) .*http=(\S+) .*health_port=(\d+)")
         self.http, self.agent_health = ready.group(2), f"127.0.0.1:{ready.group(3)}"
+        crisol.wait_for(lambda: health(self.agent_health, "readiness") == SERVING, 30, "the orchestrator has found sandboxd")
+
+    def start_sandboxd(self, *flags):
+        self.sandboxd = self.start("sandboxd", [
+            f"--socket={self.folder}/s/sandboxd.sock", f"--socket-owner={crisol.SERVICE_UID}", "--health-listen=127.0.0.1:0",
+            "--preload=off", "--pool=0", "--backend=native", *flags])
+        self.sandboxd_health = "127.0.0.1:" + self.sandboxd.match(r" health address=\S+ port=(\d+)", 60).group(1)
 
     def start(self, name, flags):
+        shutil.rmtree(os.path.join(self.folder, name), ignore_errors=True)  # of one before
         os.makedirs(os.path.join(self.folder, name))
         os.chmod(os.path.join(self.folder, name), 0o755)
         manager = Manager(os.path.join(self.folder, name))
@@ -114,6 +120,18 @@ def test_the_service_manager_hears_of_begin_life_and_end():
         process.popen.send_signal(signal.SIGTERM)
         process.manager.wait_for("STOPPING=1")
         assert process.popen.wait(60) == 0
+    assert one.close() == [0, 0]
+
+
+def test_readiness_follows_sandboxd_and_nothing_else_does():
+    one = One()
+    assert one.sandboxd.stop(60) == 0
+    crisol.wait_for(lambda: health(one.agent_health, "readiness") == NOT_SERVING, 30, "no sandboxd: callers go elsewhere")
+    assert health(one.agent_health) == NOT_SERVING
+    for own in ("liveness", "startup", "crisol.agent.v1.AgentService"):
+        assert health(one.agent_health, own) == SERVING, own
+    one.start_sandboxd()
+    crisol.wait_for(lambda: health(one.agent_health, "readiness") == SERVING, 30, "it is found again")
     assert one.close() == [0, 0]
 
 
