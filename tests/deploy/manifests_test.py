@@ -153,6 +153,7 @@ class Valid(unittest.TestCase):
         for setting, said in (("sandboxd.isolation=strong", "isolation"), ("unknown=1", "unknown"), ("sandboxd.slots=0", "slots"),
                               ("orchestrator.replicas=2", "postgres.enabled"), ("autoscaling.enabled=true", "postgres.enabled"),
                               ("sandboxd.graceMs=90000", "terminationGracePeriodSeconds"),
+                              ("sandboxd.drainDelayMs=20000", "terminationGracePeriodSeconds"),
                               ("orchestrator.graceMs=60000", "terminationGracePeriodSeconds"),
                               ("namespaces.sandbox=crisol", "namespace"), ("orchestrator.extraArgs={max-runs=5}", "extraArgs"),
                               ("postgres.url=postgresql://crisol:secret@host/db", "url")):
@@ -356,7 +357,8 @@ class Fitting(unittest.TestCase):
 
     def test_listeners_ports_services_and_probes_are_of_one_mind(self):
         for name, found in every_rendering():
-            for program, flags in (("orchestrator", ("listen", "http")), ("sandboxd", ("listen", "metrics"))):
+            for program, flags in (("orchestrator", ("listen", "http", "health-listen")),
+                                   ("sandboxd", ("listen", "metrics", "health-listen"))):
                 spec = template_of(pick(found, "Deployment", program))["spec"]
                 (container,) = spec["containers"]
                 given = dict(argument[2:].split("=", 1) for argument in container["args"])
@@ -364,22 +366,23 @@ class Fitting(unittest.TestCase):
                 ports = {port["name"]: port["containerPort"] for port in container["ports"]}
                 with self.subTest(rendering=name, program=program):
                     self.assertEqual(listeners, set(ports.values()))
-                    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-                        self.probe_fits(container[probe], ports)
+                    for probe in ("startup", "readiness", "liveness"):
+                        self.probe_fits(probe, container[f"{probe}Probe"], ports)
                     for service in found:
                         if service["kind"] == "Service" and service["spec"]["selector"]["app.kubernetes.io/name"] == program:
                             for port in service["spec"]["ports"]:
                                 self.assertEqual(ports[port["targetPort"]], port["port"])
 
-    def probe_fits(self, probe, ports):
+    def probe_fits(self, name, probe, ports):
+        """By the port of health, whose names are those of rpc/health_port.c, and with patience."""
+        self.assertEqual(probe["grpc"], {"port": ports["health"], "service": name})
         self.assertGreaterEqual(probe["timeoutSeconds"], 3)  # the default of one second is a loop of restarts under load
-        if "grpc" in probe:
-            self.assertIn(probe["grpc"]["port"], ports.values())
-        elif "httpGet" in probe:
-            self.assertIn(probe["httpGet"]["port"], ports)
-            self.assertIn(probe["httpGet"]["path"], ("/livez", "/readyz"))
-        else:
-            self.assertEqual(probe["exec"]["command"][:2], ["/usr/bin/crisol", "health"])
+        if name == "liveness":
+            self.assertGreaterEqual(probe["failureThreshold"], 6)
+
+    def test_the_port_of_health_knows_the_names_of_the_probes(self):
+        with open(os.path.join(lab.SOURCE, "rpc", "health_port.c"), encoding="utf-8") as file:
+            self.assertLessEqual({"startup", "readiness", "liveness"}, set(re.findall(r'"(\w+)"', file.read())))
 
     def test_the_target_of_the_orchestrator_is_the_service_of_sandboxd(self):
         for name, found in every_rendering():
@@ -397,7 +400,9 @@ class Fitting(unittest.TestCase):
                 spec = template_of(pick(found, "Deployment", program))["spec"]
                 given = dict(argument[2:].split("=", 1) for argument in spec["containers"][0]["args"])
                 with self.subTest(rendering=name, program=program):
-                    self.assertLessEqual(int(given["grace-ms"]) / 1000 + seconds, spec["terminationGracePeriodSeconds"])
+                    self.assertGreaterEqual(int(given["drain-delay-ms"]), 5000)  # balancers by DNS and health hear of it
+                    needed = (int(given["drain-delay-ms"]) + int(given["grace-ms"])) / 1000 + seconds
+                    self.assertLessEqual(needed, spec["terminationGracePeriodSeconds"])
 
     def test_disruption_budgets_and_spreading_name_pods_that_there_are(self):
         for name, found in every_rendering():
@@ -430,6 +435,25 @@ class Fitting(unittest.TestCase):
                         down = document["spec"]["behavior"]["scaleDown"]
                         self.assertGreaterEqual(down["stabilizationWindowSeconds"], 300)
                         self.assertEqual(down["policies"], [{"type": "Pods", "value": 1, "periodSeconds": 60}])
+
+    def test_what_they_are_scaled_by_is_a_metric_that_there_is_and_that_the_adapter_serves(self):
+        with open(os.path.join(lab.DEPLOY, "monitoring", "adapter.yaml"), encoding="utf-8") as file:
+            served = {re.match(r"\w+", rule["seriesQuery"]).group() for rule in yaml.safe_load(file)["rules"]["custom"]}
+        sources = ""
+        for path in (("orchestrator", "http", "metrics.c"), ("sandboxd", "front", "meter.c")):
+            with open(os.path.join(lab.SOURCE, *path), encoding="utf-8") as file:
+                sources += file.read()
+        used = {metric["pods"]["metric"]["name"] for document in from_kustomize("autoscaling")
+                if document["kind"] == "HorizontalPodAutoscaler" for metric in document["spec"]["metrics"] if metric["type"] == "Pods"}
+        self.assertEqual(used, served)
+        for name in used:
+            self.assertIn(f'"{name}"', sources)
+
+    def test_without_an_adapter_the_processor_alone_scales(self):
+        code, text, _ = helm(*SETTINGS["autoscaling"], "autoscaling.sandboxd.slots=", "autoscaling.orchestrator.runs=")
+        self.assertEqual(code, 0)
+        self.assertNotIn("type: Pods\n      pods", text)
+        self.assertEqual(text.count("type: Resource"), 2)
 
 
 if __name__ == "__main__":
