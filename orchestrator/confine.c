@@ -115,13 +115,13 @@ static void add_socket(struct plan *plan, const char *address)
     add_path(plan, folder, CR_CONFINE_SERVE);
 }
 
-/* Certificates are read again when they change. */
+/* Certificates and tokens are read again when they change. */
 static void add_certificates(struct plan *plan, const struct agt_config *config)
 {
     const char *const files[] = {config->token_file,        config->tls_certificate,
                                  config->tls_key,           config->tls_client_authority,
                                  config->sandbox_authority, config->sandbox_certificate,
-                                 config->sandbox_key};
+                                 config->sandbox_key,       config->sandbox_token_file};
 
     for (size_t i = 0; i < CR_ARRAY_SIZE(files); i++) {
         if (files[i] && files[i][0])

@@ -23,9 +23,11 @@ struct agt_links {
     struct cr_tls_paths token_path; /* borrowed: the settings outlive the links; one of a kind */
     struct cr_tls_paths server_paths;
     struct cr_tls_paths sandbox_paths;
-    uint64_t token_stamp; /* of the files that were read last */
+    struct cr_tls_paths sandbox_token_path; /* one of a kind, as token_path */
+    uint64_t token_stamp;                   /* of the files that were read last */
     uint64_t server_stamp;
     uint64_t sandbox_stamp;
+    uint64_t sandbox_token_stamp;
     struct rpc_tokens *tokens; /* NULL: none is asked for */
     struct tls_context *grpc;  /* NULL: plain text */
     struct tls_context *http;
@@ -132,22 +134,33 @@ static int load_sandbox(struct agt_links *links, struct cr_tls_material *ret_mat
     return read_files(&links->sandbox_paths, ret_material, err);
 }
 
-static int read_token(struct agt_links *links, const char *path, struct cr_err *err)
+static int load_sandbox_token(struct agt_links *links, char **ret_token, struct cr_err *err)
 {
+    const char *path = links->sandbox_token_path.path[0];
     CR_AUTO_CLOSE int fd = -1;
     char text[TOKEN_MAX + 1];
     ssize_t size;
-    int r = open_secret("sandbox-token-file", path, &fd, err);
+    int r;
 
+    links->sandbox_token_stamp = cr_tls_files_stamp(&links->sandbox_token_path);
+    r = open_secret("sandbox-token-file", path, &fd, err);
     if (r < 0)
         return r;
     size = read(fd, text, TOKEN_MAX);
     if (size <= 0)
         return cr_err_set(err, EINVAL, "--sandbox-token-file '%s' is empty", path);
     text[size] = '\0';
-    links->sandbox_token = strndup(text, strcspn(text, " \t\r\n"));
+    *ret_token = strndup(text, strcspn(text, " \t\r\n"));
     explicit_bzero(text, sizeof(text));
-    return links->sandbox_token ? 0 : cr_err_set(err, ENOMEM, "out of memory for a token");
+    return *ret_token ? 0 : cr_err_set(err, ENOMEM, "out of memory for a token");
+}
+
+static char *free_token(char *token)
+{
+    if (token)
+        explicit_bzero(token, strlen(token));
+    free(token);
+    return NULL;
 }
 
 static int open_sandbox(struct agt_links *links, const struct agt_config *config,
@@ -162,8 +175,10 @@ static int open_sandbox(struct agt_links *links, const struct agt_config *config
         r = load_sandbox(links, &links->sandbox, err);
     if (r < 0)
         return cr_err_wrap(err, "--sandbox-tls-ca, --sandbox-tls-cert, --sandbox-tls-key");
-    if (config->sandbox_token_file && config->sandbox_token_file[0])
-        r = read_token(links, config->sandbox_token_file, err);
+    if (config->sandbox_token_file && config->sandbox_token_file[0]) {
+        links->sandbox_token_path = (struct cr_tls_paths){{config->sandbox_token_file}};
+        r = load_sandbox_token(links, &links->sandbox_token, err);
+    }
     return r;
 }
 
@@ -197,9 +212,7 @@ struct agt_links *agt_links_free(struct agt_links *links)
     (void)tls_context_free(links->grpc);
     (void)tls_context_free(links->http);
     cr_tls_material_done(&links->sandbox);
-    if (links->sandbox_token)
-        explicit_bzero(links->sandbox_token, strlen(links->sandbox_token));
-    free(links->sandbox_token);
+    links->sandbox_token = free_token(links->sandbox_token);
     free(links);
     return NULL;
 }
@@ -265,6 +278,21 @@ static void renew_sandbox(struct agt_links *links, struct rpc_channel *channel)
     cr_log_info("new certificates for sandboxd in use");
 }
 
+static void renew_sandbox_token(struct agt_links *links, struct rpc_channel *channel)
+{
+    struct cr_err err = CR_ERR_INIT;
+    char *token = NULL;
+    int r = load_sandbox_token(links, &token, &err);
+
+    if (r == 0)
+        r = rpc_channel_set_token(channel, token, &err);
+    (void)free_token(token);
+    if (r < 0)
+        cr_log_error("new token for sandboxd: %s; keeping the old one", err.text);
+    else
+        cr_log_info("new token for sandboxd in use");
+}
+
 void agt_links_refresh(struct agt_links *links, struct rpc_channel *channel, bool is_forced)
 {
     struct cr_err err = CR_ERR_INIT;
@@ -277,4 +305,7 @@ void agt_links_refresh(struct agt_links *links, struct rpc_channel *channel, boo
     if (links->has_sandbox &&
         (is_forced || has_changed(&links->sandbox_paths, links->sandbox_stamp)))
         renew_sandbox(links, channel);
+    if (links->sandbox_token &&
+        (is_forced || has_changed(&links->sandbox_token_path, links->sandbox_token_stamp)))
+        renew_sandbox_token(links, channel);
 }

@@ -29,7 +29,7 @@ const struct cr_tls_material *agt_links_sandbox(const struct agt_links *links);
 /* Of callers; NULL: none is asked for. Borrowed. */
 struct rpc_tokens *agt_links_tokens(const struct agt_links *links);
 
-/* The token for sandboxd; NULL: none. Borrowed. */
+/* The token for sandboxd, as it was read first; NULL: none. Borrowed. */
 const char *agt_links_sandbox_token(const struct agt_links *links);
 
 /*

@@ -118,6 +118,17 @@ static int check_tls(const struct cr_tls_material *tls, struct cr_err *err)
 }
 
 /* A line break in a token would be refused by core only when a call is made. */
+static int check_token(const char *token, struct cr_err *err)
+{
+    if (!token[0] || strlen(token) > TOKEN_MAX_BYTES)
+        return cr_err_set(err, EINVAL, "a token must have 1 to %d characters", TOKEN_MAX_BYTES);
+    for (const char *c = token; *c; c++) {
+        if (*c <= ' ' || *c > '~')
+            return cr_err_set(err, EINVAL, "a token may hold visible ASCII characters only");
+    }
+    return 0;
+}
+
 static int check_options(const struct rpc_channel_options *options, struct cr_err *err)
 {
     if (!options->target || !options->target[0])
@@ -128,15 +139,7 @@ static int check_options(const struct rpc_channel_options *options, struct cr_er
         if (r < 0)
             return r;
     }
-    if (!options->token)
-        return 0;
-    if (!options->token[0] || strlen(options->token) > TOKEN_MAX_BYTES)
-        return cr_err_set(err, EINVAL, "a token must have 1 to %d characters", TOKEN_MAX_BYTES);
-    for (const char *c = options->token; *c; c++) {
-        if (*c <= ' ' || *c > '~')
-            return cr_err_set(err, EINVAL, "a token may hold visible ASCII characters only");
-    }
-    return 0;
+    return options->token ? check_token(options->token, err) : 0;
 }
 
 struct rpc_link *rpc_link_unref(struct rpc_link *link)
@@ -159,14 +162,58 @@ struct rpc_link *rpc_channel_link(struct rpc_channel *channel)
     return link;
 }
 
+bool rpc_channel_authorization(struct rpc_channel *channel, grpc_slice *ret_value)
+{
+    bool is_there;
+
+    (void)pthread_mutex_lock(&channel->lock);
+    is_there = channel->authorization != NULL;
+    if (is_there)
+        *ret_value = grpc_slice_from_copied_string(channel->authorization);
+    (void)pthread_mutex_unlock(&channel->lock);
+    return is_there;
+}
+
+static void free_authorization(char *authorization)
+{
+    if (authorization)
+        explicit_bzero(authorization, strlen(authorization));
+    free(authorization);
+}
+
+/* NULL without memory. */
+static char *make_authorization(const char *token)
+{
+    char *authorization = NULL;
+
+    return asprintf(&authorization, "Bearer %s", token) < 0 ? NULL : authorization;
+}
+
+int rpc_channel_set_token(struct rpc_channel *channel, const char *token, struct cr_err *err)
+{
+    int r = check_token(token, err);
+    char *authorization;
+    char *before;
+
+    if (r < 0)
+        return r;
+    authorization = make_authorization(token);
+    if (!authorization)
+        return cr_err_set(err, ENOMEM, "out of memory for a token");
+    (void)pthread_mutex_lock(&channel->lock);
+    before = channel->authorization;
+    channel->authorization = authorization;
+    (void)pthread_mutex_unlock(&channel->lock);
+    free_authorization(before);
+    return 0;
+}
+
 struct rpc_channel *rpc_channel_free(struct rpc_channel *channel)
 {
     if (!channel)
         return NULL;
     (void)rpc_link_unref(channel->link);
-    if (channel->authorization)
-        explicit_bzero(channel->authorization, strlen(channel->authorization));
-    free(channel->authorization);
+    free_authorization(channel->authorization);
     free(channel->target);
     free(channel->tls_name);
     free(channel->service_config_json);
@@ -239,9 +286,10 @@ static int copy_options(struct rpc_channel *channel, const struct rpc_channel_op
     channel->max_response_bytes =
         options->max_response_bytes > 0 ? options->max_response_bytes : 8U << 20;
     channel->has_tls = options->tls != NULL;
-    if (options->token && asprintf(&channel->authorization, "Bearer %s", options->token) < 0) {
-        channel->authorization = NULL;
-        return -ENOMEM;
+    if (options->token) {
+        channel->authorization = make_authorization(options->token);
+        if (!channel->authorization)
+            return -ENOMEM;
     }
     channel->target = strdup(options->target);
     if (options->tls_name && options->tls_name[0])

@@ -25,7 +25,7 @@ struct rpc_link *rpc_link_unref(struct rpc_link *link); /* NULL is allowed; retu
 
 /* Internal to rpc/: what a call needs to know about its channel, which outlives it. */
 struct rpc_channel {
-    pthread_mutex_t lock;  /* guards the link and the list, not the counts */
+    pthread_mutex_t lock;  /* guards the link, the token and the list, not the counts */
     struct rpc_link *link; /* what new calls use; a reference */
     char *target;          /* what a new link is made of … */
     char *tls_name;        /* … NULL: the target's host */
@@ -43,6 +43,9 @@ struct rpc_channel {
 
 /* A reference to what new calls use now. */
 struct rpc_link *rpc_channel_link(struct rpc_channel *channel);
+
+/* The value of the header "authorization" now; the caller's to unref. False when there is none. */
+bool rpc_channel_authorization(struct rpc_channel *channel, grpc_slice *ret_value);
 
 /*
  * The counts of a method, good as long as the channel is; those of the last place when there are

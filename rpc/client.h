@@ -52,6 +52,10 @@ rpc_channel_free(struct rpc_channel *channel); /* NULL is allowed; returns NULL 
 int rpc_channel_renew(struct rpc_channel *channel, const struct cr_tls_material *tls,
                       struct cr_err *err);
 
+/* New calls send this bearer token. Any thread. -EINVAL for what no token can be; the channel then
+ * stays as it was. */
+int rpc_channel_set_token(struct rpc_channel *channel, const char *token, struct cr_err *err);
+
 /* Writes grpc_client_… of the methods that were called, in Prometheus' text format. Any thread. */
 void rpc_channel_write_metrics(struct rpc_channel *channel, struct cr_metrics *metrics);
 

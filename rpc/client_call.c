@@ -101,16 +101,16 @@ static void ask_status(struct rpc_client_call *call)
 }
 
 /* The values are the caller's to unref. Returns how many there are. */
-static size_t fill_metadata(const struct rpc_client_call *call, const struct rpc_channel *channel,
+static size_t fill_metadata(const struct rpc_client_call *call, struct rpc_channel *channel,
                             grpc_metadata metadata[METADATA_MAX])
 {
     char parent[CR_TRACE_PARENT_SIZE];
     size_t count = 0;
+    grpc_slice authorization;
 
-    if (channel->authorization)
-        metadata[count++] =
-            (grpc_metadata){.key = grpc_slice_from_static_string("authorization"),
-                            .value = grpc_slice_from_copied_string(channel->authorization)};
+    if (rpc_channel_authorization(channel, &authorization))
+        metadata[count++] = (grpc_metadata){.key = grpc_slice_from_static_string("authorization"),
+                                            .value = authorization};
     if (cr_trace_is_set(&call->trace)) {
         cr_trace_format(&call->trace, parent);
         metadata[count++] = (grpc_metadata){.key = grpc_slice_from_static_string("traceparent"),
@@ -120,7 +120,7 @@ static size_t fill_metadata(const struct rpc_client_call *call, const struct rpc
 }
 
 /* The headers, and the only message unless it is NULL. */
-static void send_request(struct rpc_client_call *call, const struct rpc_channel *channel,
+static void send_request(struct rpc_client_call *call, struct rpc_channel *channel,
                          const ProtobufCMessage *request)
 {
     grpc_metadata metadata[METADATA_MAX];

@@ -11,11 +11,13 @@ import ssl
 import subprocess
 import threading
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 import services as crisol
 from certificates import Authority, flags
-from fleet import AGENT, NAME, Fleet
+from fleet import AGENT, FIRST_UID, NAME, Fleet, free_port
 
 WEB = "web.test"
 TOKEN = "a-token-of-the-links-test"
@@ -230,6 +232,56 @@ def test_tokens_have_names_and_are_read_again(links):
         assert not re.search(TOKEN, process.log())
     finally:
         assert process.stop() == 0
+
+
+def test_the_token_for_sandboxd_is_read_again(links):
+    """Both sides get a new one without a restart, in any order; between the two calls are refused, and no more."""
+    port = free_port(["127.0.0.1"])
+    folder = os.path.join(links.folder, "by-token")
+    os.makedirs(folder)
+    os.chmod(folder, 0o711)
+
+    def write(name, text, owner=-1):
+        path = os.path.join(folder, name)
+        with open(path + "-new", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path + "-new", 0o600)
+        os.chown(path + "-new", owner, -1)
+        os.rename(path + "-new", path)
+        return path
+
+    def readyz():
+        try:
+            with urllib.request.urlopen(f"http://{http_address}/readyz", timeout=20) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    theirs, ours = write("theirs", f"agent {TOKEN}1\n"), write("ours", f"{TOKEN}1\n", crisol.SERVICE_UID)
+    sandboxd = crisol.Process("sandboxd", [
+        os.path.join(crisol.BIN, "sandboxd"), f"--socket={folder}/s/sandboxd.sock", f"--listen=127.0.0.1:{port}", f"--token-file={theirs}",
+        "--backend=native", "--preload=off", "--pool=0", "--slots=1", f"--uid-base={FIRST_UID + 0x4000000}", "--front-user=64480"],
+        os.path.join(folder, "sandboxd.log"))
+    sandboxd.match(r" sandboxd ready ", 60)
+    orchestrator = crisol.Process("orchestrator", [
+        os.path.join(crisol.BIN, "orchestrator"), "--listen=127.0.0.1:0", "--http=127.0.0.1:0", f"--user={crisol.SERVICE_UID}",
+        f"--sandbox=127.0.0.1:{port}", f"--sandbox-token-file={ours}"], os.path.join(folder, "orchestrator.log"), env={"PATH": "/usr/bin:/bin"})
+    try:
+        http_address = orchestrator.match(r" ready .*http=(\S+)").group(1)
+        crisol.wait_for(lambda: readyz() == 200, 30, "the first token is taken")
+        write("theirs", f"agent {TOKEN}2\n")
+        sandboxd.popen.send_signal(signal.SIGHUP)
+        crisol.wait_for(lambda: readyz() == 503, 30, "the first token is no longer taken")
+        write("ours", "", crisol.SERVICE_UID)
+        orchestrator.popen.send_signal(signal.SIGHUP)
+        orchestrator.match(r"new token for sandboxd: .* is empty; keeping the old one")
+        write("ours", f"{TOKEN}2\n", crisol.SERVICE_UID)
+        orchestrator.match(r"new token for sandboxd in use")  # by itself
+        crisol.wait_for(lambda: readyz() == 200, 30, "the second token is taken")
+        assert not re.search(TOKEN, orchestrator.log() + sandboxd.log())
+    finally:
+        codes = [orchestrator.stop(60), sandboxd.stop(60)]
+    assert codes == [0, 0]
 
 
 def test_a_caller_has_so_many_runs_and_is_told_when_to_come_again(links):
