@@ -17,7 +17,7 @@ help:
 	@echo 'make test           every test'
 	@echo 'make lint           formatting, static analysis, structure'
 	@echo 'make bench          benchmarks, as JSON'
-	@echo 'make soak           a long run on each backend that looks for leaks'
+	@echo 'make soak           long runs on each backend that look for leaks, and half an hour of kills'
 	@echo 'make torture        the programs of the GCC test suite in sandboxes, compared with bare runs'
 	@echo 'make runtimes       the runtimes that are built of packages (python-data, browser), built and tried'
 	@echo 'make clean          remove what was built'

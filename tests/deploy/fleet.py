@@ -2,9 +2,11 @@
 """Several sandboxd behind one name, each on an address of its own, spoken to by mutual TLS."""
 import contextlib
 import os
+import random
 import re
 import signal
 import socket
+import subprocess
 import tempfile
 
 import services as crisol
@@ -14,6 +16,7 @@ from names import Names
 NAME = "sandboxd.test"
 AGENT = "orchestrator.test"
 FIRST_UID = 0x70000000  # sandboxd/backend/userns.h; each has a range of its own
+UIDS = 0x400000
 
 
 def free_port(addresses):
@@ -32,10 +35,59 @@ def free_port(addresses):
     raise RuntimeError("no port is free on every address")
 
 
+class Island:
+    """A network namespace that is joined to ours by one link, which can be cut: then neither side hears of the other, nor of its end."""
+
+    def __init__(self):
+        self.holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+        self.link = f"crisol{self.holder.pid % 1000000}"
+        crisol.wait_for(lambda: self.network("self") != self.network(self.holder.pid), 10, "the namespace is there")
+        # Of the addresses that are for tests of networks (RFC 2544): nobody else on this machine should have them.
+        prefix = f"198.{random.randint(18, 19)}.{random.randint(0, 255)}.{4 * random.randint(0, 63)}"
+        network = prefix.rsplit(".", 1)
+        ours, self.address = (f"{network[0]}.{int(network[1]) + host}" for host in (1, 2))
+        try:
+            self.ip("link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", str(self.holder.pid))
+            self.ip("addr", "add", f"{ours}/30", "dev", self.link)
+            self.ip("link", "set", self.link, "up")
+            self.inside("link", "set", "lo", "up")
+            self.inside("addr", "add", f"{self.address}/30", "dev", "eth0")
+            self.heal()
+        except BaseException:
+            self.close()
+            raise
+
+    @staticmethod
+    def network(pid):
+        return os.readlink(f"/proc/{pid}/ns/net")
+
+    @staticmethod
+    def ip(*argv):
+        subprocess.run(["ip", *argv], check=True, timeout=20)
+
+    @property
+    def enter(self):
+        """In front of a command that is to run there."""
+        return ["nsenter", f"--net=/proc/{self.holder.pid}/ns/net"]
+
+    def inside(self, *argv):
+        subprocess.run([*self.enter, "ip", *argv], check=True, timeout=20)
+
+    def cut(self):
+        self.inside("link", "set", "eth0", "down")
+
+    def heal(self):
+        self.inside("link", "set", "eth0", "up")
+
+    def close(self):
+        self.holder.kill()
+        self.holder.wait()  # the link goes with the namespace, as soon as nobody is in it
+
+
 class Sandboxd:
-    def __init__(self, fleet, number):
-        self.fleet, self.number = fleet, number
-        self.address = f"127.77.0.{number + 1}"
+    def __init__(self, fleet, number, island=None):
+        self.fleet, self.number, self.island = fleet, number, island
+        self.address = island.address if island else f"127.77.0.{number + 1}"
         self.folder = os.path.join(fleet.folder, f"sandboxd-{number}")
         self.audit = os.path.join(self.folder, "audit.log")
         self.starts = 0
@@ -46,9 +98,9 @@ class Sandboxd:
     def start(self, *more):
         self.starts += 1
         self.process = crisol.Process(f"sandboxd-{self.number}", [
-            os.path.join(crisol.BIN, "sandboxd"), f"--socket={self.folder}/s/sandboxd.sock",
+            *(self.island.enter if self.island else ()), os.path.join(crisol.BIN, "sandboxd"), f"--socket={self.folder}/s/sandboxd.sock",
             f"--listen={self.address}:{self.fleet.port}", f"--slots={self.fleet.slots}", "--backend=native",
-            "--preload=off", "--pool=0", "--grace-ms=20000", f"--uid-base={FIRST_UID + self.number * 0x400000}",
+            "--preload=off", "--pool=0", "--grace-ms=20000", f"--uid-base={self.fleet.first_uid + self.number * UIDS}",
             f"--front-user={64400 + self.number}", f"--audit-log={self.audit}",
             *flags(self.fleet.server_files), f"--tls-client={AGENT}", *self.fleet.sandboxd_flags, *more],
             os.path.join(self.folder, f"log-{self.starts}"))
@@ -57,6 +109,15 @@ class Sandboxd:
 
     def pids(self):
         return [self.process.pid, *crisol.descendants(self.process.pid)]
+
+    def natives(self):
+        """Its backend: one, or none that moment."""
+        found = set()
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                if crisol.name_of(pid).startswith("sandboxd-native"):
+                    found.add(pid)
+        return found
 
     def kill(self):
         """kill -9 of all that is its own; sandboxes end with their backend."""
@@ -90,7 +151,8 @@ class Sandboxd:
 
 
 class Fleet:
-    def __init__(self, count, slots=2, sandboxd_flags=()):
+    def __init__(self, count, slots=2, sandboxd_flags=(), first_uid=FIRST_UID, on_island=None):
+        self.first_uid = first_uid
         self.temporary = tempfile.TemporaryDirectory(prefix="crisol-e2e-")
         self.folder = self.temporary.name
         os.chmod(self.folder, 0o711)
@@ -103,8 +165,8 @@ class Fleet:
         self.names = Names(NAME)
         self.members = []
         try:
-            for _ in range(count):
-                self.add()
+            for number in range(count):
+                self.add(Island() if number == on_island else None)
         except BaseException:
             self.close()
             raise
@@ -113,9 +175,10 @@ class Fleet:
         for name in os.listdir(folder):
             os.chown(os.path.join(folder, name), crisol.SERVICE_UID, -1)
 
-    def add(self):
-        member = Sandboxd(self, len(self.members)).start()
+    def add(self, island=None):
+        member = Sandboxd(self, len(self.members), island)
         self.members.append(member)
+        member.start()
         self.publish()
         return member
 
@@ -143,5 +206,7 @@ class Fleet:
             if member.process and member.process.popen.poll() is None:
                 member.signal_front(signal.SIGCONT)
                 member.process.stop(60)
+            if member.island:
+                member.island.close()
         self.names.close()
         self.temporary.cleanup()
