@@ -12,6 +12,7 @@ import unittest
 import grpc
 
 import engine as docker
+import exposition
 import sandboxd_service as lab
 import services as crisol
 
@@ -68,8 +69,9 @@ class Shared(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.service = DockerService(*flags(), slots=2)
+        cls.service = DockerService(*flags("--metrics=127.0.0.1:0"), slots=2)
         cls.service.__enter__()
+        cls.metrics = "127.0.0.1:" + cls.service.server.match(r" metrics address=\S+ port=(\d+)").group(1)
         cls.stub = services.SandboxServiceStub(cls.service.channel)
         await_versions(cls.service, cls.stub)
         cls.run_it(cls, "1")
@@ -96,6 +98,30 @@ class Shared(unittest.TestCase):
             self.stub.Run(pb.RunRequest(**fields), timeout=20)
         self.assertEqual(caught.exception.code(), status, caught.exception.details())
         return caught.exception.details()
+
+    # ---- what is counted ----
+
+    def test_metrics_tell_of_the_engine_and_count_its_runs(self):
+        def read():
+            return exposition.scrape(self.metrics)[1]
+        before = read()
+        self.assertEqual(exposition.value(before, "sandboxd_backend_up", backend="docker"), 1)
+        self.assertEqual(exposition.value(before, "sandboxd_quarantined_containers"), 0)
+        self.print_of("print('x' * 99)")
+        self.verdict(self.run_it("import sys; sys.exit(3)"), pb.VERDICT_CODE_NONZERO_EXIT)
+        self.verdict(self.run_it("x = bytearray(200 << 20)", limits=pb.Limits(memory_bytes=32 << 20)), pb.VERDICT_CODE_MEMORY_LIMIT)
+        after = read()
+
+        def grown(name, **labels):
+            return exposition.value(after, name, **labels) - exposition.value(before, name, **labels)
+        for verdict in ("ok", "nonzero_exit", "memory_limit"):
+            self.assertEqual(grown("sandboxd_executions_total", verdict=verdict), 1, verdict)
+        self.assertEqual(grown("sandboxd_runtime_executions_total", runtime="python"), 3)
+        self.assertEqual(grown("sandboxd_output_bytes_total", stream="stdout"), 100)
+        for histogram in ("sandboxd_start_seconds", "sandboxd_execution_seconds", "sandboxd_queue_wait_seconds"):
+            self.assertEqual(grown(f"{histogram}_count"), 3, histogram)
+        self.assertGreater(grown("sandboxd_start_seconds_sum"), 0.01)  # a container takes its time
+        self.assertEqual(grown("sandboxd_backend_starts_total"), 0)
 
     # ---- what works ----
 

@@ -24,6 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 for name in ("conformance", "e2e", "faults"):
     sys.path.insert(0, os.path.join(os.path.dirname(HERE), name))
 import engine as docker  # noqa: E402 (needs the paths above)
+import exposition  # noqa: E402
 import lab  # noqa: E402
 from faults_test import Caller, children  # noqa: E402
 from lab import grpc, host, pb, services  # noqa: E402
@@ -118,7 +119,7 @@ class Point:
     def __enter__(self):
         self.gate = Gate(os.path.join(self.engine.folder, f"{self.phase}-{self.victim}.sock"), self.engine.socket)
         self.service = lab.Service("--backend=docker", f"--docker-socket={self.gate.path}", f"--docker-base={docker.BASE}",
-                                   "--docker-pull=never", "--pool=0", "--log-level=debug", slots=1)
+                                   "--docker-pull=never", "--pool=0", "--log-level=debug", "--metrics=127.0.0.1:0", slots=1)
         self.service.__enter__()
         self.backend, self.front = self.service.child("sandboxd-docker"), self.service.child("sandboxd-front")
         self.instance = re.search(r"--instance=(\w+)", host.processes()[self.backend][1]).group(1)
@@ -143,6 +144,11 @@ class Point:
         """Ids of those of this sandboxd, from the engine itself."""
         chosen = json.dumps({"label": [f"crisol.instance={self.instance}"]}).replace('"', "%22").replace(" ", "")
         return [one["Id"] for one in json.loads(self.engine.ask("GET", f"/containers/json?all=1&filters={chosen}")[1])]
+
+    def quarantined(self):
+        """How many the metrics say are in quarantine."""
+        port = self.service.server.match(r" metrics address=\S+ port=(\d+)").group(1)
+        return exposition.value(exposition.scrape(f"127.0.0.1:{port}")[1], "sandboxd_quarantined_containers")
 
     def init(self):
         """The host's pid of sandbox-init; 0 when it does not run."""
@@ -262,6 +268,7 @@ def wedge(engine):
             told = f"in quarantine until the engine removes it container={container[:12]} quarantined=1"
             host.wait_for(lambda: told in point.service.log(), 30, "the quarantine is told")
             assert 'error="it is wedged"' in point.service.log()
+            host.wait_for(lambda: point.quarantined() == 1, 30, "the metrics tell of it, too")
             assert point.containers() == [container]
             assert point.run_next().stdout_data == b"next\n"
             point.gate.refused = None
@@ -269,6 +276,7 @@ def wedge(engine):
             host.wait_for(lambda: f"out of quarantine container={container[:12]} quarantined=0" in point.service.log(), 30,
                           "the removal is tried again")
             host.wait_for(lambda: not point.containers(), GONE_SECONDS, "no container is left")
+            host.wait_for(lambda: point.quarantined() == 0, 30, "the metrics tell of it, too")
             assert point.service.log().count("in quarantine") == 1
     except Exception as error:  # pylint: disable=broad-except
         return f"a wedged container: {type(error).__name__}: {error}"
