@@ -15,6 +15,7 @@ import pytest
 import services as crisol
 
 grpc = pytest.importorskip("grpc")
+from sandbox_calls import error_details_pb2, pb, services as stubs, status_pb2  # noqa: E402  # pylint: disable=wrong-import-position
 
 CHECK = "/grpc.health.v1.Health/Check"
 SERVING, NOT_SERVING = b"\x08\x01", b"\x08\x02"
@@ -150,6 +151,26 @@ def test_a_drain_says_so_first_and_lets_runs_end():
     crisol.wait_for(lambda: one.readyz() == 503, 2, "readyz says that it goes")
     assert health(one.agent_health, "readiness") == NOT_SERVING
     assert one.orchestrator.popen.wait(60) == 0
+    assert one.close() == [0, 0]
+
+
+def test_what_outlives_the_grace_is_told_to_go_elsewhere():
+    """Not what a service that died looks like: the details say so, and when to come again."""
+    one = One(("--grace-ms=500",))
+    with grpc.insecure_channel(f"unix:{one.folder}/s/sandboxd.sock") as channel:
+        call = stubs.SandboxServiceStub(channel).Execute(pb.ExecuteRequest(
+            runtime="shell", code="echo begun; sleep 50", limits=pb.Limits(wall_time_ms=60000)), timeout=60)
+        assert any(event.WhichOneof("event") == "output" for event in call)
+        one.sandboxd.popen.send_signal(signal.SIGTERM)
+        with pytest.raises(grpc.RpcError) as caught:
+            for _ in call:
+                pass
+        details = status_pb2.Status.FromString(dict(call.trailing_metadata())["grpc-status-details-bin"]).details
+    assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+    info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
+    assert any(detail.Unpack(info) for detail in details) and info.reason == "DRAINING"
+    assert any(detail.Unpack(retry) for detail in details) and (retry.retry_delay.seconds or retry.retry_delay.nanos)
+    assert one.sandboxd.popen.wait(60) == 0  # before close(), whose signal would be a second one
     assert one.close() == [0, 0]
 
 
