@@ -21,7 +21,7 @@ echo "shellcheck"
 shellcheck "${scripts[@]}"
 echo "codespell"
 # Words of code and of tests that are not meant to be English.
-codespell --skip='*/corpus/*,*.json' -L 'ot,te,crate,inflight,nd,nown,relativ,anwsers,chekc,ser,temprature' common rpc sandboxd orchestrator clients proto scripts deploy docs tests README.md SECURITY.md
+codespell --skip='*/corpus/*,*.json' -L 'ot,te,crate,inflight,nd,nown,relativ,anwsers,chekc,ser,temprature' common tls rpc sandboxd orchestrator clients proto scripts deploy docs tests README.md SECURITY.md
 echo "buf"
 if [ -x "$tools/buf" ]; then "$tools/buf" lint; else echo "  skipped: buf is not here"; fi
 echo "cppcheck"
