@@ -28,4 +28,4 @@ struct rpc_callers *rpc_callers_free(struct rpc_callers *callers); /* NULL allow
  */
 int rpc_callers_enter(struct rpc_callers *callers, const char *caller, const char *what,
                       int64_t now_ns, struct rpc_status *ret_status);
-void rpc_callers_leave(struct rpc_callers *callers, const char *caller);
+void rpc_callers_leave(struct rpc_callers *callers, const char *name);
