@@ -42,7 +42,7 @@ void sbx_sandbox_create(struct rpc_call *call, const ProtobufCMessage *base)
         CRISOL__SANDBOX__V1__CREATE_SANDBOX_RESPONSE__INIT;
     struct sbx_service *service = rpc_call_context(call);
     struct rpc_status status = RPC_STATUS_INIT;
-    struct sbx_sandbox_info info;
+    struct sbx_sandbox_info info = {.runtime = 0};
     struct sbx_sandbox_plan plan;
     struct sbx_msg_hello hello;
     struct row row;
