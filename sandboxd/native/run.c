@@ -122,6 +122,7 @@ static int open_cell(struct sbx_native *native, struct sbx_run *run)
 void sbx_run_on_group(struct sbx_native *native, struct sbx_run *run)
 {
     struct sbx_job *job = &run->job;
+    struct sbx_limits limits = job->limits;
     struct cr_err err = CR_ERR_INIT;
     enum sbx_stage stage;
 
@@ -133,7 +134,9 @@ void sbx_run_on_group(struct sbx_native *native, struct sbx_run *run)
         fail_start(native, run, SBX_STAGE_MOUNT, &err);
         return;
     }
-    stage = sbx_cell_furnish(native, &run->cell, &job->limits, run->box_bytes, &err);
+    if (job->session != 0)
+        sbx_session_take_off(native, run, &limits);
+    stage = sbx_cell_furnish(native, &run->cell, &limits, run->box_bytes, &err);
     if (stage != SBX_STAGE_NONE)
         fail_start(native, run, stage, &err);
     else if (is_usual(job) && sbx_templates_ask_for(native, job, &run->cell) == 0)
@@ -194,6 +197,7 @@ void sbx_run_start(struct sbx_backend *backend, struct sbx_job *job)
     struct sbx_run *run = run_of(job);
 
     run->cell = (struct sbx_cell)SBX_CELL_INIT;
+    run->elsewhere = 0;
     job->is_pool_hit = is_usual(job) && sbx_pool_take(native, job, &run->cell, &run->box_bytes);
     if (job->is_pool_hit || (job->session != 0 && sbx_session_enter(native, run))) {
         close_streams(job);
@@ -297,6 +301,7 @@ void sbx_run_measure(struct sbx_backend *backend, struct sbx_job *job)
         job->facts.stage = SBX_STAGE_MEASURE;
         job->facts.error = -err.code;
     }
+    job->facts.usage.processes_peak += run->elsewhere;
     *peak = (int64_t)*peak > run->box_bytes ? (uint64_t)((int64_t)*peak - run->box_bytes) : 0;
     if (sbx_workspace_usage(run->cell.workspace_fd, &job->facts.workspace_bytes,
                             &job->facts.workspace_inodes, &job->facts.is_workspace_full) < 0)

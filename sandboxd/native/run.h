@@ -21,7 +21,8 @@ struct sbx_native;
 struct sbx_run {
     struct sbx_job job; /* first, so that one is found from the other */
     struct sbx_cell cell;
-    int64_t box_bytes; /* what is charged and not the program's, less what it has uncharged */
+    int64_t box_bytes;  /* what is charged and not the program's, less what it has uncharged */
+    uint32_t elsewhere; /* processes that the sandbox has besides, see session.h */
 };
 
 /* Once per slot. */

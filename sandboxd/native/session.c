@@ -17,6 +17,9 @@
 
 #include <sys/epoll.h>
 
+/* A program gets so much in any case: less, and none could say that there is no more. */
+#define LEAST_BYTES (INT64_C(1) << 20)
+
 static struct sbx_session *find(struct sbx_native *native, uint64_t id)
 {
     for (uint32_t i = 0; i < native->sessions.most; i++) {
@@ -202,6 +205,27 @@ int sbx_session_open_cell(struct sbx_native *native, struct sbx_run *run)
         cr_log_error("%s session=%" PRIu64, err.text, session->id);
     run->cell = cell;
     return 0;
+}
+
+void sbx_session_take_off(struct sbx_native *native, struct sbx_run *run, struct sbx_limits *limits)
+{
+    const struct sbx_session *session = find(native, run->job.session);
+    uint64_t *processes = &limits->value[SBX_LIMIT_PROCESSES];
+    int64_t most = (int64_t)limits->value[SBX_LIMIT_MEMORY] - LEAST_BYTES;
+    uint64_t bytes = 0;
+    uint64_t count = 0;
+
+    if (!session || session->cell.box.pidfd < 0)
+        return;
+    if (sbx_cgroup_memory_bytes(&session->cell.group, &bytes) == 0 &&
+        (int64_t)bytes > session->box_bytes)
+        run->box_bytes -=
+            (int64_t)bytes - session->box_bytes < most ? (int64_t)bytes - session->box_bytes : most;
+    /* One of them is sandbox-init. */
+    if (sbx_cgroup_count(&session->cell.group, SBX_CGROUP_FILE_PROCESSES, NULL, &count) == 0 &&
+        count > 1)
+        run->elsewhere = count - 1 < *processes ? (uint32_t)count - 1 : (uint32_t)*processes - 1;
+    *processes -= run->elsewhere;
 }
 
 /* Watched as the session's from now on; its end is seen when another run comes, if not before. */

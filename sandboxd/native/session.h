@@ -57,6 +57,13 @@ bool sbx_session_enter(struct sbx_native *native, struct sbx_run *run);
 /* As sbx_cell_open(), for a run in a session: the same ids, the same workspace. */
 int sbx_session_open_cell(struct sbx_native *native, struct sbx_run *run);
 
+/*
+ * The limits are the sandbox's: what the interpreter that waits has of memory and processes, it
+ * being stopped, comes off those of a run beside it, and onto what that one is said to have had.
+ */
+void sbx_session_take_off(struct sbx_native *native, struct sbx_run *run,
+                          struct sbx_limits *limits);
+
 /* The run is over. Takes its cell when the interpreter in it goes on; ends when it was to. */
 void sbx_session_leave(struct sbx_native *native, struct sbx_run *run);
 

@@ -230,6 +230,23 @@ def test_nothing_runs_between_calls(house, box):
     assert house.root.run(box, "print(child.poll())")[0] == "None\n"
 
 
+def test_limits_are_of_the_sandbox_and_not_of_each_of_its_boxes(house):
+    box = house.root.create(limits=pb.Limits(memory_bytes=64 * MIB, processes=6))
+    take = ["/usr/bin/python3", "-c", "print(len(bytearray(36 << 20)))"]
+    fork = ["/bin/sh", "-c", "sleep 9 & sleep 9 & sleep 9 & echo all"]
+    # Alone, either has room; beside an interpreter that has so much itself, it has none.
+    assert [verdict(house.root.run(box, command=command)[1]) for command in (take, fork)] == ["OK", "OK"]
+    code = "import subprocess\nkept = bytearray(36 << 20)\nchildren = [subprocess.Popen(['sleep', '50']) for _ in range(3)]"
+    assert verdict(house.root.run(box, code)[1]) == "OK"
+    result = house.root.run(box, command=take)[1]
+    assert verdict(result) == "MEMORY_LIMIT" and result.sandbox.is_alive
+    assert result.usage.memory_peak_bytes > 60 * MIB  # of both
+    out, result = house.root.run(box, command=fork)
+    assert verdict(result) == "PROCESS_LIMIT" and "all" not in out and result.limit_hit.observed == 6
+    assert house.root.run(box, "print(len(kept) >> 20, [child.poll() for child in children])")[0] == "36 [None, None, None]\n"
+    house.root.delete(box)
+
+
 def test_the_smallest_limits_are_enough(house):
     box = house.root.create(limits=pb.Limits(open_files=16, workspace_bytes=64 << 10, workspace_inodes=64))
     for expected in ("1\n", "2\n"):
