@@ -4,8 +4,10 @@
 #include "common/err.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <stdbool.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <linux/capability.h>
@@ -64,13 +66,28 @@ static bool is_dropped(uid_t uid, gid_t gid)
     return !has_capabilities(data) && (uid == 0 || setresuid((uid_t)-1, 0, (uid_t)-1) < 0);
 }
 
+/*
+ * In the user namespace of an ordinary user nobody may change groups
+ * (user_namespaces(7)): those of whoever started us stay.
+ */
+static bool are_groups_fixed(void)
+{
+    char text[8] = "";
+    int fd = open("/proc/self/setgroups", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return n > 0 && strncmp(text, "deny", 4) == 0;
+}
+
 static int drop_ids(uid_t uid, gid_t gid, struct cr_err *err)
 {
     int r = drop_bounding_set();
 
     if (r < 0)
         return cr_err_sys(err, -r, "drop the bounding set");
-    if (setgroups(0, NULL) < 0)
+    if (setgroups(0, NULL) < 0 && !(errno == EPERM && are_groups_fixed()))
         return cr_err_sys(err, errno, "drop supplementary groups");
     if (setresgid(gid, gid, gid) < 0)
         return cr_err_sys(err, errno, "become group %u", gid);

@@ -27,6 +27,9 @@
 /* Bytes that a program may lock; the kernel's own default is of this order. */
 #define MEMLOCK_BYTES (64UL << 10)
 
+/* Beyond the memory limit: so much that who goes over it is seen, and killed, before. */
+#define DATA_MARGIN_BYTES (UINT64_C(1) << 30)
+
 /* Dies with the backend; a backend that is gone already shows as EOF on the control socket. */
 int sbx_box_die_with_parent(void)
 {
@@ -248,6 +251,25 @@ int sbx_box_enter_identity(int userns_fd)
         syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
         return -errno;
     return sbx_box_die_with_parent(); /* a change of ids clears it */
+}
+
+int sbx_box_enter_one_id(int userns_fd)
+{
+    return setns(userns_fd, CLONE_NEWUSER) < 0 ? -errno : sbx_box_die_with_parent();
+}
+
+/*
+ * Processes are counted by user and user namespace (since Linux 5.14), so that
+ * the number is the box' own; one of them is sandbox-init. Memory is looked at
+ * and not held back: this keeps one process from having very much between two
+ * looks. Not RLIMIT_AS, which also counts what is only reserved, and without
+ * which neither Java nor Node start.
+ */
+int sbx_box_make_rootless_limits(const struct sbx_limits *limits)
+{
+    int r = limit_one(RLIMIT_NPROC, limits->value[SBX_LIMIT_PROCESSES] + 1);
+
+    return r < 0 ? r : limit_one(RLIMIT_DATA, limits->value[SBX_LIMIT_MEMORY] + DATA_MARGIN_BYTES);
 }
 
 _Noreturn void sbx_box_fail(int control_fd, enum sbx_stage stage, int error)

@@ -55,6 +55,16 @@ int sbx_box_make_limits(const struct sbx_limits *limits, uint32_t weakened);
 /* Enters the user namespace of the slot, as its user 0. */
 int sbx_box_enter_identity(int userns_fd);
 
+/*
+ * The same where the user namespace has one id, the program's: sandbox-init
+ * has it too, with the capabilities of that namespace, which the program does
+ * not have. Nobody can change groups there.
+ */
+int sbx_box_enter_one_id(int userns_fd);
+
+/* What resource limits can do for control groups that are not there. */
+int sbx_box_make_rootless_limits(const struct sbx_limits *limits);
+
 /* Reports on the control socket that the step of `stage` failed, and ends. */
 _Noreturn void sbx_box_fail(int control_fd, enum sbx_stage stage, int error);
 

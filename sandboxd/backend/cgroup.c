@@ -5,6 +5,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "sandboxd/backend/cgroup_paths.h"
+#include "sandboxd/backend/cgroup_watched.h"
 #include "sandboxd/wire/msg.h"
 
 #include <fcntl.h>
@@ -273,6 +274,11 @@ int sbx_cgroup_open(const struct sbx_cgroup_host *host, uint32_t number,
     group_name(number, name);
     for (int i = 0; i < SBX_CONTROLLER_COUNT; i++)
         group.fds[i] = -1;
+    if (host->ops->look_ns > 0) {
+        group.watch = calloc(1, sizeof(*group.watch));
+        if (!group.watch)
+            return cr_err_set(err, ENOMEM, "out of memory for a group");
+    }
     for (uint32_t i = 0; i < host->hierarchy_count; i++) {
         group.fds[i] = openat(host->base_fds[i], name, DIRECTORY_FLAGS);
         if (group.fds[i] < 0) {
@@ -291,6 +297,8 @@ void sbx_cgroup_close(struct sbx_cgroup *group)
     for (int i = 0; i < SBX_CONTROLLER_COUNT; i++)
         cr_close_fd(&group->fds[i]);
     cr_close_fd(&group->event_fd);
+    free(group->watch);
+    group->watch = NULL;
     for (int i = 0; group->has_files && i < SBX_CGROUP_FILE_COUNT; i++)
         cr_close_fd(&group->file_fds[i]);
     for (int i = 0; group->has_files && i < SBX_CONTROLLER_COUNT; i++)

@@ -12,6 +12,7 @@ struct cr_err;
 struct sbx_limits;
 struct sbx_cgroup;
 struct sbx_cgroup_usage;
+struct sbx_watch;
 
 /* What a group must be able to do; on v1 each has a hierarchy of its own. */
 enum sbx_controller {
@@ -55,6 +56,7 @@ struct sbx_cgroup_file_name {
 struct sbx_cgroup_ops {
     uint32_t version;
     struct sbx_cgroup_file_name files[SBX_CGROUP_FILE_COUNT];
+    int64_t look_ns; /* how often somebody has to look; 0: the kernel tells */
     uint32_t weight; /* the kernel's standard in SBX_CGROUP_FILE_CPU_WEIGHT */
     int (*limit)(const struct sbx_cgroup *group, const struct sbx_limits *limits,
                  struct cr_err *err);
@@ -95,6 +97,7 @@ struct sbx_cgroup {
     int fds[SBX_CONTROLLER_COUNT];       /* per hierarchy; -1 when closed */
     int event_fd;                        /* readable (v1) or EPOLLPRI (v2) after an OOM event */
     const struct sbx_cgroup_usage *told; /* borrowed; of sbx_cgroup_open_told() */
+    struct sbx_watch *watch;             /* see cgroup_watched.h; NULL: the kernel counts */
     bool has_files;                      /* the next are open, or -1 where there is none */
     int file_fds[SBX_CGROUP_FILE_COUNT];
     int entry_fds[SBX_CONTROLLER_COUNT]; /* likewise, per hierarchy: its cgroup.procs */

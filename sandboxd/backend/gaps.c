@@ -6,7 +6,10 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+
+#define LOSSES_MAX 256U
 
 /* True when `name` is one of the words of `list`. */
 static bool is_listed(const char *list, const char *name)
@@ -79,6 +82,38 @@ int sbx_gaps_check(const uint8_t controls[SBX_CONTROL_COUNT], uint32_t control,
                           "--accept-gap=%s",
                           name, gap_fix(control), name);
     cr_log_warn("this host cannot enforce a control, going on as accepted control=%s", name);
+    return 0;
+}
+
+/* All of them, as the flag takes them: nobody wants to hear of one after the other. */
+static void list_losses(const uint8_t controls[SBX_CONTROL_COUNT], char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < SBX_CONTROL_COUNT && used < size; i++) {
+        if (controls[i] != SBX_ENFORCED)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? "," : "",
+                                     sbx_control_name(i));
+    }
+}
+
+int sbx_gaps_check_rootless(const uint8_t controls[SBX_CONTROL_COUNT], uint32_t control,
+                            const char *accepted, struct cr_err *err)
+{
+    const char *name = sbx_control_name(control);
+    const char *what = controls[control] == SBX_GAP ? "lost" : "weaker";
+    char losses[LOSSES_MAX];
+
+    if (controls[control] == SBX_ENFORCED)
+        return 0;
+    list_losses(controls, losses, sizeof(losses));
+    if (!is_listed(accepted, name))
+        return cr_err_set(err, ENOTSUP,
+                          "--rootless: the control '%s' is %s without root, and this is not "
+                          "accepted: --accept-gap=%s accepts all that is lost or weaker",
+                          name, what, losses);
+    cr_log_warn("a control is %s without root, going on as accepted control=%s", what, name);
     return 0;
 }
 

@@ -16,6 +16,10 @@ int sbx_gaps_check_names(const char *accepted, struct cr_err *err);
 int sbx_gaps_check(const uint8_t controls[SBX_CONTROL_COUNT], uint32_t control,
                    const char *accepted, struct cr_err *err);
 
-/* Both of the above, for all controls. Pure. */
+/* The same for an ordinary user (`--rootless`), for whom what is partial is lost, too. */
+int sbx_gaps_check_rootless(const uint8_t controls[SBX_CONTROL_COUNT], uint32_t control,
+                            const char *accepted, struct cr_err *err);
+
+/* Both of the first two, for all controls. Pure. */
 int sbx_gaps_check_all(const uint8_t controls[SBX_CONTROL_COUNT], const char *accepted,
                        struct cr_err *err);

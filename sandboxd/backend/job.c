@@ -97,6 +97,7 @@ void sbx_job_begin(struct sbx_backend *backend, struct sbx_job *job, const struc
     job->limits = msg->limits;
     job->received_ns = cr_clock_mono_ns();
     job->facts.limits = &job->limits;
+    job->facts.is_sandboxd_killing = backend->cgroups.ops->look_ns > 0;
     memcpy(job->fds, fds, sizeof(job->fds));
     sbx_job_move(job, SBX_JOB_STARTING, INT64_MAX);
     backend->ops->start(backend, job);
@@ -156,7 +157,7 @@ void sbx_job_fail_start(struct sbx_backend *backend, struct sbx_job *job, enum s
 
 /*
  * When to look at the counters next: not before the program can have used up
- * its CPU time, and then often.
+ * its CPU time, and then often. Where nobody else counts, often at all times.
  */
 static int64_t next_poll_ns(const struct sbx_job *job, int64_t now_ns, uint64_t used_us)
 {
@@ -164,7 +165,10 @@ static int64_t next_poll_ns(const struct sbx_job *job, int64_t now_ns, uint64_t 
     uint64_t left_us = limit_us > used_us ? limit_us - used_us : 0;
     int64_t wait_ns =
         (int64_t)(left_us * 1000 / job->limits.value[SBX_LIMIT_CPU_MILLICORES]) * CR_NS_PER_US;
+    int64_t look_ns = job->group.host->ops->look_ns;
 
+    if (look_ns > 0)
+        return now_ns + look_ns;
     return now_ns + (wait_ns > POLL_MIN_NS ? wait_ns : POLL_MIN_NS);
 }
 

@@ -77,6 +77,15 @@ static bool holds_at_end(const struct sbx_facts *facts, enum sbx_verdict verdict
     }
 }
 
+static enum sbx_killed_by killer(const struct sbx_facts *facts, size_t row)
+{
+    enum sbx_killed_by killed_by = limit_verdicts[row].killed_by;
+
+    return killed_by == SBX_KILLED_BY_OOM_KILLER && facts->is_sandboxd_killing
+               ? SBX_KILLED_BY_SANDBOXD
+               : killed_by;
+}
+
 static struct sbx_limit_hit make_hit(const struct sbx_facts *facts, size_t row, uint64_t observed)
 {
     enum sbx_limit limit = limit_verdicts[row].limit;
@@ -89,7 +98,7 @@ static struct sbx_limit_hit make_hit(const struct sbx_facts *facts, size_t row, 
         observed = facts->workspace_inodes;
     }
     return (struct sbx_limit_hit){.limit = limit,
-                                  .killed_by = limit_verdicts[row].killed_by,
+                                  .killed_by = killer(facts, row),
                                   .value = facts->limits->value[limit],
                                   .observed = observed};
 }

@@ -32,6 +32,7 @@ struct sbx_facts {
     uint32_t forbidden_call; /* its number, or a value of boxctl.h */
     uint32_t stage;          /* enum sbx_stage of a failed start, NONE otherwise */
     int32_t error;           /* errno of it */
+    bool is_sandboxd_killing; /* where the kernel does not limit: then nobody else kills */
     uint32_t event_count;
     struct sbx_event events[SBX_EVENTS_MAX];
     struct sbx_cgroup_usage usage; /* deltas since GO */

@@ -38,6 +38,28 @@ static const char *const container_details[SBX_CONTROL_COUNT] = {
     [SBX_CONTROL_DEV] = "the engine's standard devices",
 };
 
+/* What `--rootless` leaves of a control; NULL: what it is else. */
+static const char *rootless_detail(uint32_t control, const struct sbx_msg_hello *hello)
+{
+    if (hello->backend != CRISOL__SANDBOX__V1__BACKEND__BACKEND_NATIVE ||
+        hello->controls[control] != SBX_PARTIAL)
+        return NULL;
+    switch (control) {
+    case SBX_CONTROL_MEMORY:
+        return "looked at every 10 ms, then all is killed: more can be had in between";
+    case SBX_CONTROL_SWAP:
+        return "counted together with memory, as that is";
+    case SBX_CONTROL_CPU_TIME:
+        return "looked at every 10 ms; children that nobody waits for take theirs along";
+    case SBX_CONTROL_PIDS:
+        return "by RLIMIT_NPROC; that it was met is inferred from the number";
+    case SBX_CONTROL_USER:
+        return "1000:1000 inside; on the host, for all sandboxes, the user who started sandboxd";
+    default:
+        return NULL;
+    }
+}
+
 static const char *fixed_detail(uint32_t control, const struct sbx_msg_hello *hello,
                                 bool is_container, bool has_own_root)
 {
@@ -123,6 +145,9 @@ static void fill_details(struct sbx_controls *controls, const struct sbx_msg_hel
         if (hello->controls[i] == SBX_GAP)
             (void)snprintf(controls->details[i], SBX_CONTROL_DETAIL_MAX,
                            "missing on this host; accepted by the operator");
+        else if (rootless_detail(i, hello))
+            (void)snprintf(controls->details[i], SBX_CONTROL_DETAIL_MAX, "%s",
+                           rootless_detail(i, hello));
         else
             describe(i, limits, hello, runtime && runtime->root[0], controls->details[i]);
     }

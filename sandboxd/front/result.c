@@ -49,16 +49,22 @@ static void fill_hits(struct sbx_result *result, const struct sbx_msg_result *wi
     result->message.other_limit_hits = result->other_list;
 }
 
-static const char *memory_source(const struct sbx_msg_result *wire)
+static const char *memory_source(const struct sbx_msg_result *wire, const struct sbx_policy *policy)
 {
+    const Crisol__Sandbox__V1__Enforcement partial =
+        CRISOL__SANDBOX__V1__ENFORCEMENT__ENFORCEMENT_PARTIAL;
+
     if (wire->memory_peak_bytes == 0)
         return "";
+    if (policy->controls.items[SBX_CONTROL_MEMORY].enforcement == partial)
+        return "Pss of its processes, looked at now and then";
     if (wire->is_inferred)
         return "read inside the sandbox";
     return wire->cgroup_version == 2 ? "memory.peak" : "memory.memsw.max_usage_in_bytes";
 }
 
-static void fill_usage(struct sbx_result *result, const struct sbx_msg_result *wire)
+static void fill_usage(struct sbx_result *result, const struct sbx_msg_result *wire,
+                       const struct sbx_policy *policy)
 {
     Crisol__Sandbox__V1__Usage *usage = &result->usage;
 
@@ -69,7 +75,7 @@ static void fill_usage(struct sbx_result *result, const struct sbx_msg_result *w
     usage->cpu_total_us = wire->cpu_total_us;
     usage->cpu_throttled_us = wire->cpu_throttled_us;
     usage->memory_peak_bytes = wire->memory_peak_bytes;
-    usage->memory_source = cr_unconst(memory_source(wire));
+    usage->memory_source = cr_unconst(memory_source(wire, policy));
     usage->oom_kills = wire->oom_kills;
     usage->processes_peak = wire->processes_peak;
     usage->process_limit_hits = wire->process_limit_hits;
@@ -282,7 +288,7 @@ int sbx_result_fill(struct sbx_result *result, const struct sbx_execution *execu
     result->message.policy = &policy->message;
     result->message.phase = CRISOL__SANDBOX__V1__PHASE__PHASE_RUN;
     fill_hits(result, &outcome->result);
-    fill_usage(result, &outcome->result);
+    fill_usage(result, &outcome->result, policy);
     fill_timing(result, outcome);
     fill_streams(result, execution);
     fill_report(result, execution);

@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "sandboxd/backend/cgroup.h"
+#include "sandboxd/backend/cgroup_watched.h"
 #include "sandboxd/native/box_child.h"
 #include "sandboxd/wire/fds.h"
 
@@ -18,6 +19,7 @@
 #include <linux/sched.h>
 #include <sys/mount.h>
 #include <sys/pidfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -123,6 +125,7 @@ int sbx_box_begin(const struct sbx_box_shell *shell, struct sbx_box *ret_box, st
         cr_close_fd(&control_fd);
         sbx_box_child(shell, child_fd);
     }
+    sbx_cgroup_watch(shell->group, (pid_t)pid);
     *ret_box =
         (struct sbx_box){.pid = (pid_t)pid, .pidfd = pidfd, .control_fd = cr_take_fd(&control_fd)};
     return 0;
@@ -132,6 +135,7 @@ int sbx_box_finish(const struct sbx_box *box, const struct sbx_box_plan *plan, s
 {
     const struct sbx_box_order order = {.limits = *plan->limits,
                                         .mode = plan->mode,
+                                        .is_rootless = plan->is_rootless,
                                         .columns = plan->columns,
                                         .rows = plan->rows,
                                         .has_root = plan->root_fd >= 0};
@@ -164,12 +168,21 @@ void sbx_box_kill(const struct sbx_box *box)
         (void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);
 }
 
+static uint64_t to_us(const struct timeval *time)
+{
+    return (uint64_t)time->tv_sec * 1000000 + (uint64_t)time->tv_usec;
+}
+
 void sbx_box_reap(struct sbx_box *box)
 {
+    struct rusage usage = {.ru_utime = {0}};
     siginfo_t info;
 
+    /* The raw call: glibc's does not tell what was used. */
     if (box->pidfd >= 0)
-        (void)waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED);
+        (void)syscall(SYS_waitid, P_PIDFD, box->pidfd, &info, WEXITED, &usage);
+    box->user_us = to_us(&usage.ru_utime);
+    box->system_us = to_us(&usage.ru_stime);
     cr_close_fd(&box->pidfd);
     cr_close_fd(&box->control_fd);
     box->pid = -1;

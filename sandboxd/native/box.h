@@ -21,7 +21,9 @@ struct sbx_cgroup;
 struct sbx_box {
     pid_t pid;
     int pidfd;
-    int control_fd; /* SOCK_SEQPACKET, non-blocking; messages of boxctl.h */
+    int control_fd;   /* SOCK_SEQPACKET, non-blocking; messages of boxctl.h */
+    uint64_t user_us; /* CPU time of it and of all that it reaped, once it is reaped itself */
+    uint64_t system_us;
 };
 
 #define SBX_BOX_INIT                                                                               \
@@ -57,6 +59,7 @@ struct sbx_box_plan {
     int payload_fd;
     int stdio_fds[3];
     enum sbx_box_mode mode;
+    bool is_rootless; /* its user namespace has one id, and nobody else limits processes */
     uint16_t columns; /* TERMINAL */
     uint16_t rows;
 };

@@ -172,7 +172,11 @@ __attribute__((noreturn)) void sbx_box_child(const struct sbx_box_shell *shell, 
     sbx_box_check(control_fd, SBX_STAGE_INIT, place_fds(fds, terminal));
     sbx_box_check(control_fd, SBX_STAGE_LIMITS,
                   sbx_box_make_limits(&order.limits, shell->weakened));
-    sbx_box_check(control_fd, SBX_STAGE_IDENTITY, sbx_box_enter_identity(FD_USERNS));
+    if (order.is_rootless)
+        sbx_box_check(control_fd, SBX_STAGE_LIMITS, sbx_box_make_rootless_limits(&order.limits));
+    sbx_box_check(control_fd, SBX_STAGE_IDENTITY,
+                  order.is_rootless ? sbx_box_enter_one_id(FD_USERNS)
+                                    : sbx_box_enter_identity(FD_USERNS));
     argv[1] = order.mode == SBX_BOX_RUN ? NULL : modes[order.mode];
     (void)syscall(SYS_execveat, FD_BINARY, "", argv, environment, AT_EMPTY_PATH);
     sbx_box_fail(control_fd, SBX_STAGE_INIT, -errno);

@@ -11,6 +11,7 @@ struct sbx_box_order {
     struct sbx_limits limits;
     bool has_root; /* the last fd is there */
     enum sbx_box_mode mode;
+    bool is_rootless;
     uint16_t columns; /* TERMINAL */
     uint16_t rows;
 };

@@ -89,6 +89,7 @@ int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, enum sbx_bo
         .payload_fd = fds ? fds[0] : null_fd,
         .stdio_fds = {fds ? fds[1] : null_fd, fds ? fds[2] : null_fd, fds ? fds[3] : null_fd},
         .mode = mode,
+        .is_rootless = native->is_rootless,
         .columns = cell->columns,
         .rows = cell->rows,
     };
@@ -181,6 +182,8 @@ bool sbx_cell_fits(const struct sbx_cell *cell, const struct sbx_limits *limits)
 
 uid_t sbx_cell_owner(const struct sbx_native *native, const struct sbx_cell *cell)
 {
+    if (native->is_rootless)
+        return 0; /* the only one there is */
     return native->uid_base + cell->place * SBX_USERNS_RANGE + SBX_USERNS_PROGRAM_ID;
 }
 

@@ -26,7 +26,10 @@ static const char *name_of(const struct sbx_need *need)
 
 static bool is_gap(const struct sbx_native *native, const struct sbx_need *need)
 {
-    return need->control != SBX_NEED_NO_CONTROL && native->base.controls[need->control] == SBX_GAP;
+    const uint8_t state =
+        need->control == SBX_NEED_NO_CONTROL ? SBX_ENFORCED : native->base.controls[need->control];
+
+    return state == SBX_GAP || (state == SBX_PARTIAL && native->is_rootless);
 }
 
 /* Returns how many needs are not met. */

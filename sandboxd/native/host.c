@@ -78,6 +78,17 @@ void sbx_host_judge(const struct sbx_cgroup_host *cgroups, uint8_t ret_controls[
         ret_controls[SBX_CONTROL_SWAP] = SBX_GAP;
 }
 
+void sbx_host_judge_rootless(const struct sbx_cgroup_host *cgroups,
+                             uint8_t controls[SBX_CONTROL_COUNT])
+{
+    static const enum sbx_control looked_at[] = {SBX_CONTROL_MEMORY, SBX_CONTROL_SWAP,
+                                                 SBX_CONTROL_CPU_TIME, SBX_CONTROL_PIDS};
+
+    controls[SBX_CONTROL_USER] = SBX_PARTIAL;
+    for (size_t i = 0; cgroups->ops->look_ns > 0 && i < CR_ARRAY_SIZE(looked_at); i++)
+        controls[looked_at[i]] = SBX_PARTIAL;
+}
+
 uint32_t sbx_host_slots(uint64_t asked, long cores, uint64_t memory_bytes, uint32_t most)
 {
     uint64_t slots = asked;

@@ -22,5 +22,13 @@ int sbx_host_check_capability(uint32_t index, struct cr_err *err);
 /* Judges every control by what was found in the control groups. Pure. */
 void sbx_host_judge(const struct sbx_cgroup_host *cgroups, uint8_t ret_controls[SBX_CONTROL_COUNT]);
 
+/*
+ * Behind the above: what an ordinary user loses against root. Without control
+ * groups, what is only looked at is PARTIAL, and so are ids that all boxes
+ * share. Pure.
+ */
+void sbx_host_judge_rootless(const struct sbx_cgroup_host *cgroups,
+                             uint8_t controls[SBX_CONTROL_COUNT]);
+
 /* Runs at one time: as asked, or one per core, at least two, as far as memory goes. Pure. */
 uint32_t sbx_host_slots(uint64_t asked, long cores, uint64_t memory_bytes, uint32_t most);

@@ -64,6 +64,16 @@ static int open_network(void)
     return net_fd < 0 ? -errno : net_fd;
 }
 
+/* Who may not come back to the host's, as an ordinary user, gets a home of its own. */
+static int open_home(void)
+{
+    int net_fd = open_network();
+
+    if (net_fd != -EPERM || sbx_box_make_network() < 0)
+        return net_fd;
+    return open_network();
+}
+
 /* Makes one and goes home again. Returns it or -errno. */
 static int make_network(const struct keeping *keeping)
 {
@@ -178,7 +188,7 @@ __attribute__((noreturn)) static void keep(const struct sbx_cgroup_host *host, i
 
     (void)prctl(PR_SET_NAME, "crisol-keeper");
     close_others(host, fd);
-    keeping.home_fd = open_network();
+    keeping.home_fd = open_home();
     do {
         (void)poll(&watch, 1, keeping.pending_count > 0 ? RETRY_MS : -1);
         retry_pending(&keeping);

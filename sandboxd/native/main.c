@@ -52,6 +52,12 @@ static const struct cr_setting settings_table[] = {
     TEXT("accept-gap", accept_gaps, NULL, true,
          "A control that may be missing on this host. Repeatable."),
     {
+        .flag = "rootless",
+        .type = CR_SETTING_BOOL,
+        .offset = offsetof(struct sbx_native_settings, is_rootless),
+        .help = "The user namespace that this is started in has one id.",
+    },
+    {
         .flag = "check",
         .type = CR_SETTING_BOOL,
         .offset = offsetof(struct sbx_native_settings, is_check),

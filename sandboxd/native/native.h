@@ -34,6 +34,7 @@ struct sbx_native_settings {
     char *roots;        /* folder where root file systems of runtimes are registered; NULL: none */
     char *accept_gaps;  /* comma-separated names of controls; NULL: none */
     char *pool;         /* as for sbx_pool_init() */
+    bool is_rootless;   /* as root of a user namespace with one id, see supervisor/rootless.h */
     bool is_check;      /* sbx_native_check() instead of serving */
     bool with_runtimes; /* the operator's, on a descriptor of the supervisor */
     char *preload;      /* on or off: templates */
@@ -90,6 +91,7 @@ struct sbx_native {
     int seccomp_fd;
     int null_fd; /* /dev/null of the boxes */
     uint32_t uid_base;
+    bool is_rootless;
     uint32_t place_count; /* one for each run and each slot of the pool, and some to spare */
     struct sbx_place places[SBX_PLACES_MAX];
     uint64_t box_bytes; /* memory that a box without a program is charged for */

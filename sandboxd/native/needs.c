@@ -3,7 +3,9 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "common/log.h"
 #include "sandboxd/backend/capacity.h"
+#include "sandboxd/backend/cgroup_watched.h"
 #include "sandboxd/backend/gaps.h"
 #include "sandboxd/backend/seccomp.h"
 #include "sandboxd/backend/userns.h"
@@ -113,6 +115,25 @@ static int meet_seccomp(const struct sbx_native_settings *settings, struct sbx_n
     return 0;
 }
 
+/* An ordinary user has those that somebody gave it (on version 2), or none. */
+static int open_cgroups(struct sbx_native *native, uint32_t *swept, struct cr_err *err)
+{
+    struct sbx_cgroup_host *host = &native->base.cgroups;
+    int r = sbx_cgroup_host_find(host, err);
+
+    if (r == 0)
+        r = sbx_sweep_predecessors(host, swept, err);
+    if (r == 0)
+        r = sbx_cgroup_host_open(host, err);
+    if (r == 0 || !native->is_rootless)
+        return r;
+    cr_log_info("no control groups for this user, looking at processes instead why=\"%s\"",
+                err->text);
+    *err = (struct cr_err)CR_ERR_INIT;
+    sbx_cgroup_host_watch(host);
+    return 0;
+}
+
 static int meet_cgroups(const struct sbx_native_settings *settings, struct sbx_native *native,
                         uint32_t argument, struct cr_err *err)
 {
@@ -121,15 +142,14 @@ static int meet_cgroups(const struct sbx_native_settings *settings, struct sbx_n
 
     (void)argument;
     if (r == 0)
-        r = sbx_cgroup_host_find(&native->base.cgroups, err);
-    if (r == 0)
-        r = sbx_sweep_predecessors(&native->base.cgroups, &swept, err);
-    if (r == 0)
-        r = sbx_cgroup_host_open(&native->base.cgroups, err);
+        r = open_cgroups(native, &swept, err);
     if (r < 0)
         return r;
     native->base.counts[SBX_COUNT_SWEPT] = swept;
     sbx_host_judge(&native->base.cgroups, native->base.controls);
+    if (native->is_rootless)
+        sbx_host_judge_rootless(&native->base.cgroups, native->base.controls);
+    native->base.is_inferring = native->base.cgroups.ops->look_ns > 0;
     sbx_native_weaken(native);
     return 0;
 }
@@ -139,7 +159,10 @@ static int meet_control(const struct sbx_native_settings *settings, struct sbx_n
 {
     if (native->base.weakened == argument)
         return 0;
-    return sbx_gaps_check(native->base.controls, argument, settings->accept_gaps, err);
+    return native->is_rootless
+               ? sbx_gaps_check_rootless(native->base.controls, argument, settings->accept_gaps,
+                                         err)
+               : sbx_gaps_check(native->base.controls, argument, settings->accept_gaps, err);
 }
 
 static int meet_limits(const struct sbx_native_settings *settings, struct sbx_native *native,
@@ -162,9 +185,14 @@ static int meet_filter(const struct sbx_native_settings *settings, struct sbx_na
 
 static int make_places(struct sbx_native *native, uint32_t count, struct cr_err *err)
 {
+    static const struct sbx_userns_range only_id = {
+        .inside = SBX_USERNS_PROGRAM_ID, .outside = 0, .count = 1};
+
     for (uint32_t i = 0; i < count; i++) {
-        int r = sbx_userns_make(native->uid_base + i * SBX_USERNS_RANGE,
-                                &native->places[i].userns_fd, err);
+        int *fd = &native->places[i].userns_fd;
+        int r = native->is_rootless
+                    ? sbx_userns_make_ranges(&only_id, 1, fd, err)
+                    : sbx_userns_make(native->uid_base + i * SBX_USERNS_RANGE, fd, err);
 
         if (r < 0)
             return r;
@@ -271,6 +299,7 @@ const struct sbx_need sbx_needs[] = {
     CONTROL("control groups: cpu", SBX_CONTROL_CPU),
     CONTROL("control groups: cpu time", SBX_CONTROL_CPU_TIME),
     CONTROL("control groups: pids", SBX_CONTROL_PIDS),
+    CONTROL("user ids of their own for the boxes", SBX_CONTROL_USER),
     NEED("control groups: limits, written and read back", meet_limits),
     BASIS("seccomp program", meet_filter),
     BASIS("user namespaces", meet_slots),

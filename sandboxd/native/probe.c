@@ -127,7 +127,8 @@ static int run_box(struct sbx_native *native, const struct sbx_cgroup *group,
     if (r == 0)
         r = sbx_workspace_make(sbx_default_limits.value[SBX_LIMIT_WORKSPACE_BYTES],
                                sbx_default_limits.value[SBX_LIMIT_WORKSPACE_INODES],
-                               native->uid_base + SBX_USERNS_PROGRAM_ID, &workspace_fd, err);
+                               sbx_cell_owner(native, &(struct sbx_cell){.place = 0}),
+                               &workspace_fd, err);
     if (r == 0)
         r = sbx_box_begin(&(struct sbx_box_shell){.group = group,
                                                   .init_fd = native->init_fd,
@@ -141,6 +142,7 @@ static int run_box(struct sbx_native *native, const struct sbx_cgroup *group,
                        &(struct sbx_box_plan){.limits = &sbx_default_limits,
                                               .userns_fd = native->places[0].userns_fd,
                                               .root_fd = -1,
+                                              .is_rootless = native->is_rootless,
                                               .workspace_fd = workspace_fd,
                                               .payload_fd = payload_fd,
                                               .stdio_fds = {null_fd, null_fd, null_fd}},

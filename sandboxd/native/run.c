@@ -6,6 +6,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/patience.h"
+#include "sandboxd/backend/cgroup_watched.h"
 #include "sandboxd/backend/userns.h"
 #include "sandboxd/backend/weaken.h"
 #include "sandboxd/native/native.h"
@@ -282,6 +283,7 @@ void sbx_run_on_dead(struct sbx_native *native, struct sbx_run *run)
     sbx_backend_unwatch(&native->base, run->cell.box.pidfd);
     sbx_backend_unwatch(&native->base, job->control_fd);
     sbx_box_reap(&run->cell.box);
+    sbx_cgroup_watch_end(&run->cell.group, run->cell.box.user_us, run->cell.box.system_us);
     cr_close_fd(&job->control_fd);
     if (job->state == SBX_JOB_DRAINING)
         return; /* the rest does not wait for this */

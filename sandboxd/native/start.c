@@ -75,10 +75,14 @@ void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_nati
         .seccomp_fd = -1,
         .null_fd = -1,
         .uid_base = (uint32_t)settings->uid_base,
+        .is_rootless = settings->is_rootless,
         .keeper = SBX_KEEPER_INIT,
         .vault = SBX_VAULT_INIT,
     };
     sbx_templates_init(&native->templates, settings->preload);
+    /* It needs ids of its own. */
+    if (settings->is_rootless)
+        native->templates.is_on = false;
     sbx_roots_init(&native->roots);
     sbx_backend_init(&native->base, &sbx_native_ops);
     native->base.features = SBX_FEATURES;
@@ -140,7 +144,7 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
     if (r == 0)
         r = sbx_native_may_weaken(native->base.weakened, err);
     if (r == 0)
-        r = sbx_pool_init(&native->pool, settings->pool,
+        r = sbx_pool_init(&native->pool, settings->is_rootless ? "0" : settings->pool,
                           native->templates.is_on && !native->templates.is_by_caller, err);
     native->base.pool_slots = native->pool.slot_count;
     if (r == 0)

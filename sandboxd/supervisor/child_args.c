@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@ enum form {
     FORM_TEXT,   /* --flag=TEXT, when there is one */
     FORM_NUMBER, /* --flag=N, when it is not 0 */
     FORM_ZERO,   /* --flag=N, also 0: the child's own default is another */
+    FORM_BOOL,   /* --flag, when it is true */
     FORM_WITH,   /* --with-flag: the child has a descriptor for what the path names */
 };
 
@@ -59,6 +61,7 @@ static const struct passing passings[] = {
     PASS("sessions", sandboxes, FORM_NUMBER, CHILD_NATIVE),
     PASS("session-life-ms", sandbox_life_ms, FORM_NUMBER, CHILD_NATIVE),
     PASS("uid-base", uid_base, FORM_NUMBER, CHILD_NATIVE),
+    PASS("rootless", is_rootless, FORM_BOOL, CHILD_NATIVE),
     PASS("rootfs", rootfs, FORM_TEXT, CHILD_NATIVE),
     PASS("docker-socket", docker_socket, FORM_TEXT, CHILDREN_DOCKER),
     PASS("docker-evidence", docker_evidence, FORM_TEXT, CHILDREN_DOCKER),
@@ -66,7 +69,7 @@ static const struct passing passings[] = {
     PASS("docker-image", docker_image, FORM_TEXT, CHILD_DOCKER | CHILD_DOCKER_GC),
     PASS("docker-pull", docker_pull, FORM_TEXT, CHILD_DOCKER),
     PASS("docker-runtime", docker_runtime, FORM_TEXT, CHILD_DOCKER),
-    PASS("user", front_user, FORM_NUMBER, CHILD_FRONT),
+    PASS("user", front_user, FORM_ZERO, CHILD_FRONT),
     PASS("queue", queue, FORM_ZERO, CHILD_FRONT),
     PASS("sandboxes-per-caller", sandboxes_per_caller, FORM_NUMBER, CHILD_FRONT),
     PASS("caller-runs", caller_runs, FORM_NUMBER, CHILD_FRONT),
@@ -125,6 +128,8 @@ static int pass(const struct passing *row, const struct sbx_settings *settings,
         return *number > 0 ? add_number(args, row->flag, *number) : 0;
     case FORM_ZERO:
         return add_number(args, row->flag, *number);
+    case FORM_BOOL:
+        return *(const bool *)value ? add(args, "--%s", row->flag) : 0;
     case FORM_WITH:
         return *text && **text ? add(args, "--with-%s", row->flag) : 0;
     }

@@ -36,7 +36,7 @@ int sbx_choice_make(const struct sbx_settings *settings, bool *ret_is_docker, st
 {
     int r;
 
-    if (strcmp(settings->backend, "auto") != 0) {
+    if (strcmp(settings->backend, "auto") != 0 || settings->is_rootless) {
         *ret_is_docker = strcmp(settings->backend, "docker") == 0;
         return 0;
     }

@@ -9,6 +9,7 @@
 #include "sandboxd/supervisor/check.h"
 #include "sandboxd/supervisor/child.h"
 #include "sandboxd/supervisor/child_args.h"
+#include "sandboxd/supervisor/rootless.h"
 #include "sandboxd/supervisor/settings.h"
 #include "sandboxd/supervisor/supervisor.h"
 
@@ -44,7 +45,8 @@ static int run(const struct sbx_settings *settings, const struct cr_notify *noti
         return cr_err_set(err, EPERM,
                           "sandboxd must be started as root, because it makes namespaces, control "
                           "groups and users for the sandboxes; start it with sudo. Callers need no "
-                          "root: --socket-owner=UID names who may call");
+                          "root: --socket-owner=UID names who may call. As an ordinary user it "
+                          "runs with --rootless, which does less");
     return sbx_supervisor_run(settings, notify, err);
 }
 
@@ -199,6 +201,8 @@ int main(int argc, char **argv)
         r = prepare(command, argc, argv, &settings, &notify, &err);
     wipe_environment();
     (void)umask(077);
+    if (r == 0 && settings.is_rootless && command != COMMAND_GC)
+        r = sbx_rootless_enter(&err);
     if (r == 0)
         r = carry_out(command, &settings, &notify, &err);
     if (r < 0)

@@ -124,8 +124,16 @@ static const struct cr_setting table[] = {
     TEXT("state-dir", "CRISOL_STATE_DIR", state_dir, "/var/lib/crisol", false,
          "Folder where 'sandboxd runtime build' registers runtimes with root file systems of their "
          "own. It must be root's and writable by root only."),
+    {
+        .flag = "rootless",
+        .type = CR_SETTING_BOOL,
+        .offset = offsetof(struct sbx_settings, is_rootless),
+        .help = "Start as an ordinary user, with the native backend in a user namespace. What is "
+                "lost against root is named, and must be accepted by --accept-gap.",
+    },
     TEXT("accept-gap", NULL, accept_gaps, NULL, true,
-         "Name of a control that this host lacks and that you accept to be without. Repeatable."),
+         "Name of a control that this host lacks, or that --rootless loses, and that you accept to "
+         "be without. Repeatable."),
     TEXT("pool", NULL, pool, NULL, true,
          "KIND=N: sandboxes of a kind (plain, python, pytest, pytest-shallow) that are made ahead "
          "and wait; 0: none of any kind. Default plain=2, python=1, pytest=2. Repeatable."),
@@ -237,6 +245,8 @@ static int check_together(const struct sbx_settings *settings, struct cr_err *er
         r = check_folder("state-dir", settings->state_dir, err);
     if (r == 0)
         r = check_words(settings, err);
+    if (r == 0 && settings->is_rootless && strcmp(settings->backend, "docker") == 0)
+        r = cr_err_set(err, EINVAL, "--rootless: is for the native backend");
     return r == 0 ? cr_edge_parse(&settings->edge, &limits, err) : r;
 }
 
@@ -266,6 +276,8 @@ int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, stru
         return r;
     cr_patience_set(settings->slow_host);
     r = check_together(settings, err);
+    if (settings->is_rootless)
+        settings->front_user = 0; /* the only one there is */
     if (r == 0)
         r = cr_log_setup_by_name("sandboxd", settings->log_level, settings->log_format, err);
     if (r < 0 || !settings->must_check_config)

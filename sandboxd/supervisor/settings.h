@@ -48,6 +48,7 @@ struct sbx_settings {
     char *rootfs;
     char *runtimes_dir;
     char *state_dir;
+    bool is_rootless;
     char *accept_gaps;
     char *pool;
     char *audit_log;

@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "sandboxd/backend/cgroup.h"
+#include "sandboxd/backend/cgroup_watched.h"
 #include "sandboxd/backend/gaps.h"
 #include "sandboxd/native/host.h"
 #include "tests/harness/test.h"
@@ -21,6 +22,25 @@ static void a_full_host_enforces_everything(void **state)
     for (size_t i = 0; i < SBX_CONTROL_COUNT; i++)
         assert_int_equal(controls[i], SBX_ENFORCED);
     assert_int_equal(sbx_gaps_check_all(controls, NULL, NULL), 0);
+}
+
+static void an_ordinary_user_accepts_each_loss_by_name(void **state)
+{
+    struct sbx_cgroup_host cgroups = {0};
+    uint8_t controls[SBX_CONTROL_COUNT];
+    struct cr_err err = CR_ERR_INIT;
+
+    (void)state;
+    sbx_cgroup_host_watch(&cgroups);
+    sbx_host_judge(&cgroups, controls);
+    sbx_host_judge_rootless(&cgroups, controls);
+    assert_int_equal(controls[SBX_CONTROL_CPU], SBX_GAP);
+    assert_int_equal(controls[SBX_CONTROL_MEMORY], SBX_PARTIAL);
+    assert_int_equal(controls[SBX_CONTROL_SECCOMP], SBX_ENFORCED);
+    assert_int_equal(sbx_gaps_check_rootless(controls, SBX_CONTROL_USER, "cpu", &err), -ENOTSUP);
+    assert_non_null(strstr(err.text, "--accept-gap=memory,swap,cpu,pids,user,cpu_time accepts"));
+    assert_int_equal(sbx_gaps_check_rootless(controls, SBX_CONTROL_USER, "cpu,user", NULL), 0);
+    assert_int_equal(sbx_gaps_check_rootless(controls, SBX_CONTROL_SECCOMP, NULL, NULL), 0);
 }
 
 static void each_missing_piece_is_a_gap_with_a_name(void **state)
@@ -105,6 +125,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_host_enforces_everything),
+        cmocka_unit_test(an_ordinary_user_accepts_each_loss_by_name),
         cmocka_unit_test(each_missing_piece_is_a_gap_with_a_name),
         cmocka_unit_test(swap_accounting_is_a_control_of_its_own),
         cmocka_unit_test(an_unknown_control_cannot_be_accepted),
