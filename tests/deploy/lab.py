@@ -13,8 +13,8 @@ BIN = os.environ.get("CRISOL_BIN", os.path.join(BUILD, "bin"))
 TOOLS = os.environ.get("CRISOL_TOOLS", "")
 SKIP = 77
 
-# After --grace-ms sandboxd gives its front ten seconds and its backend twenty (sandboxd/supervisor/supervisor.c).
-SANDBOXD_END_S = 30
+# After --grace-ms sandboxd gives its front ten seconds and its backend twenty-four (sandboxd/supervisor/supervisor.c).
+SANDBOXD_END_S = 34
 # The orchestrator cancels what is left and closes its store.
 ORCHESTRATOR_END_S = 5
 

@@ -51,8 +51,8 @@ postgresql://crisol@postgres.{{ .Values.namespaces.orchestrator }}.svc.cluster.l
 {{- if and .Values.autoscaling.enabled (not .Values.postgres.enabled) }}
 {{- fail "autoscaling.enabled takes postgres.enabled: an orchestrator that is added must see the runs of the others" }}
 {{- end }}
-{{- if gt (add (div (add (int .Values.sandboxd.drainDelayMs) (int .Values.sandboxd.graceMs)) 1000) 30) (int .Values.sandboxd.terminationGracePeriodSeconds) }}
-{{- fail "sandboxd.terminationGracePeriodSeconds: must be drainDelayMs, graceMs and 30 s, or runs are killed before their grace is over" }}
+{{- if gt (add (div (add (int .Values.sandboxd.drainDelayMs) (int .Values.sandboxd.graceMs)) 1000) 34) (int .Values.sandboxd.terminationGracePeriodSeconds) }}
+{{- fail "sandboxd.terminationGracePeriodSeconds: must be drainDelayMs, graceMs and 34 s, or runs are killed before their grace is over" }}
 {{- end }}
 {{- if gt (add (div (add (int .Values.orchestrator.drainDelayMs) (int .Values.orchestrator.graceMs)) 1000) 5) (int .Values.orchestrator.terminationGracePeriodSeconds) }}
 {{- fail "orchestrator.terminationGracePeriodSeconds: must be drainDelayMs, graceMs and 5 s" }}
