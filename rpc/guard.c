@@ -329,25 +329,29 @@ static void linger(struct rpc_guard *guard, int64_t now_ns)
     set_phase(guard, PHASE_LINGER, now_ns);
 }
 
-static void read_server(struct rpc_guard *guard, int64_t now_ns)
+/* False: there is nothing now. */
+static bool read_server(struct rpc_guard *guard, int64_t now_ns)
 {
     struct tls_flow *flow = &guard->to_client;
 
     switch (receive(flow, &guard->server)) {
     case TLS_RECEIVED_NOTHING:
-        return;
+        return false;
     case TLS_RECEIVED_END:
     case TLS_RECEIVED_CUT:
         linger(guard, now_ns);
-        return;
+        return true;
     case TLS_RECEIVED_SOME:
         break;
     }
     rpc_h2_feed_server(&guard->h2, flow->data, flow->unchecked);
     flow->size = flow->unchecked;
     flow->unchecked = 0;
+    if (guard->deaf_ns != 0)
+        guard->deaf_ns = now_ns; /* the client takes what is left */
     if (!flush(&guard->to_client, &guard->client, now_ns))
         die(guard, NULL);
+    return true;
 }
 
 static void discard_client(struct rpc_guard *guard)
@@ -469,7 +473,7 @@ static void on_server_ready(struct rpc_watch *watch, uint32_t events, int64_t no
     /* Also on a hangup: what core wrote before it is still to be read. */
     if ((events & ((uint32_t)EPOLLIN | (uint32_t)EPOLLHUP | (uint32_t)EPOLLERR)) &&
         guard->to_client.size == 0)
-        read_server(guard, now_ns);
+        (void)read_server(guard, now_ns);
     rearm(guard);
 }
 
@@ -545,12 +549,18 @@ void rpc_guard_check_time(struct rpc_guard *guard, int64_t now_ns)
 
 void rpc_guard_finish(struct rpc_guard *guard, int64_t now_ns)
 {
-    if (guard->phase == PHASE_RELAY && guard->to_client.size == 0) {
-        linger(guard, now_ns);
-        rearm(guard);
-    } else if (guard->phase != PHASE_RELAY && guard->phase != PHASE_LINGER) {
-        die(guard, NULL);
+    if (guard->phase != PHASE_RELAY) {
+        if (guard->phase != PHASE_LINGER)
+            die(guard, NULL);
+        return;
     }
+    /* What the client had no room for before is still in the server's socket. */
+    while (guard->phase == PHASE_RELAY && guard->to_client.size == 0) {
+        if (!read_server(guard, now_ns))
+            linger(guard, now_ns);
+    }
+    if (guard->phase != PHASE_DEAD)
+        rearm(guard);
 }
 
 /* A few in each pass of the loop; true when this one has to wait for the next. */

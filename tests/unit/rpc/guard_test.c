@@ -88,15 +88,23 @@ static void tear_down(struct bench *bench)
     assert_int_equal(test_count_fds(), bench->fds_before);
 }
 
-/* Lets the guard do all that it can do now. A guard that spins would fail here. */
-static void turn(struct bench *bench)
+/* One thing that is ready; false when nothing is. */
+static bool step(struct bench *bench)
 {
     struct epoll_event event;
 
+    if (epoll_wait(bench->host.epoll_fd, &event, 1, 0) <= 0)
+        return false;
+    ((struct rpc_watch *)event.data.ptr)->on_ready(event.data.ptr, event.events, bench->now_ns);
+    return true;
+}
+
+/* Lets the guard do all that it can do now. A guard that spins would fail here. */
+static void turn(struct bench *bench)
+{
     for (int i = 0; i < TURNS; i++) {
-        if (epoll_wait(bench->host.epoll_fd, &event, 1, 0) <= 0)
+        if (!step(bench))
             return;
-        ((struct rpc_watch *)event.data.ptr)->on_ready(event.data.ptr, event.events, bench->now_ns);
     }
     fail_msg("the guard spins");
 }
@@ -323,6 +331,34 @@ static size_t drain(struct bench *bench, int fd)
         total += (size_t)size;
         turn(bench);
     }
+}
+
+/* The listener's end: the server writes no more, and the client reads slowly what it wrote. */
+static void guard_finishes_when_the_client_has_everything(void **state)
+{
+    struct bench bench;
+    char bytes[4096];
+    ssize_t size = 1;
+    size_t sent = 0;
+    size_t got = 0;
+
+    (void)state;
+    set_up(&bench);
+    open_connection(&bench);
+    for (size_t more = 1; more > 0; sent += more) {
+        more = fill(&bench, bench.server);
+        turn(&bench);
+    }
+    while (size != 0) {
+        (void)step(&bench);
+        rpc_guard_finish(bench.guard, bench.now_ns);
+        size = recv(bench.client, bytes, sizeof(bytes), 0);
+        assert_true(size >= 0);
+        got += (size_t)size;
+    }
+    assert_int_equal(got, sent);
+    assert_int_equal(bench.deaths, 0);
+    tear_down(&bench);
 }
 
 static void guard_holds_the_sender_back_and_loses_nothing(void **state)
@@ -564,6 +600,7 @@ int main(void)
         cmocka_unit_test(guard_delivers_the_last_words_of_the_server),
         cmocka_unit_test(guard_delivers_the_last_words_to_a_client_that_speaks),
         cmocka_unit_test(guard_waits_a_while_for_a_client_to_take_the_last_words),
+        cmocka_unit_test(guard_finishes_when_the_client_has_everything),
         cmocka_unit_test(guard_holds_the_sender_back_and_loses_nothing),
         cmocka_unit_test(guard_ends_who_takes_nothing),
         cmocka_unit_test(guard_does_not_blame_a_client_for_a_slow_server),
