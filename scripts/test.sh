@@ -165,8 +165,9 @@ if [ "${1:-}" = --fuzz ]; then
 fi
 
 run_label() {
-    local jobs=2
-    case $1 in escape | verify | durable) jobs=1 ;; esac
+    # Most of their time they wait: for engines, clocks and ends that they have asked for.
+    local jobs=3
+    case $1 in unit) jobs=2 ;; escape | durable) jobs=1 ;; esac
     run_group "$1" build -L "^$1\$" -j "$jobs"
 }
 
@@ -197,8 +198,8 @@ done
 if [ "${1:-}" != --quick ]; then
     run_heavy
     [ -n "$fuzz_is_started" ] || start_fuzz
-    run_group asan build-asan -L '^(unit|integration)$' -LE '^(privileged|nosan)$' -j 2
-    run_group tsan build-tsan -L '^(unit|integration)$' -R '^(rpc|front|graph|orchestrator|model|agent)' -LE '^(privileged|nosan|notsan)$' -j 2
+    run_group asan build-asan -L '^(unit|integration)$' -LE '^(privileged|nosan)$' -j 4
+    run_group tsan build-tsan -L '^(unit|integration)$' -R '^(rpc|front|graph|orchestrator|model|agent)' -LE '^(privileged|nosan|notsan)$' -j 4
     finish_behind || failed=1
     tell_group fuzz build-fuzz
 fi
