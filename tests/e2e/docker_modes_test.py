@@ -5,6 +5,7 @@ import concurrent.futures
 import os
 import signal
 import subprocess
+import time
 import unittest
 
 import docker_test as calls
@@ -116,6 +117,15 @@ class Pool(unittest.TestCase):
         found = {one["Id"] for one in calls.ENGINE.containers() if one["State"] == "running"}
         return found if len(found) == len(calls.ENGINE.containers()) == 2 and found != before else None
 
+    @classmethod
+    def settled(cls):
+        """Those two once they stay: one that has served is still listed until it is removed."""
+        def look():
+            found = cls.waiting()
+            time.sleep(2)
+            return found if found == cls.waiting() else None
+        return lab.wait_for(look, 60, "two wait and stay")
+
     def hit(self, stub, code="print(1)", **fields):
         def ask():
             answer = stub.Run(pb.RunRequest(runtime="python", code=code, **fields), timeout=60)
@@ -126,7 +136,7 @@ class Pool(unittest.TestCase):
         with calls.DockerService(*calls.flags(pool="0,plain=2"), slots=2) as service:
             stub = services.SandboxServiceStub(service.channel)
             calls.await_versions(service, stub)
-            before = lab.wait_for(self.waiting, 20, "two wait")
+            before = self.settled()
             self.assertEqual(self.hit(stub).result.verdict.code, calls.OK)
             after = lab.wait_for(lambda: self.waiting(before), 20, "two wait again")
             self.assertEqual(len(before & after), 1)
