@@ -92,7 +92,7 @@ def test_what_the_ring_no_longer_has_is_counted(house):
     first.until(lambda reader: reader.kinds == ["started"])
     first.stream.cancel()
     # The program goes on and ends, although nobody reads.
-    crisol.wait_for(lambda: not house.programs(), 20, "the program has ended")
+    crisol.wait_for(lambda: f"run ended execution={first.id}" in house.sandboxd.log(), 20, "the run has ended")
     again = attach(house.root, first.id)
     again.end()
     assert verdict(again.result) == "OK" and again.text[2] == b"done\n"
