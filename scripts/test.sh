@@ -132,7 +132,7 @@ behind_pid=""
 # A kernel that shares its time between sessions first (sched(7), autogroup) is told that this one comes
 # last: else it would get as much as all the tests, and sixteen times what it leaves to a busy sandbox.
 start_behind() {
-    trap 'kill -TERM -- "-$behind_pid" 2>/dev/null || true' EXIT
+    trap 'kill -TERM -- "-$behind_pid" 2>/dev/null || kill -TERM "$behind_pid" 2>/dev/null || true' EXIT
     # shellcheck disable=SC2016
     setsid bash -c 'echo 19 2>/dev/null >/proc/self/autogroup || true; exec "$@"' - "$@" </dev/null &
     behind_pid=$!
