@@ -197,8 +197,8 @@ done
 if [ "${1:-}" != --quick ]; then
     run_heavy
     [ -n "$fuzz_is_started" ] || start_fuzz
-    run_group asan build-asan -L '^(unit|integration)$' -LE '^(privileged|nosan)$' -j 4
-    run_group tsan build-tsan -L '^(unit|integration)$' -R '^(rpc|front|graph|orchestrator|model|agent)' -LE '^(privileged|nosan|notsan)$' -j 4
+    run_group asan build-asan -L '^(unit|integration)$' -LE '^(privileged|nosan)$' -j 3
+    run_group tsan build-tsan -L '^(unit|integration)$' -R '^(rpc|front|graph|orchestrator|model|agent)' -LE '^(privileged|nosan|notsan)$' -j 3
     finish_behind || failed=1
     tell_group fuzz build-fuzz
 fi
