@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "common/signals.h"
 #include "common/unconst.h"
+#include "sandboxd/backend/root_lock.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/engine.h"
 #include "sandboxd/docker/image_parts.h"
@@ -19,7 +20,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -85,18 +85,6 @@ static int end_packing(pid_t pid, struct cr_err *err)
                : cr_err_set(err, EIO, TAR " cannot pack it");
 }
 
-/* Whoever removes or replaces it takes the lock alone. */
-static int lock_folder(const char *path, struct cr_err *err)
-{
-    CR_AUTO_CLOSE int fd = openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-
-    if (fd < 0)
-        return cr_err_sys(err, errno, "open its folder");
-    if (flock(fd, LOCK_SH | LOCK_NB) < 0)
-        return cr_err_set(err, EBUSY, "it is being removed or replaced: start again");
-    return cr_take_fd(&fd);
-}
-
 /* ---- importing ---- */
 
 static int remove_tag(struct sbx_engine *engine, const char *name)
@@ -137,7 +125,7 @@ static int send_tree(struct sbx_engine *engine, const char *name, const char *di
 static int import(struct sbx_engine *engine, const struct sbx_image_root *root, const char *name,
                   struct cr_err *err)
 {
-    CR_AUTO_CLOSE int folder_fd = lock_folder(root->folder, err);
+    CR_AUTO_CLOSE int folder_fd = sbx_root_lock(root->folder, err);
     struct cr_err end = CR_ERR_INIT;
     pid_t pid;
     int packed;

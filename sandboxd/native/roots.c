@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "common/patience.h"
+#include "sandboxd/backend/root_lock.h"
 #include "sandboxd/backend/weaken.h"
 #include "sandboxd/native/rootfs.h"
 
@@ -16,7 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -133,18 +133,6 @@ static int make_in_child(const char *folder, const struct sbx_runtime *runtime, 
     return r;
 }
 
-/* Whoever removes or replaces it takes the lock alone. */
-static int lock_folder(const char *path, struct cr_err *err)
-{
-    CR_AUTO_CLOSE int fd = openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-
-    if (fd < 0)
-        return cr_err_sys(err, errno, "open its folder");
-    if (flock(fd, LOCK_SH | LOCK_NB) < 0)
-        return cr_err_set(err, EBUSY, "it is being removed or replaced: start again");
-    return cr_take_fd(&fd);
-}
-
 static int open_one(const char *folder, const struct sbx_runtime *runtime, size_t index,
                     struct sbx_roots *roots, struct cr_err *err)
 {
@@ -155,7 +143,7 @@ static int open_one(const char *folder, const struct sbx_runtime *runtime, size_
 
     if (n < 0 || (size_t)n >= sizeof(path))
         return cr_err_set(err, ENAMETOOLONG, "its folder has too long a path");
-    r = lock_folder(path, err);
+    r = sbx_root_lock(path, err);
     if (r < 0)
         return r;
     roots->locks[index] = r;
