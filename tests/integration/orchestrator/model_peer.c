@@ -11,7 +11,7 @@
 static uint32_t silence_ms(const struct peer_line *lines, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (lines[i].after == PEER_HOLD || lines[i].after == PEER_KEEP || lines[i].delay_ms > 0)
+        if (lines[i].after == PEER_HOLD || lines[i].delay_ms > 0)
             return 1000;
     }
     return 20000;

@@ -4,6 +4,7 @@
 #include "tests/harness/test.h"
 #include "tests/integration/orchestrator/model_peer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,12 +138,12 @@ static void a_request_without_answer_is_repeated_once(void **state)
 /* libcurl by itself would send the body again when a kept connection turns out dead. */
 static void a_dead_kept_connection_costs_one_request(void **state)
 {
-    static const struct peer_line lines[] = {
-        {.bytes =
-             "HTTP/1.1 200 OK\r\nContent-Length: 96\r\n\r\n"
-             "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"first\"}]},\"finishReason\""
-             ":\"STOP\"}]}\n\n",
-         .after = PEER_KEEP},
+    static const char answer[] =
+        "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"first\"}]},"
+        "\"finishReason\":\"STOP\"}]}\n\n";
+    char kept[256];
+    const struct peer_line lines[] = {
+        {.bytes = kept, .after = PEER_KEEP},
         {.after = PEER_CLOSE},
         {.bytes = GOOD},
     };
@@ -150,6 +151,9 @@ static void a_dead_kept_connection_costs_one_request(void **state)
     struct model_caller second;
 
     (void)state;
+    /* With one byte more or less the connection is not kept, and nothing is shown. */
+    (void)snprintf(kept, sizeof(kept), "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s",
+                   strlen(answer), answer);
     model_peer_play(&fixture, lines, CR_ARRAY_SIZE(lines), 30000);
     assert_string_equal(cr_buf_str(&fixture.caller.text), "first");
     model_caller_init(&second);
@@ -159,6 +163,8 @@ static void a_dead_kept_connection_costs_one_request(void **state)
     assert_int_equal(second.calls, 2);
     assert_int_equal(second.retries, 1);
     assert_int_equal(fixture.peer.request_count, 3);
+    assert_int_equal(fixture.peer.connections[1], fixture.peer.connections[0]);
+    assert_int_not_equal(fixture.peer.connections[2], fixture.peer.connections[1]);
     model_caller_done(&second);
     model_peer_stop(&fixture);
 }

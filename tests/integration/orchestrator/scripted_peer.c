@@ -107,6 +107,7 @@ static size_t serve(struct peer *peer, int fd, size_t at)
         if (!request)
             break;
         peer->requests[peer->request_count] = request;
+        peer->connections[peer->request_count] = peer->connection_count;
         peer->request_count++;
         at++;
         send_line(peer, fd, line);
@@ -135,6 +136,7 @@ static void *run(void *user)
 
         if (fd < 0)
             continue;
+        peer->connection_count++;
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         at = serve(peer, fd, at);
     }

@@ -40,6 +40,8 @@ struct peer {
     size_t held_count;
     char *requests[PEER_REQUESTS_MAX]; /* head and body; the first `request_count` may be read */
     atomic_size_t request_count;
+    size_t connections[PEER_REQUESTS_MAX]; /* on which each request came: 1, 2, 3, … */
+    size_t connection_count;               /* accepted; the thread's */
 };
 
 /* Serves on a free port of 127.0.0.1. What comes after the last line is closed unread. */
