@@ -206,6 +206,18 @@ int agt_files_put(struct agt_files *files, const char *path, char *take_text)
     return 0;
 }
 
+int agt_files_copy_more(const struct agt_files *files, struct agt_files *copy)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < files->more_count; i++) {
+        char *text = strdup(files->more[i].text);
+
+        r = text ? agt_files_put(copy, files->more[i].path, text) : -ENOMEM;
+    }
+    return r;
+}
+
 static void add_message(struct agt_files_message *message, const char *path, char *text)
 {
     Crisol__Agent__V1__File *file = &message->files[message->count];

@@ -55,6 +55,9 @@ bool agt_files_clash(const char *one, const char *other);
  */
 int agt_files_put(struct agt_files *files, const char *path, char *take_text);
 
+/* Copies the further files into one that has none; it is to be freed in any case. 0 or -ENOMEM. */
+int agt_files_copy_more(const struct agt_files *files, struct agt_files *copy);
+
 /* NULL: there is no such further file. Borrowed. */
 const char *agt_files_find(const struct agt_files *files, const char *path);
 

@@ -3,8 +3,8 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/unconst.h"
-#include "common/utf8.h"
 #include "orchestrator/graph/call.h"
+#include "orchestrator/graph/edits.h"
 #include "orchestrator/graph/event_log.h"
 #include "orchestrator/graph/run.h"
 #include "rpc/status.h"
@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define EVENT(name) CRISOL__AGENT__V1__RUN_EVENT__EVENT_##name
-#define EDIT_FILE_MAX 262144U /* bytes */
 
 /* ---- the engine's thread ---- */
 
@@ -70,7 +69,7 @@ static void replace(char **text, const char *edited)
     *text = copy;
 }
 
-/* One that the bounds leave no room for stays as it is; the event tells what the files are. */
+/* What was checked has room; without memory the file stays, and the event tells what they are. */
 static void replace_more(struct agt_files *files, const Crisol__Agent__V1__File *file)
 {
     char *copy = strdup(file->text);
@@ -114,8 +113,17 @@ static void emit(struct agt_run *run, const Crisol__Agent__V1__Resumed *edits)
     agt_run_emit(run, &event);
 }
 
+/* From here on nobody else takes it up, or looks at the files. */
+static void close_pause(struct agt_run *run)
+{
+    (void)pthread_mutex_lock(&run->lock);
+    run->resumed_seq = run->interrupt_seq;
+    (void)pthread_mutex_unlock(&run->lock);
+}
+
 void agt_run_take_up(struct agt_run *run, const Crisol__Agent__V1__Resumed *edits)
 {
+    close_pause(run);
     apply(run, edits);
     agt_run_end_pause(run);
     emit(run, edits);
@@ -135,43 +143,6 @@ void agt_run_on_resume(struct agt_run *run, const struct agt_mail *mail)
 }
 
 /* ---- any thread ---- */
-
-/* One of the two, or a further one where the task has such. */
-static bool is_path_good(const Crisol__Agent__V1__TaskTerms *terms, const char *path)
-{
-    return strcmp(path, AGT_SOLUTION_NAME) == 0 || strcmp(path, AGT_TESTS_NAME) == 0 ||
-           (agt_files_has_more(terms) && !agt_files_path_fault(path, strlen(path)));
-}
-
-static void check_file(const Crisol__Agent__V1__TaskTerms *terms, const char *path,
-                       const char *text, struct rpc_status *status)
-{
-    size_t size = strnlen(text, EDIT_FILE_MAX + 1);
-
-    if (!is_path_good(terms, path))
-        rpc_status_add_violation(status, "files", "a path must be '%s' or '%s'%s",
-                                 AGT_SOLUTION_NAME, AGT_TESTS_NAME,
-                                 agt_files_has_more(terms) ? ", or that of a further file" : "");
-    else if (size == 0 || size > EDIT_FILE_MAX || !cr_utf8_is_valid(text, size))
-        rpc_status_add_violation(status, "files", "'%s' must be UTF-8 text of 1 to %u bytes", path,
-                                 EDIT_FILE_MAX);
-}
-
-static void check_edits(const struct agt_run *run, enum agt_node node,
-                        const struct agt_edits *edits, struct rpc_status *status)
-{
-    size_t size = edits->plan ? strnlen(edits->plan, AGT_PLAN_MAX + 1) : 0;
-
-    if (size > 0 && node != AGT_NODE_PLANNER)
-        rpc_status_add_violation(status, "plan", "can be replaced behind the planner only");
-    else if (size > AGT_PLAN_MAX || (size > 0 && !cr_utf8_is_valid(edits->plan, size)))
-        rpc_status_add_violation(status, "plan", "must be UTF-8 text of at most %u bytes",
-                                 AGT_PLAN_MAX);
-    if (edits->file_count > 0 && node != AGT_NODE_GENERATOR)
-        rpc_status_add_violation(status, "files", "can be replaced behind the generator only");
-    for (size_t i = 0; i < edits->file_count; i++)
-        check_file(run->terms, edits->files[i].path, edits->files[i].text, status);
-}
 
 static int pack_edits(const struct agt_edits *edits, uint8_t **ret_packed, size_t *ret_size)
 {
@@ -214,6 +185,12 @@ static int refuse_idle(struct rpc_status *status)
     return -EBUSY;
 }
 
+static int refuse_memory(struct rpc_status *status)
+{
+    rpc_status_set(status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
+    return -ENOMEM;
+}
+
 /* With the lock of the run. */
 static int resume_locked(struct agt_run *run, const struct agt_edits *edits, uint32_t *ret_seq,
                          struct rpc_status *ret_status)
@@ -222,14 +199,14 @@ static int resume_locked(struct agt_run *run, const struct agt_edits *edits, uin
 
     if (run->interrupt_seq == 0 || run->interrupt_seq == run->resumed_seq || !run->engine)
         return refuse_idle(ret_status);
-    check_edits(run, run->interrupt_node, edits, ret_status);
+    /* The engine's thread changes the files only once resumed_seq says that somebody was here, or
+     * the pause has ended. */
+    agt_edits_check(edits, run->interrupt_node, run->terms, &run->files, ret_status);
     if (ret_status->code != RPC_OK)
         return -EINVAL;
     mail = make_mail(run, edits);
-    if (!mail) {
-        rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
-        return -ENOMEM;
-    }
+    if (!mail)
+        return refuse_memory(ret_status);
     mail->offset = run->interrupt_seq;
     *ret_seq = run->interrupt_seq;
     run->resumed_seq = run->interrupt_seq;
@@ -271,47 +248,114 @@ int agt_run_resume_packed(struct agt_run *run, uint32_t seq, const void *packed,
     return r;
 }
 
-/* The node behind which a run of another process waits, by its newest event; NONE: it does not. */
-static enum agt_node find_pause(struct agt_run *run, uint32_t *ret_seq)
-{
-    struct agt_event *newest = agt_event_log_newest(run->log);
-    Crisol__Agent__V1__RunEvent *event = NULL;
-    enum agt_node node = AGT_NODE_NONE;
+/* What a run of another process has come to, by its events. */
+struct progress {
+    enum agt_node paused;   /* the node behind which it waits; NONE: it does not */
+    uint32_t seq;           /* of the event that told of it */
+    struct agt_files files; /* the further ones alone */
+};
 
-    if (newest)
-        event = crisol__agent__v1__run_event__unpack(NULL, newest->size, newest->packed);
-    if (event && event->event_case == EVENT(INTERRUPTED)) {
-        node = (enum agt_node)event->interrupted->after;
-        *ret_seq = event->seq;
+static int keep_files(struct progress *progress, Crisol__Agent__V1__File **files, size_t count)
+{
+    int r = 0;
+
+    agt_files_done(&progress->files);
+    for (size_t i = 0; r != -ENOMEM && i < count; i++) {
+        char *text;
+
+        if (agt_files_path_fault(files[i]->path, strlen(files[i]->path)))
+            continue; /* solution.py or its tests */
+        text = strdup(files[i]->text);
+        r = text ? agt_files_put(&progress->files, files[i]->path, text) : -ENOMEM;
     }
+    return r == -ENOMEM ? r : 0;
+}
+
+static int follow(struct progress *progress, const Crisol__Agent__V1__RunEvent *event)
+{
+    progress->paused = AGT_NODE_NONE;
+    switch (event->event_case) {
+    case EVENT(INTERRUPTED):
+        progress->paused = (enum agt_node)event->interrupted->after;
+        progress->seq = event->seq;
+        return 0;
+    case EVENT(FILES_READY):
+        return keep_files(progress, event->files_ready->files, event->files_ready->n_files);
+    case EVENT(RESUMED):
+        return event->resumed->n_files > 0
+                   ? keep_files(progress, event->resumed->files, event->resumed->n_files)
+                   : 0;
+    default:
+        return 0;
+    }
+}
+
+static int follow_packed(struct progress *progress, const struct agt_event *packed)
+{
+    Crisol__Agent__V1__RunEvent *event;
+    int r;
+
+    if (!packed->is_state)
+        return 0;
+    event = crisol__agent__v1__run_event__unpack(NULL, packed->size, packed->packed);
+    r = event ? follow(progress, event) : -ENOMEM;
     crisol__agent__v1__run_event__free_unpacked(event, NULL);
-    (void)agt_event_unref(newest);
-    return node;
+    return r;
+}
+
+static void notify_nobody(void *user)
+{
+    (void)user;
+}
+
+/* Returns 0 or -ENOMEM; *progress is to be freed in any case. */
+static int follow_events(struct agt_run *run, struct progress *progress)
+{
+    struct agt_watch *watch = NULL;
+    struct agt_event *packed = NULL;
+    int r = agt_watch_new(run, 0, notify_nobody, NULL, &watch);
+
+    while (r == 0 && agt_watch_next(watch, &packed) == 1) {
+        r = follow_packed(progress, packed);
+        packed = agt_event_unref(packed);
+    }
+    (void)agt_watch_free(watch);
+    return r;
+}
+
+static int check_guest(struct agt_run *run, const struct progress *progress,
+                       const struct agt_edits *edits, struct rpc_status *ret_status)
+{
+    bool is_first;
+
+    (void)pthread_mutex_lock(&run->lock);
+    is_first = progress->paused != AGT_NODE_NONE && progress->seq != run->resumed_seq;
+    (void)pthread_mutex_unlock(&run->lock);
+    if (!is_first)
+        return refuse_idle(ret_status);
+    agt_edits_check(edits, progress->paused, run->terms, &progress->files, ret_status);
+    return ret_status->code == RPC_OK ? 0 : -EINVAL;
 }
 
 int agt_guest_pack_resume(struct agt_run *run, const struct agt_edits *edits, uint8_t **ret_packed,
                           size_t *ret_size, uint32_t *ret_seq, struct rpc_status *ret_status)
 {
-    uint32_t seq = 0;
-    enum agt_node node = find_pause(run, &seq);
-    bool is_first;
+    struct progress progress = {.paused = AGT_NODE_NONE, .files = AGT_FILES_INIT};
+    int r = follow_events(run, &progress);
 
+    if (r == 0)
+        r = check_guest(run, &progress, edits, ret_status);
+    if (r == 0)
+        r = pack_edits(edits, ret_packed, ret_size);
+    if (r == -ENOMEM)
+        r = refuse_memory(ret_status);
+    agt_files_done(&progress.files);
+    if (r < 0)
+        return r;
     (void)pthread_mutex_lock(&run->lock);
-    is_first = node != AGT_NODE_NONE && seq != run->resumed_seq;
+    run->resumed_seq = progress.seq;
     (void)pthread_mutex_unlock(&run->lock);
-    if (!is_first)
-        return refuse_idle(ret_status);
-    check_edits(run, node, edits, ret_status);
-    if (ret_status->code != RPC_OK)
-        return -EINVAL;
-    if (pack_edits(edits, ret_packed, ret_size) < 0) {
-        rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
-        return -ENOMEM;
-    }
-    (void)pthread_mutex_lock(&run->lock);
-    run->resumed_seq = seq;
-    (void)pthread_mutex_unlock(&run->lock);
-    *ret_seq = seq;
+    *ret_seq = progress.seq;
     return 0;
 }
 

@@ -168,6 +168,24 @@ def test_a_run_is_taken_up_by_any_replica(house, two):
     print(f"taken up by another replica after {taken_s:.2f} s")
 
 
+def test_files_are_checked_where_it_is_asked(house, two):
+    """What lies there is known there by the events: the files of the answer, and what the task allows."""
+    first, second = two
+    with first.ask("POST", "/api/v1/runs", {"task": TASK, "interrupt_after": ["NODE_GENERATOR"],
+                                            "max_iterations": 1, "terms": {"max_more_files": 1}}) as answer:
+        run_id = json.loads(answer.read())["run_id"]
+    crisol.wait_for(lambda: second.status(run_id) == "INTERRUPTED", 20, "the other knows that it waits")
+    files = [{"path": "notes.txt", "text": "1"}, {"path": "more.txt", "text": "2"}]
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        second.ask("POST", f"/api/v1/runs/{run_id}/resume", {"files": files})
+    assert caught.value.code == 422
+    assert [one["loc"] for one in json.loads(caught.value.read())["detail"]] == [["body", "files", 1, "path"]]
+    with second.ask("POST", f"/api/v1/runs/{run_id}/resume", {"files": files[:1]}):
+        pass
+    crisol.wait_for(lambda: first.status(run_id) == "FAILED", 40, "its holder goes on")
+    assert json.loads(first.ask("GET", f"/api/v1/runs/{run_id}").read())["files"]["notes.txt"] == "1"
+
+
 def test_a_key_starts_one_run_at_all_replicas(house, two):
     first, second = two
     gate = threading.Event()

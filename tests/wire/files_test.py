@@ -126,10 +126,17 @@ class Files(unittest.TestCase):
         rates = os.path.join(self.services.folder, "rates.json")
         with open(rates, "w", encoding="utf-8") as file:
             file.write('{"es": 21, "none": 0, "a person\'s": 7}\n')
-        for wrong, text in (("rates.json", b"PATH=FILE"), (f"../rates.json={rates}", b"files")):
-            refused = self.services.crisol("resume", "--file", wrong, run_id)
+        # More than the task allows is named and not left out: one file of its own, and 512 KiB of all.
+        large = os.path.join(self.services.folder, "large.json")
+        with open(large, "w", encoding="utf-8") as file:
+            file.write("1" * (256 << 10))
+        for argv, text in ((["rates.json"], b"PATH=FILE"), ([f"../rates.json={rates}"], b"files[0].path"),
+                           ([f"a.json={rates}", f"b.json={rates}"], b"files[1].path"),
+                           ([f"data/rates.json={large}", f"shop/cart.py={large}", f"a.json={large}"], b"files[2].")):
+            refused = self.services.crisol("resume", *(word for file in argv for word in ("--file", file)), run_id)
             self.assertEqual(refused.returncode, 125, refused.stderr)
             self.assertIn(text, refused.stderr)
+        self.assertEqual(status(), "INTERRUPTED")
         resumed = self.services.crisol("resume", "--file", f"data/rates.json={rates}", run_id)
         self.assertEqual(resumed.returncode, 0, resumed.stderr)
         with urllib.request.urlopen(f"http://{self.services.http}/api/v1/runs/{run_id}") as answer:
