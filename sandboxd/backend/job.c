@@ -255,12 +255,8 @@ static int64_t let_go(struct sbx_backend *backend, struct sbx_job *job)
     return now_ns;
 }
 
-static void on_ready(struct sbx_backend *backend, struct sbx_job *job)
+static void start_clocks(struct sbx_backend *backend, struct sbx_job *job, int64_t go_ns)
 {
-    int64_t go_ns = job->along_ns > 0 ? job->along_ns : let_go(backend, job);
-
-    if (go_ns == 0)
-        return;
     job->go_ns = go_ns;
     sbx_job_move(job, SBX_JOB_RUNNING,
                  go_ns + (int64_t)job->limits.value[SBX_LIMIT_WALL_TIME] * CR_NS_PER_MS);
@@ -274,6 +270,19 @@ static void on_ready(struct sbx_backend *backend, struct sbx_job *job)
     if (sbx_is_weakened(backend, SBX_CONTROL_CPU_TIME))
         job->poll_ns = INT64_MAX;
     send_started(backend, job);
+}
+
+void sbx_job_run_along(struct sbx_backend *backend, struct sbx_job *job)
+{
+    start_clocks(backend, job, job->along_ns);
+}
+
+static void on_ready(struct sbx_backend *backend, struct sbx_job *job)
+{
+    int64_t go_ns = job->along_ns > 0 ? job->along_ns : let_go(backend, job);
+
+    if (go_ns > 0)
+        start_clocks(backend, job, go_ns);
 }
 
 /* True when the numbers are what a sandbox-init of ours can say. */

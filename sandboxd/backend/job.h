@@ -101,6 +101,12 @@ void sbx_job_prepare(struct sbx_job *job);
  */
 void sbx_job_go_along(struct sbx_job *job, const struct sbx_cgroup_usage *baseline);
 
+/*
+ * PREPARING ▶ RUNNING: LOAD_GO was sent to a sandbox-init that says no READY
+ * then; until its end it has nothing to say but failures.
+ */
+void sbx_job_run_along(struct sbx_backend *backend, struct sbx_job *job);
+
 /* Watches control_fd and the group's OOM events. Returns 0 or -errno. */
 int sbx_job_watch(struct sbx_backend *backend, const struct sbx_job *job);
 

@@ -256,6 +256,10 @@ static uint32_t read_flags(const Crisol__Sandbox__V1__ExecuteRequest *message)
 {
     uint32_t flags = message->n_args > 0 ? SBX_RUN_HAS_ARGS : 0;
 
+    for (size_t i = 0; i < message->n_files; i++) {
+        if (message->files[i]->read_only)
+            flags |= SBX_RUN_HAS_READ_ONLY;
+    }
     return message->n_command > 0 || message->n_env > 0 ? flags | SBX_RUN_HAS_OWN : flags;
 }
 
@@ -364,7 +368,7 @@ struct sbx_request sbx_request_compile(const struct sbx_request *request)
         .runtime = request->runtime,
         .limits = request->compile_limits,
         .requested = request->compile_requested,
-        .flags = SBX_RUN_HAS_OWN,
+        .flags = SBX_RUN_HAS_OWN | (request->flags & SBX_RUN_HAS_READ_ONLY),
         .on_overflow = CRISOL__SANDBOX__V1__OVERFLOW_POLICY__OVERFLOW_POLICY_HEAD_TAIL,
         .as_text = request->as_text,
         .phase = SBX_PHASE_COMPILE,

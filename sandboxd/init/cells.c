@@ -140,20 +140,23 @@ static int await_next(struct sbx_cells *cells)
     return r == 0 ? sbx_say_await_go() : r;
 }
 
-static int say_end(const struct sbx_cells *cells, int status)
+static int say_end(const struct sbx_cells *cells, const struct sbx_ahead *program, int status)
 {
     struct sbx_init_msg exited = {.event = SBX_INIT_EXITED, .wait_status = status};
+    struct sbx_program_failure failure;
 
+    if (sbx_ahead_has_failed(program, &failure))
+        sbx_say_failed((enum sbx_stage)failure.stage, -failure.error);
     exited.leftovers = sbx_leader_kill_rest();
     exited.detail = watched(cells);
     return sbx_say(exited) < 0 ? 1 : 0;
 }
 
-int sbx_cells_serve(struct sbx_cells *cells, pid_t leader, int listener_fd)
+int sbx_cells_serve(struct sbx_cells *cells, const struct sbx_ahead *program)
 {
-    int r = sbx_reaper_init(&cells->reaper, leader, listener_fd);
+    int r = sbx_reaper_init(&cells->reaper, program->pid, program->listener_fd);
 
-    cells->is_watched = listener_fd >= 0;
+    cells->is_watched = program->listener_fd >= 0;
     for (;;) {
         int code = 0;
         int status = 0;
@@ -163,7 +166,7 @@ int sbx_cells_serve(struct sbx_cells *cells, pid_t leader, int listener_fd)
         if (r < 0)
             sbx_say_failed(SBX_STAGE_INIT, r);
         if (!run_cell(cells, &code, &status))
-            return say_end(cells, status);
+            return say_end(cells, program, status);
         /* What stands at 0 to 2 is a place for what comes. */
         for (int i = 0; i < STREAM_COUNT; i++)
             (void)dup2(cells->null_fd, i);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "sandboxd/init/ahead.h"
 #include "sandboxd/init/reap.h"
 
 #include <stdbool.h>
@@ -29,6 +30,6 @@ int sbx_cells_open(struct sbx_cells *ret_cells);
  * Returns 0 or -errno. */
 int sbx_cells_take_streams(struct sbx_cells *cells);
 
-/* From GO of the first run on. Returns when there is nothing more to do: the status to exit with.
- */
-int sbx_cells_serve(struct sbx_cells *cells, pid_t leader, int listener_fd);
+/* From GO of the first run on: `program` was told. Returns when there is nothing more to do: the
+ * status to exit with. */
+int sbx_cells_serve(struct sbx_cells *cells, const struct sbx_ahead *program);

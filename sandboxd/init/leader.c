@@ -29,7 +29,7 @@ _Noreturn static void become_program(const struct sbx_leader_plan *plan, int rep
     sbx_program_become(plan->payload_fd, plan->seccomp_fd, report_fd, plan->is_watched);
 }
 
-int sbx_leader_await_exec(int report_fd, int *ret_listener_fd, struct sbx_program_failure *failure)
+static int await_exec(int report_fd, int *ret_listener_fd, struct sbx_program_failure *failure)
 {
     for (;;) {
         struct sbx_program_failure report;
@@ -65,7 +65,7 @@ pid_t sbx_leader_start(const struct sbx_leader_plan *plan, int *ret_listener_fd,
     r = pid < 0 ? fail(ret_failure, SBX_STAGE_CLONE, errno) : 0;
     (void)close(report[1]);
     if (r == 0)
-        r = sbx_leader_await_exec(report[0], ret_listener_fd, ret_failure);
+        r = await_exec(report[0], ret_listener_fd, ret_failure);
     (void)close(report[0]);
     if (r < 0)
         cr_close_fd(ret_listener_fd);

@@ -25,13 +25,6 @@ pid_t sbx_leader_start(const struct sbx_leader_plan *plan, int *ret_listener_fd,
                        struct sbx_program_failure *ret_failure);
 
 /*
- * Waits until the report socket of sbx_program_execute() closes at exec.
- * Returns 0, or -1 with the step that failed; *ret_listener_fd as above, and
- * -1 before.
- */
-int sbx_leader_await_exec(int report_fd, int *ret_listener_fd, struct sbx_program_failure *failure);
-
-/*
  * Programs are the third process of their box, whoever forked them: a process
  * that does nothing takes a number. Returns 0 or -errno.
  */

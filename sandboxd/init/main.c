@@ -135,17 +135,29 @@ static void close_streams(void)
         (void)close(fd);
 }
 
-static pid_t start_program(enum mode mode, struct sbx_ahead *ahead, int *listener_fd)
+static pid_t start_program(enum mode mode, const struct sbx_ahead *ahead, bool is_going)
 {
     struct sbx_program_failure failure;
-    int r = mode == MODE_ADOPT ? sbx_adopt_start(SBX_INIT_FD_ADOPTED, sbx_adopt_places, &failure)
-                               : sbx_ahead_go(ahead, listener_fd, &failure);
+    int r = 0;
 
+    if (mode == MODE_ADOPT)
+        r = sbx_adopt_start(SBX_INIT_FD_ADOPTED, sbx_adopt_places, &failure);
+    else if (!is_going)
+        r = sbx_ahead_go(ahead, &failure);
     close_streams();
     if (r < 0)
         fail_with(&failure);
     return mode == MODE_ADOPT ? SBX_INIT_ADOPTED_PID : ahead->pid;
 }
+
+/* What pid 1 has while it makes the box what it is to be. */
+struct box {
+    enum mode mode;
+    struct sbx_ahead ahead;
+    struct sbx_cells cells;       /* CELLS */
+    struct sbx_terminal terminal; /* TERMINAL */
+    int listener_fd;              /* of the program's filter; lives as long as this process */
+};
 
 /* What the backend says while the program runs. */
 static void hear(pid_t leader, const struct sbx_terminal *terminal)
@@ -184,17 +196,20 @@ static int attend(struct sbx_reaper *reaper, struct sbx_terminal *terminal)
 }
 
 /* From the start of the program to its end. Returns the status to exit with. */
-static int lead_to_end(pid_t leader, int listener_fd, bool has_socket,
-                       struct sbx_terminal *terminal)
+static int lead_to_end(const struct box *box, pid_t leader, struct sbx_terminal *terminal)
 {
+    const int listener_fd = box->listener_fd;
     struct sbx_init_msg exited = {.event = SBX_INIT_EXITED};
+    struct sbx_program_failure failure;
     struct sbx_reaper reaper;
     int r = sbx_reaper_init(&reaper, leader, listener_fd);
 
     if (r < 0)
         sbx_say_failed(SBX_STAGE_INIT, r);
-    reaper.has_socket = has_socket;
+    reaper.has_socket = box->mode == MODE_ADOPT; /* there they are not watched for */
     exited.wait_status = attend(&reaper, terminal);
+    if (box->mode != MODE_ADOPT && sbx_ahead_has_failed(&box->ahead, &failure))
+        fail_with(&failure);
     exited.leftovers = sbx_leader_kill_rest();
     if (terminal)
         sbx_terminal_drain(terminal);
@@ -245,15 +260,6 @@ static void take_streams(struct sbx_cells *cells)
         sbx_say_failed(SBX_STAGE_INIT, r);
 }
 
-/* What pid 1 has while it makes the box what it is to be. */
-struct box {
-    enum mode mode;
-    struct sbx_ahead ahead;
-    struct sbx_cells cells;       /* CELLS */
-    struct sbx_terminal terminal; /* TERMINAL */
-    int listener_fd;              /* of the program's filter; lives as long as this process */
-};
-
 /* Up to READY. Returns true when nobody says GO any more. */
 static bool get_ready(struct box *box)
 {
@@ -261,41 +267,46 @@ static bool get_ready(struct box *box)
     bool is_go = false;
     int r = 0;
 
+    /* Before the fork: what will be the program takes the terminal when it begins its session. */
+    if (mode == MODE_TERMINAL)
+        r = sbx_terminal_open(&box->terminal, SBX_INIT_FD_MASTER, SBX_INIT_FD_SLAVE);
+    if (r < 0)
+        sbx_say_failed(SBX_STAGE_INIT, r);
     if (mode != MODE_ADOPT) {
         (void)sbx_leader_use_up_pid();
         start_ahead(&box->ahead);
     }
     if (mode == MODE_CELLS)
         r = sbx_cells_open(&box->cells);
-    if (mode == MODE_TERMINAL)
-        r = sbx_terminal_open(&box->terminal, SBX_INIT_FD_MASTER, SBX_INIT_FD_SLAVE);
     if (r < 0)
         sbx_say_failed(SBX_STAGE_INIT, r);
     if (mode != MODE_RUN && mode != MODE_TERMINAL)
         is_go = await_load(mode, &box->listener_fd);
     if (mode == MODE_CELLS)
         take_streams(&box->cells);
-    if (mode != MODE_ADOPT)
-        load_ahead(&box->ahead, is_go);
-    else if ((r = sbx_place_files()) < 0)
+    if (mode == MODE_ADOPT && (r = sbx_place_files()) < 0)
         sbx_say_failed(SBX_STAGE_PAYLOAD, r);
+    if (mode != MODE_ADOPT) {
+        load_ahead(&box->ahead, is_go);
+        box->listener_fd = box->ahead.listener_fd;
+    }
     return is_go;
 }
 
 /* Has it run what is in place. Returns the status to exit with. */
-static int go(struct box *box)
+static int go(struct box *box, bool is_going)
 {
-    pid_t leader = start_program(box->mode, &box->ahead, &box->listener_fd);
+    pid_t leader = start_program(box->mode, &box->ahead, is_going);
 
     if (box->mode == MODE_CELLS)
-        return sbx_cells_serve(&box->cells, leader, box->listener_fd);
-    return lead_to_end(leader, box->listener_fd, box->mode == MODE_ADOPT,
-                       box->mode == MODE_TERMINAL ? &box->terminal : NULL);
+        return sbx_cells_serve(&box->cells, &box->ahead);
+    return lead_to_end(box, leader, box->mode == MODE_TERMINAL ? &box->terminal : NULL);
 }
 
 int main(int argc, char **argv)
 {
-    static struct box box = {.ahead = {.pid = -1, .fd = -1}, .listener_fd = -1}; /* large */
+    static struct box box = {.ahead = {.pid = -1, .fd = -1, .listener_fd = -1},
+                             .listener_fd = -1}; /* large */
     bool is_go;
     int r;
 
@@ -313,8 +324,8 @@ int main(int argc, char **argv)
     if (box.mode == MODE_FILES)
         return serve_files();
     is_go = get_ready(&box);
-    if (sbx_say((struct sbx_init_msg){.event = SBX_INIT_READY}) < 0 ||
-        (!is_go && sbx_say_await_go() < 0))
+    if (!is_go &&
+        (sbx_say((struct sbx_init_msg){.event = SBX_INIT_READY}) < 0 || sbx_say_await_go() < 0))
         return 1;
-    return go(&box);
+    return go(&box, is_go);
 }

@@ -26,7 +26,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define REPORT_FD 3
 #define SOCKET_NOTICE (SECCOMP_RET_USER_NOTIF | 1U) /* not the answer of a forbidden call */
 #define FILE_CREATION_MASK 022
 
@@ -38,12 +37,12 @@ _Noreturn static void fail(int report_fd, enum sbx_stage stage, int error)
     _exit(127);
 }
 
-/* The report pipe becomes 3 and closes at exec; everything behind it goes now. */
-static int close_inherited(int report_fd)
+/* The report socket becomes 3 and closes at exec; everything from `first` on goes now. */
+static int close_inherited(int report_fd, int first)
 {
-    if (report_fd != REPORT_FD && dup3(report_fd, REPORT_FD, O_CLOEXEC) < 0)
+    if (report_fd != SBX_PROGRAM_FD_REPORT && dup3(report_fd, SBX_PROGRAM_FD_REPORT, O_CLOEXEC) < 0)
         return -errno;
-    return close_range(REPORT_FD + 1, INT_MAX, 0) < 0 ? -errno : 0;
+    return close_range((unsigned int)first, INT_MAX, 0) < 0 ? -errno : 0;
 }
 
 /* Deadly answers become held ones, or back. */
@@ -135,7 +134,8 @@ static int fill_vector(struct sbx_payload_reader reader, enum sbx_payload_kind k
 }
 
 /* There is room for every pointer and text: a text needs no more than its record in the payload. */
-static int build_vectors(struct sbx_payload_reader reader, struct sbx_program_vectors *ret_vectors)
+int sbx_program_build_vectors(struct sbx_payload_reader reader,
+                              struct sbx_program_vectors *ret_vectors)
 {
     const size_t pointers = (size_t)reader.left + 2; /* and two NULLs */
     const size_t room = pointers * sizeof(char *) + reader.size;
@@ -180,7 +180,7 @@ int sbx_program_read_vectors(int payload_fd, struct sbx_program_vectors *ret_vec
 
     if (r < 0)
         return r;
-    r = build_vectors(reader, ret_vectors);
+    r = sbx_program_build_vectors(reader, ret_vectors);
     (void)munmap(cr_unconst(reader.data), reader.size);
     return r;
 }
@@ -197,23 +197,13 @@ static int drop_privileges(void)
     return getppid() == 1 ? 0 : -ESRCH;
 }
 
-/* The filter lets a socket be written to; only the program itself holds the listener then. */
-static int give_listener_away(int listener_fd)
-{
-    const struct sbx_program_failure report = {.stage = SBX_STAGE_NONE};
-    int r = sbx_fds_send(REPORT_FD, &report, sizeof(report), &listener_fd, 1);
-
-    (void)close(listener_fd);
-    return r;
-}
-
 int sbx_program_prepare(void)
 {
     return setsid() < 0 ? -errno : drop_privileges();
 }
 
-_Noreturn void sbx_program_execute(const struct sbx_program_vectors *vectors, int seccomp_fd,
-                                   int report_fd, enum sbx_program_watch watch)
+int sbx_program_confine(int seccomp_fd, int report_fd, int first_closed,
+                        enum sbx_program_watch watch)
 {
     int listener_fd = -1;
     struct sock_fprog filter = {0};
@@ -221,7 +211,7 @@ _Noreturn void sbx_program_execute(const struct sbx_program_vectors *vectors, in
 
     if (r < 0)
         fail(report_fd, SBX_STAGE_SECCOMP, r);
-    r = close_inherited(report_fd);
+    r = close_inherited(report_fd, first_closed);
     if (r < 0)
         fail(report_fd, SBX_STAGE_INIT, r);
     (void)umask(FILE_CREATION_MASK);
@@ -229,17 +219,32 @@ _Noreturn void sbx_program_execute(const struct sbx_program_vectors *vectors, in
     /* Last: from here on only what the filter allows. */
     r = load_filter(&filter, watch == SBX_WATCH_NOTHING ? NULL : &listener_fd,
                     watch == SBX_WATCH_SOCKETS);
-    if (r == 0 && listener_fd >= 0)
-        r = give_listener_away(listener_fd);
     if (r < 0)
-        fail(REPORT_FD, SBX_STAGE_SECCOMP, r);
+        fail(SBX_PROGRAM_FD_REPORT, SBX_STAGE_SECCOMP, r);
+    return listener_fd;
+}
+
+_Noreturn void sbx_program_execute(const struct sbx_program_vectors *vectors)
+{
     (void)execve(vectors->argv[0], vectors->argv, vectors->envp);
-    fail(REPORT_FD, SBX_STAGE_EXEC, -errno);
+    fail(SBX_PROGRAM_FD_REPORT, SBX_STAGE_EXEC, -errno);
+}
+
+/* The filter lets a socket be written to; only the program itself holds the listener then. */
+static void give_listener_away(int listener_fd)
+{
+    const struct sbx_program_failure report = {.stage = SBX_STAGE_NONE};
+    int r = sbx_fds_send(SBX_PROGRAM_FD_REPORT, &report, sizeof(report), &listener_fd, 1);
+
+    (void)close(listener_fd);
+    if (r < 0)
+        fail(SBX_PROGRAM_FD_REPORT, SBX_STAGE_SECCOMP, r);
 }
 
 _Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd, bool is_watched)
 {
     struct sbx_program_vectors vectors = {NULL, NULL};
+    int listener_fd;
     int r = cr_signals_reset(); /* what was left behind is not the program's */
 
     if (r == 0)
@@ -251,6 +256,9 @@ _Noreturn void sbx_program_become(int payload_fd, int seccomp_fd, int report_fd,
     r = sbx_program_read_vectors(payload_fd, &vectors);
     if (r != 0)
         fail(report_fd, SBX_STAGE_PAYLOAD, r);
-    sbx_program_execute(&vectors, seccomp_fd, report_fd,
-                        is_watched ? SBX_WATCH_CALLS : SBX_WATCH_NOTHING);
+    listener_fd = sbx_program_confine(seccomp_fd, report_fd, SBX_PROGRAM_FD_REPORT + 1,
+                                      is_watched ? SBX_WATCH_CALLS : SBX_WATCH_NOTHING);
+    if (listener_fd >= 0)
+        give_listener_away(listener_fd);
+    sbx_program_execute(&vectors);
 }

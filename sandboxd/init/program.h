@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "sandboxd/wire/payload.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
 /* The ids of every program, inside its box. */
 #define SBX_PROGRAM_UID 1000
 #define SBX_PROGRAM_GID 1000
+
+/* Of a process that becomes a program, CLOEXEC: what goes wrong is told there. */
+#define SBX_PROGRAM_FD_REPORT 3
 
 /* Which step failed, sent through the report socket when the program could not be started; or, with
  * SBX_STAGE_NONE and a file descriptor, the listener of its filter. */
@@ -22,9 +27,13 @@ struct sbx_program_vectors {
 };
 
 /*
- * Reads argv and environment of a payload: -EPROTO when it is malformed or its
+ * Makes argv and environment of a payload: -EPROTO when it is malformed or its
  * first argument is no absolute path. For unprivileged processes only.
  */
+int sbx_program_build_vectors(struct sbx_payload_reader reader,
+                              struct sbx_program_vectors *ret_vectors);
+
+/* The same of a payload that is not mapped, then or afterwards. */
 int sbx_program_read_vectors(int payload_fd, struct sbx_program_vectors *ret_vectors);
 
 /*
@@ -51,11 +60,16 @@ enum sbx_program_watch {
 };
 
 /*
- * Turns such a process into the program: no fd but 0 to 2, the filter, exec.
- * Never returns; `report_fd` as of sbx_program_become().
+ * Takes the rest from such a process, the filter last: from here on it can do
+ * only what the program can. `report_fd` becomes SBX_PROGRAM_FD_REPORT, what
+ * lies from `first_closed` on is closed. Returns the listener, CLOEXEC, or -1
+ * where there is none; what fails is sent as below, and the process ends.
  */
-_Noreturn void sbx_program_execute(const struct sbx_program_vectors *vectors, int seccomp_fd,
-                                   int report_fd, enum sbx_program_watch watch);
+int sbx_program_confine(int seccomp_fd, int report_fd, int first_closed,
+                        enum sbx_program_watch watch);
+
+/* Executes the program, or says through SBX_PROGRAM_FD_REPORT why not. */
+_Noreturn void sbx_program_execute(const struct sbx_program_vectors *vectors);
 
 /*
  * Turns the calling process, a fresh child of sandbox-init, into the program:

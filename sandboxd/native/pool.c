@@ -231,11 +231,17 @@ void sbx_pool_on_dead(struct sbx_native *native, uint32_t index)
 
 /* ---- handing out ---- */
 
+/* Read-only files are put in place by sandbox-init, which is work of ours, too. */
+static bool may_go_along(const struct sbx_job *job)
+{
+    return (job->flags & SBX_RUN_HAS_READ_ONLY) == 0 && sbx_ahead_is_small(job);
+}
+
 static int load(struct sbx_pool_slot *slot, struct sbx_job *job, struct cr_err *err)
 {
     struct sbx_init_msg msg = {.event = SBX_INIT_LOAD};
 
-    if (sbx_ahead_is_small(job)) {
+    if (may_go_along(job)) {
         int r = sbx_cell_limit_cpu(&slot->cell, &job->limits, err);
 
         if (r < 0)

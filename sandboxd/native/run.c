@@ -67,6 +67,8 @@ static void go_on(struct sbx_native *native, struct sbx_run *run)
         /* Without its events we would not see its end: this one wait is synchronous. */
         sbx_job_fail(&native->base, job, SBX_STAGE_CLONE, -r);
         sbx_run_on_dead(native, run);
+    } else if (job->along_ns > 0) {
+        sbx_job_run_along(&native->base, job);
     }
 }
 

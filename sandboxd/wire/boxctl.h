@@ -20,8 +20,8 @@
 /*
  * A box that is made ahead of its run: with this argument sandbox-init has
  * /dev/null at 0 to 2 and 4, says WAITING, and takes what belongs there from
- * LOAD. Then all goes on as without: READY, GO, EXITED; after LOAD_GO without
- * the GO. Its resource limits at LOAD are those of the program.
+ * LOAD. Then all goes on as without: READY, GO, EXITED; after LOAD_GO with
+ * EXITED. Its resource limits at LOAD are those of the program.
  */
 #define SBX_INIT_WAIT_ARGUMENT "--wait"
 
@@ -70,7 +70,8 @@ enum sbx_init_event {
     /* init ▶ backend: the filter holds a process back that made a forbidden call; with `detail`. At
      * most once: what follows is the kill. */
     SBX_INIT_VIOLATION = 7,
-    /* backend ▶ init: LOAD and GO in one. READY is told when the files are in place, and nobody
+    /* backend ▶ init: LOAD and GO in one, without a READY. No file is read-only, unless the program
+     * exists already (ADOPT). In a container READY is told when the files are in place, and nobody
      * waits for an answer to it. */
     SBX_INIT_LOAD_GO = 12,
     SBX_INIT_SIGNAL = 13, /* backend ▶ init: the number in `detail`, for the running program */

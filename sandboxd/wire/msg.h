@@ -44,17 +44,19 @@ struct cr_err;
 #define SBX_RUN_FDS 5
 
 /*
- * What a program has beside files, in the flags of RUN: the backend does not
- * read the payload, and these tell which boxes that were made ahead fit.
+ * What a program has, in the flags of RUN: the backend does not read the
+ * payload, and these tell which boxes that were made ahead fit, and how they
+ * are told to go.
  */
-#define SBX_RUN_HAS_ARGS 1U      /* arguments behind the runtime's own */
-#define SBX_RUN_HAS_OWN 2U       /* its own command, or environment variables */
-#define SBX_RUN_HAS_CELL 4U      /* of a session: for its interpreter, which keeps its state */
-#define SBX_RUN_NO_PROGRAM 8U    /* of a session: files in and out, nothing is started */
-#define SBX_RUN_HAS_TERMINAL 16U /* its streams are a terminal: what it writes comes by stdout */
+#define SBX_RUN_HAS_ARGS 1U       /* arguments behind the runtime's own */
+#define SBX_RUN_HAS_OWN 2U        /* its own command, or environment variables */
+#define SBX_RUN_HAS_CELL 4U       /* of a session: for its interpreter, which keeps its state */
+#define SBX_RUN_NO_PROGRAM 8U     /* of a session: files in and out, nothing is started */
+#define SBX_RUN_HAS_TERMINAL 16U  /* its streams are a terminal: what it writes comes by stdout */
+#define SBX_RUN_HAS_READ_ONLY 32U /* files that the program may not change */
 #define SBX_RUN_FLAGS                                                                              \
     (SBX_RUN_HAS_ARGS | SBX_RUN_HAS_OWN | SBX_RUN_HAS_CELL | SBX_RUN_NO_PROGRAM |                  \
-     SBX_RUN_HAS_TERMINAL)
+     SBX_RUN_HAS_TERMINAL | SBX_RUN_HAS_READ_ONLY)
 
 enum sbx_msg_type {
     SBX_MSG_HELLO = 1,        /* backend ▶ front, once, first */

@@ -185,7 +185,8 @@ static void add(struct cr_buf *payload, enum sbx_payload_kind kind, uint32_t fla
 static void f11_read_only_inputs_stay_what_they_were(void **state)
 {
     CR_AUTO_BUF struct cr_buf payload = {0};
-    const struct native_spec spec = {.payload = &payload, .has_collect = true};
+    const struct native_spec spec = {
+        .payload = &payload, .flags = SBX_RUN_HAS_READ_ONLY, .has_collect = true};
     struct native_run result;
 
     (void)state;

@@ -561,12 +561,11 @@ static void waiting_init_goes_at_once_when_it_is_told_so(void **state)
 }
 
 /* They are another process' work, and the program a second one's. */
-static void waiting_init_goes_at_once_with_read_only_files(void **state)
+static void waiting_init_puts_read_only_files_in_place(void **state)
 {
     struct box *box = *state;
 
     box->argument = SBX_INIT_WAIT_ARGUMENT;
-    box->is_go_along = true;
     add_read_only(box, "fixed", "fixed\n");
     add(box, SBX_PAYLOAD_FILE, "hello", "hello\n");
     add_shell(box, "cat fixed hello; rm -f fixed 2>/dev/null; cat fixed; exit 4");
@@ -574,6 +573,18 @@ static void waiting_init_goes_at_once_with_read_only_files(void **state)
     assert_exited(run(box), 4 << 8);
 
     assert_string_equal(output_of(box), "fixed\nhello\nfixed\n");
+}
+
+static void waiting_init_never_goes_at_once_with_read_only_files(void **state)
+{
+    struct box *box = *state;
+
+    box->argument = SBX_INIT_WAIT_ARGUMENT;
+    box->is_go_along = true;
+    add_read_only(box, "fixed", "fixed\n");
+    add_shell(box, "exit 0");
+
+    assert_failed(run(box), SBX_STAGE_PAYLOAD, EPROTO);
 }
 
 /* Only what has made none is as good as new; the calls themselves work as ever. */
@@ -610,7 +621,6 @@ static void init_tells_whether_a_socket_was_made(void **state)
     assert_int_equal(make_box(state), 0);
 }
 
-/* READY is told before, as where GO comes later. */
 static void waiting_init_that_goes_at_once_reports_what_cannot_be_executed(void **state)
 {
     struct box *box = *state;
@@ -622,8 +632,6 @@ static void waiting_init_that_goes_at_once_reports_what_cannot_be_executed(void 
     start(box);
     receive(box, &msg);
     load(box);
-    receive(box, &msg);
-    assert_int_equal(msg.event, SBX_INIT_READY);
     receive(box, &msg);
 
     assert_failed(msg, SBX_STAGE_EXEC, ENOENT);
@@ -751,7 +759,8 @@ int main(void)
         BOX_TEST(waiting_init_runs_what_comes_with_load),
         BOX_TEST(init_tells_whether_a_socket_was_made),
         BOX_TEST(waiting_init_goes_at_once_when_it_is_told_so),
-        BOX_TEST(waiting_init_goes_at_once_with_read_only_files),
+        BOX_TEST(waiting_init_puts_read_only_files_in_place),
+        BOX_TEST(waiting_init_never_goes_at_once_with_read_only_files),
         BOX_TEST(waiting_init_that_goes_at_once_reports_what_cannot_be_executed),
         BOX_TEST(waiting_init_ends_with_its_backend),
         BOX_TEST(waiting_init_refuses_go_before_load),

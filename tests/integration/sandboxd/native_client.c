@@ -204,6 +204,7 @@ void native_client_send(const struct native_client *client, struct native_run *r
         fds[4] = open("/dev/null", O_WRONLY | O_CLOEXEC);
     }
     sbx_msg_init(&msg, SBX_MSG_RUN, run->id);
+    msg.run.flags = spec->flags;
     msg.run.limits = sbx_default_limits;
     msg.run.limits.value[SBX_LIMIT_WALL_TIME] *= test_slowness();
     msg.run.limits.value[SBX_LIMIT_CPU_TIME] *= test_slowness();

@@ -48,6 +48,7 @@ struct native_spec {
     const char *file_text;
     const char *collect;              /* a file to collect */
     const struct cr_buf *payload;     /* instead of all of the above: one that is finished */
+    uint32_t flags;                   /* of RUN */
     bool has_collect;                 /* `payload` has COLLECT records */
     uint64_t limits[SBX_LIMIT_COUNT]; /* 0: the default (times test_slowness() for time) */
 };

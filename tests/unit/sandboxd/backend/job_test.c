@@ -531,6 +531,26 @@ static void go_that_went_along_is_not_sent_again(void **state)
     (void)receive(SBX_MSG_STARTED);
 }
 
+/* Nobody says READY then. */
+static void what_went_along_runs_without_a_word(void **state)
+{
+    const struct sbx_cgroup_usage idle = {.cpu_total_us = 40};
+    struct sbx_init_msg msg;
+
+    (void)state;
+    fake.is_measure_broken = true; /* nothing is read */
+    begin();
+    sbx_job_go_along(&fake.job, &idle);
+    prepare();
+    sbx_job_run_along(&fake.backend, &fake.job);
+
+    assert_int_equal(fake.job.state, SBX_JOB_RUNNING);
+    assert_int_equal(fake.job.go_ns, fake.job.along_ns);
+    assert_int_equal(fake.job.baseline.cpu_total_us, 40);
+    assert_int_equal(recv(fake.init_fd, &msg, sizeof(msg), MSG_DONTWAIT), -1);
+    (void)receive(SBX_MSG_STARTED);
+}
+
 /* By CPU time: one that only waits stays young, and is looked at less and less. */
 static void a_program_is_old_when_it_has_had_its_time(void **state)
 {
@@ -689,6 +709,7 @@ int main(void)
         CASE(nothing_is_heard_of_an_init_whose_box_is_empty),
         CASE(the_end_of_an_init_that_is_alone_is_not_waited_for),
         CASE(go_that_went_along_is_not_sent_again),
+        CASE(what_went_along_runs_without_a_word),
         CASE(a_program_is_old_when_it_has_had_its_time),
         CASE(counters_that_cannot_be_read_stop_the_start),
         CASE(a_box_that_was_taken_away_is_lost),
