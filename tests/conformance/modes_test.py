@@ -160,7 +160,8 @@ class Modes(unittest.TestCase):
                 return run_in(stub, None if stub is cold else mode, runtime=runtime, code=code.format(size), args=args,
                               limits=pb.Limits(cpu_millicores=1000, memory_bytes=limit))[-1].result
             cold, warm = self.stubs
-            least = ask(cold, 4096).usage.memory_peak_bytes
+            # It varies by a third of a MiB from run to run: where pages fall, and what each processor has charged ahead.
+            least = max(ask(cold, 4096).usage.memory_peak_bytes for _ in range(5))
             for size, verdict in ((limit - least - MIB, OK), (limit - least + 4 * MIB, MEMORY), (limit - MIB, MEMORY)):
                 results = [ask(stub, size) for stub in (cold, warm)]
                 with self.subTest(runtime=runtime, args=args, of_limit=size / limit, own=least / MIB):
