@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* Assignments to __eq__ that are looked at: each may cost a look at the whole of its line. */
+#define LOOKED_AT_MAX 100
+
 static bool is_same_name(const struct agt_py_tokens *tokens, size_t a, size_t b)
 {
     const struct agt_py_token *left = &tokens->items[a];
@@ -90,18 +93,41 @@ static bool is_blind_assignment(const struct agt_py_tokens *tokens, size_t index
            is_blind_lambda(tokens, index + 2);
 }
 
+/* The line of the first `word` among the names; 0: there is none. */
+static unsigned find_name(const struct agt_py_tokens *tokens, const char *word)
+{
+    for (size_t i = 0; i < tokens->count; i++) {
+        if (agt_py_is(tokens, i, word))
+            return tokens->items[i].line;
+    }
+    return 0;
+}
+
+static unsigned find_assignment(const struct agt_py_tokens *tokens)
+{
+    size_t looked_at = 0;
+
+    for (size_t i = 0; i < tokens->count && looked_at < LOOKED_AT_MAX; i++) {
+        bool is_equality = agt_py_is(tokens, i, "__eq__") || is_quoted_name(tokens, i);
+
+        if (is_equality && is_blind_assignment(tokens, i))
+            return tokens->items[i].line;
+        looked_at += is_equality;
+    }
+    return 0;
+}
+
 unsigned agt_lint_always_equal(const struct agt_py_tokens *tokens,
                                const struct agt_py_outline *outline)
 {
+    unsigned line;
+
     for (size_t i = 0; i < outline->count; i++) {
         if (is_blind_method(tokens, &outline->items[i]))
             return tokens->items[outline->items[i].keyword].line;
     }
-    for (size_t i = 0; i < tokens->count; i++) {
-        if (is_blind_assignment(tokens, i))
-            return tokens->items[i].line;
-        if (agt_py_is(tokens, i, "ANY") && agt_py_mentions(tokens, "mock", 4))
-            return tokens->items[i].line;
-    }
-    return 0;
+    line = find_assignment(tokens);
+    if (line == 0 && agt_py_mentions(tokens, "mock", 4))
+        line = find_name(tokens, "ANY");
+    return line;
 }

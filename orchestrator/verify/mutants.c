@@ -203,7 +203,8 @@ static bool step(struct walk *walk, size_t index)
         skip_end = def->colon + (size_t)1;
         if (!def->is_class && !def->is_trivial && def->end > walk->body_end)
             walk->body_end = def->end;
-    } else if (agt_py_is(tokens, index, "raise") || agt_py_is(tokens, index, "assert")) {
+    } else if (index >= walk->skip_end &&
+               (agt_py_is(tokens, index, "raise") || agt_py_is(tokens, index, "assert"))) {
         skip_end = find_line_end(tokens, index);
     } else if (agt_py_is_line_start(tokens, index)) {
         skip_end = agt_py_is(tokens, index, "@") ? find_line_end(tokens, index)

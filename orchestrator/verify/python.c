@@ -8,6 +8,9 @@
 #include <string.h>
 
 #define TAB_SIZE 8
+/* After so many f-strings that end by the older rule only, a file is taken for one of the older
+ * rule: to find that out costs a look at all that follows, each time. */
+#define OLD_FORMATS_MAX 16
 
 struct scanner {
     const char *text;
@@ -18,6 +21,7 @@ struct scanner {
     size_t indents[AGT_PY_INDENTS_MAX];
     size_t indent_count; /* without the first, which is 0 */
     bool is_line_start;
+    unsigned old_formats; /* f-strings that ended by the older rule */
     struct agt_py_tokens *tokens;
     struct cr_err *err;
 };
@@ -151,9 +155,20 @@ static void count_lines(struct scanner *scanner, size_t from, size_t to)
         scanner->line += scanner->text[i] == '\n';
 }
 
+static size_t string_end(struct scanner *scanner, size_t at, bool is_format)
+{
+    size_t end = 0;
+
+    if (is_format && scanner->old_formats < OLD_FORMATS_MAX) {
+        end = agt_py_format_end(scanner->text, scanner->size, at);
+        scanner->old_formats += end == 0;
+    }
+    return end > 0 ? end : agt_py_plain_end(scanner->text, scanner->size, at);
+}
+
 static int scan_string(struct scanner *scanner, size_t prefix, bool is_format)
 {
-    size_t end = agt_py_string_end(scanner->text, scanner->size, scanner->at + prefix, is_format);
+    size_t end = string_end(scanner, scanner->at + prefix, is_format);
     size_t start = scanner->at;
     int r;
 

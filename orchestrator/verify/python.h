@@ -59,9 +59,13 @@ bool agt_py_is(const struct agt_py_tokens *tokens, size_t index, const char *tex
 /* True when `name` is among the names of the text. Strings and comments do not count. */
 bool agt_py_mentions(const struct agt_py_tokens *tokens, const char *name, size_t size);
 
+/* End of the string literal whose opening quote is at `at`; 0: it is not closed. */
+size_t agt_py_plain_end(const char *text, size_t size, size_t at);
+
 /*
- * End of the string literal whose opening quote is at `at`, or 0 when it is
- * not closed. In an f-string, quotes within a replacement field open strings
- * of their own (PEP 701); where that finds no end, the older rule counts.
+ * The same for an f-string: quotes within a replacement field open strings of
+ * their own (PEP 701). 0 when that finds no end: then the older rule counts,
+ * by which an f-string ends as any other does. Looks at the whole rest of the
+ * text before it says so.
  */
-size_t agt_py_string_end(const char *text, size_t size, size_t at, bool is_format);
+size_t agt_py_format_end(const char *text, size_t size, size_t at);

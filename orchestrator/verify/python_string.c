@@ -31,7 +31,7 @@ static bool is_at_end(const char *text, size_t size, size_t at, struct quote quo
     return true;
 }
 
-static size_t plain_end(const char *text, size_t size, size_t at)
+size_t agt_py_plain_end(const char *text, size_t size, size_t at)
 {
     struct quote quote = read_quote(text, size, at);
 
@@ -89,7 +89,7 @@ static size_t read_code(const char *text, size_t size, size_t at, struct field *
 
     if (c == '"' || c == '\'')
         return has_format_prefix(text, at) ? format_end(text, size, at, field->depth + 1)
-                                           : plain_end(text, size, at);
+                                           : agt_py_plain_end(text, size, at);
     if (c == '(' || c == '[' || c == '{')
         field->open++;
     else if (field->open > 0 && (c == ')' || c == ']' || c == '}'))
@@ -138,11 +138,7 @@ static size_t format_end(const char *text, size_t size, size_t at, unsigned dept
     return 0;
 }
 
-size_t agt_py_string_end(const char *text, size_t size, size_t at, bool is_format)
+size_t agt_py_format_end(const char *text, size_t size, size_t at)
 {
-    size_t end = is_format ? format_end(text, size, at, 0) : 0;
-
-    if (end == 0)
-        end = plain_end(text, size, at);
-    return end <= size ? end : 0;
+    return format_end(text, size, at, 0);
 }

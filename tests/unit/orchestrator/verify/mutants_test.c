@@ -4,6 +4,7 @@
 #include "tests/unit/orchestrator/verify/source.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define MUTANTS_MAX 8
 
@@ -91,12 +92,31 @@ static void change_leaves_all_else_as_it_is(void **state)
     source_done(&source);
 }
 
+/* Words that skip the rest of their line, on one: to find its end for each would take minutes. */
+static void many_words_that_skip_a_line_find_its_end_once(void **state)
+{
+    static const char word[] = "raise ";
+    const size_t size = sizeof(word) - 1;
+    struct agt_mutant mutants[4];
+    struct source source;
+    char *text = calloc(300001, size + 1);
+
+    (void)state;
+    for (size_t i = 0; i < 300000; i++)
+        memcpy(text + i * size, word, size);
+    source = source_read(text);
+    assert_int_equal(agt_mutants_choose(&source.tokens, &source.outline, mutants, 4), 0);
+    source_done(&source);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_are_where_code_decides),
         cmocka_unit_test(of_many_changes_some_are_chosen_evenly),
         cmocka_unit_test(change_leaves_all_else_as_it_is),
+        cmocka_unit_test(many_words_that_skip_a_line_find_its_end_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

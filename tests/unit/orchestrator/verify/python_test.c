@@ -136,6 +136,23 @@ static void depth_is_bounded(void **state)
     free(text);
 }
 
+/* A file of the older rule whose every f-string looks, by the newer one, as if it had no end. Were
+ * each looked after to the end of the text, these would take hours. */
+static void f_strings_of_the_older_rule_cost_no_look_at_all_that_follows(void **state)
+{
+    static const char line[] = "f\"\"\"{\"\"\"\n";
+    const size_t size = 100000 * (sizeof(line) - 1);
+    AGT_AUTO_PY_TOKENS struct agt_py_tokens tokens = {.text = NULL};
+    char *text = malloc(size);
+
+    (void)state;
+    for (size_t at = 0; at < size; at += sizeof(line) - 1)
+        memcpy(text + at, line, sizeof(line) - 1);
+    assert_int_equal(agt_py_scan(text, size, &tokens, NULL), 0);
+    assert_int_equal(tokens.count, 2 * 100000 + 1);
+    free(text);
+}
+
 static void names_are_found_but_not_in_strings_and_comments(void **state)
 {
     static const char text[] = "import a\nb = 'c'  # d\ne.f\n";
@@ -158,6 +175,7 @@ int main(void)
         cmocka_unit_test(f_strings_are_one_token_by_the_old_and_the_new_rule),
         cmocka_unit_test(what_python_would_refuse_is_refused_with_its_line),
         cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(f_strings_of_the_older_rule_cost_no_look_at_all_that_follows),
         cmocka_unit_test(names_are_found_but_not_in_strings_and_comments),
     };
 
