@@ -23,9 +23,6 @@
 #define FRAMES_SOFT_CAP ((size_t)2 << 20)
 /* The result always fits behind them: it may carry collected files. */
 #define FRAMES_CAP ((size_t)32 << 20)
-/* Waiting for a slot and building the sandbox, on top of the program's own time. */
-#define QUEUE_ALLOWANCE_MS 120000
-#define DEFAULT_WALL_TIME_MS 60000
 
 struct execution {
     struct agt_exchange *exchange; /* borrowed; the call holds a reference */
@@ -286,16 +283,6 @@ static struct execution *new_execution(struct agt_exchange *exchange)
     return execution;
 }
 
-static int deadline_ms(const Crisol__Sandbox__V1__ExecuteRequest *request)
-{
-    uint32_t wall_time_ms = request->limits ? request->limits->wall_time_ms : 0;
-
-    if (wall_time_ms == 0)
-        wall_time_ms = DEFAULT_WALL_TIME_MS;
-    return wall_time_ms < INT32_MAX - QUEUE_ALLOWANCE_MS ? (int)wall_time_ms + QUEUE_ALLOWANCE_MS
-                                                         : INT32_MAX;
-}
-
 static void start(struct agt_exchange *exchange, const Crisol__Sandbox__V1__ExecuteRequest *request)
 {
     struct agt_sandbox *sandbox = exchange->http->options.sandbox;
@@ -305,12 +292,13 @@ static void start(struct agt_exchange *exchange, const Crisol__Sandbox__V1__Exec
         .on_end = on_end,
         .user = execution,
     };
+    uint32_t wall_time_ms = request->limits ? request->limits->wall_time_ms : 0;
     struct agt_problem problem;
     struct cr_err err = CR_ERR_INIT;
 
     agt_exchange_ref(exchange);
-    if (sandbox->ops->execute(sandbox, &request->base, deadline_ms(request), &handlers,
-                              &execution->call, &err) >= 0)
+    if (sandbox->ops->execute(sandbox, &request->base, agt_execute_deadline_ms(wall_time_ms),
+                              &handlers, &execution->call, &err) >= 0)
         return;
     cr_log_warn("cannot start an execution error=%s", err.text);
     agt_exchange_unref(exchange);

@@ -9,6 +9,10 @@
 #include <errno.h>
 #include <string.h>
 
+/* Waiting for a slot and building the sandbox, on top of the program's own time. */
+#define QUEUE_ALLOWANCE_MS 120000
+#define DEFAULT_WALL_TIME_MS 60000
+
 static void write_stream(struct agt_json *json, const char *key, const char *base64_key,
                          const struct cr_buf *data)
 {
@@ -99,4 +103,12 @@ int agt_execute_add_event(const Crisol__Sandbox__V1__ExecuteResponse *event, str
     if (r < 0)
         return r;
     return agt_sse_add_event(out, 0, field->name, cr_buf_str(scratch));
+}
+
+int agt_execute_deadline_ms(uint32_t wall_time_ms)
+{
+    if (wall_time_ms == 0)
+        wall_time_ms = DEFAULT_WALL_TIME_MS;
+    return wall_time_ms < INT32_MAX - QUEUE_ALLOWANCE_MS ? (int)wall_time_ms + QUEUE_ALLOWANCE_MS
+                                                         : INT32_MAX;
 }

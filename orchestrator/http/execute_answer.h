@@ -3,6 +3,7 @@
 
 #include <crisol/sandbox/v1/sandbox.pb-c.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct cr_buf;
 
@@ -29,3 +30,7 @@ int agt_execute_answer_write(const struct agt_execute_answer *answer, struct cr_
  */
 int agt_execute_add_event(const Crisol__Sandbox__V1__ExecuteResponse *event, struct cr_buf *scratch,
                           struct cr_buf *out);
+
+/* How long a call may take whose program has this wall time, waiting for a slot included; 0:
+ * sandboxd's default. */
+int agt_execute_deadline_ms(uint32_t wall_time_ms);

@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "orchestrator/http/call.h"
 #include "orchestrator/http/exchange.h"
+#include "orchestrator/http/execute_answer.h"
 #include "orchestrator/http/handlers.h"
 #include "orchestrator/http/json_out.h"
 #include "orchestrator/http/judge_text.h"
@@ -21,7 +22,6 @@
 #include <string.h>
 
 #define RUNTIMES_DEADLINE_MS 5000
-#define QUEUE_ALLOWANCE_MS 120000 /* waiting for a slot, on top of the program's own time */
 #define STREAM_CAP ((size_t)8 << 20)
 #define MESSAGE_CAP ((size_t)8 << 20)
 
@@ -168,8 +168,8 @@ static void run(struct judge *judge)
     request = agt_judge_program_request(program);
     agt_exchange_ref(exchange);
     r = sandbox->ops->execute(sandbox, &request->base,
-                              (int)(request->limits->wall_time_ms / 2) + QUEUE_ALLOWANCE_MS,
-                              &handlers, &judge->run_call, &err);
+                              agt_execute_deadline_ms(request->limits->wall_time_ms), &handlers,
+                              &judge->run_call, &err);
     (void)agt_judge_program_free(program);
     if (r >= 0)
         return;

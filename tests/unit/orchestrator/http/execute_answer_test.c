@@ -138,6 +138,15 @@ static void other_events_are_named_by_their_case(void **state)
     assert_non_null(strstr(cr_buf_str(&out), "event: truncated\ndata: {"));
 }
 
+static void a_call_outlasts_its_program(void **state)
+{
+    (void)state;
+    assert_int_equal(agt_execute_deadline_ms(0), 180000);
+    assert_int_equal(agt_execute_deadline_ms(1000), 121000);
+    assert_int_equal(agt_execute_deadline_ms(86400000), 86520000);
+    assert_int_equal(agt_execute_deadline_ms(UINT32_MAX), INT32_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +156,7 @@ int main(void)
         cmocka_unit_test(output_events_keep_bytes_that_text_cannot_show),
         cmocka_unit_test(program_output_cannot_forge_an_event),
         cmocka_unit_test(other_events_are_named_by_their_case),
+        cmocka_unit_test(a_call_outlasts_its_program),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
