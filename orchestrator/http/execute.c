@@ -100,7 +100,7 @@ static void add_frame(struct execution *execution,
     add_gap(execution);
     if (agt_execute_add_event(event, &execution->scratch, &execution->frames) < 0)
         execution->error = -ENOMEM;
-    if (event->event_case == CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_RESULT)
+    else if (event->event_case == CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_RESULT)
         execution->has_result = true;
 }
 
@@ -216,8 +216,10 @@ static void fill(struct agt_exchange *exchange)
     struct execution *execution = exchange->user;
 
     (void)pthread_mutex_lock(&execution->lock);
-    if (cr_buf_add(&exchange->out, execution->frames.data, execution->frames.size) < 0)
+    if (cr_buf_add(&exchange->out, execution->frames.data, execution->frames.size) < 0) {
         execution->error = -ENOMEM;
+        execution->has_result = false; /* it may have been among them */
+    }
     cr_buf_clear(&execution->frames);
     if (execution->has_ended || execution->error < 0) {
         exchange->is_ended = true;

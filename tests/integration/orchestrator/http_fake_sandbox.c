@@ -54,16 +54,32 @@ static void emit_started(struct agt_sandbox_call *call)
     call->handlers.on_event(call->handlers.user, &event.base);
 }
 
+static char *make_summary(const char *code)
+{
+    bool is_huge = strcmp(code, "huge") == 0;
+    size_t size = is_huge ? (size_t)40 << 20 : sizeof("OK: exit 0") - 1;
+    char *summary = malloc(size + 1);
+
+    assert_non_null(summary);
+    if (is_huge)
+        memset(summary, 'x', size);
+    else
+        memcpy(summary, "OK: exit 0", size);
+    summary[size] = '\0';
+    return summary;
+}
+
 static void emit_result(struct agt_sandbox_call *call)
 {
     response event = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__INIT;
     Crisol__Sandbox__V1__ExecuteResult result = CRISOL__SANDBOX__V1__EXECUTE_RESULT__INIT;
-    char summary[] = "OK: exit 0";
+    char *summary = make_summary(call->code);
 
     result.summary = summary;
     event.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_RESULT;
     event.result = &result;
     call->handlers.on_event(call->handlers.user, &event.base);
+    free(summary);
 }
 
 static void emit_flood(struct agt_sandbox_call *call)

@@ -20,6 +20,7 @@ struct agt_sandbox;
  *        "binary"  prints bytes that are no UTF-8
  *        "hang"    goes on until it is cancelled
  *        "flood"   prints 16 MiB
+ *        "huge"    has a result of 40 MiB
  *        "full", "bad", "late"  end with a status; "late" after some output
  *        "none"    ends OK without a result
  *        "down"    cannot be started

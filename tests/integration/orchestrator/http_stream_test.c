@@ -261,6 +261,21 @@ static void an_execution_that_fails_midway_ends_with_an_error_event(void **state
     assert_null(strstr(cr_buf_str(&answer), "event: result"));
 }
 
+static void a_result_that_cannot_be_kept_is_told_as_an_error(void **state)
+{
+    CR_AUTO_BUF struct cr_buf answer;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    assert_int_equal(client_post(fixture.port, "/api/v1/execute",
+                                 "{\"runtime\":\"python\",\"code\":\"huge\"}",
+                                 "Accept: text/event-stream\r\n", &answer),
+                     200);
+    assert_null(strstr(cr_buf_str(&answer), "event: result"));
+    assert_non_null(strstr(cr_buf_str(&answer), "event: error\ndata: {\"detail\":\"the execution "
+                                                "ended without a result that could be kept\""));
+}
+
 static bool one_execution_ended(void *user)
 {
     const uint32_t *before = user;
@@ -346,6 +361,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(execute_streams_on_request, start, stop),
         cmocka_unit_test_setup_teardown(an_execution_that_fails_midway_ends_with_an_error_event,
                                         start, stop),
+        cmocka_unit_test_setup_teardown(a_result_that_cannot_be_kept_is_told_as_an_error, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(a_slow_reader_of_an_execution_gets_a_gap, start, stop),
         cmocka_unit_test_setup_teardown(many_watchers_see_every_event, start, stop),
         cmocka_unit_test_setup_teardown(a_large_run_reaches_its_reader_whole, start, stop),
