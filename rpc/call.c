@@ -148,13 +148,8 @@ static bool let_in(struct rpc_call *call, const struct rpc_route *route)
 {
     const struct rpc_server_options *options = &call->server->options;
     struct rpc_status status = RPC_STATUS_INIT;
-    int r = rpc_server_admit(call->server, call,
-                             route->is_internal ? RPC_CALL_INTERNAL : RPC_CALL_SERVICE);
+    int r;
 
-    if (r < 0) {
-        refuse(call, r);
-        return false;
-    }
     if (!find_peer(call)) {
         rpc_status_set(&status, RPC_UNAVAILABLE, "the connection is gone");
         rpc_call_finish(call, &status, NULL);
@@ -163,6 +158,13 @@ static bool let_in(struct rpc_call *call, const struct rpc_route *route)
     if (options->authorize &&
         !options->authorize(options->context, call, call->peer.caller, &status)) {
         rpc_call_finish(call, &status, NULL);
+        return false;
+    }
+    /* Not before: who may not call takes no place of those who may. */
+    r = rpc_server_admit(call->server, call,
+                         route->is_internal ? RPC_CALL_INTERNAL : RPC_CALL_SERVICE);
+    if (r < 0) {
+        refuse(call, r);
         return false;
     }
     return true;

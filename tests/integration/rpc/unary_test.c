@@ -291,6 +291,29 @@ static void a_call_needs_to_be_authorised(void **state)
     fixture_stop(&fixture);
 }
 
+static void who_may_not_call_takes_no_place_and_hears_why(void **state)
+{
+    const struct rpc_channel_options with_token = {.target = "test", .token = "magic"};
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct rpc_channel *without;
+    struct fixture fixture;
+
+    (void)state;
+    fixture_start(&fixture, (struct rpc_server_options){.authorize = deny_echo, .max_calls = 1});
+    without = fixture.channel;
+    assert_int_equal(
+        rpc_channel_new_fd(fixture_connect_raw(&fixture), &with_token, &fixture.channel, NULL), 0);
+    assert_int_equal(fixture_echo(&fixture, "hang", 300, &status), RPC_DEADLINE_EXCEEDED);
+    assert_int_equal(fixture_echo(&fixture, "hello", 5000, &status), RPC_RESOURCE_EXHAUSTED);
+    (void)rpc_channel_free(fixture.channel);
+
+    fixture.channel = without;
+    assert_int_equal(fixture_echo(&fixture, "hello", 5000, &status), RPC_UNAUTHENTICATED);
+    (void)rpc_call_unref(atomic_exchange(&fixture.service.hung, NULL));
+    wait_for_count(&fixture.service.freed, 1);
+    fixture_stop(&fixture);
+}
+
 static void a_unary_call_without_a_message_is_invalid(void **state)
 {
     struct fixture fixture;
@@ -384,6 +407,7 @@ int main(void)
         cmocka_unit_test(a_reference_let_go_elsewhere_is_freed),
         cmocka_unit_test(calls_above_the_cap_are_refused),
         cmocka_unit_test(a_call_needs_to_be_authorised),
+        cmocka_unit_test(who_may_not_call_takes_no_place_and_hears_why),
         cmocka_unit_test(a_unary_call_without_a_message_is_invalid),
         cmocka_unit_test(a_message_that_is_cut_short_is_invalid),
         cmocka_unit_test(a_client_that_sends_no_message_is_timed_out),
