@@ -442,9 +442,13 @@ static void on_client_ready(struct rpc_watch *watch, uint32_t events, int64_t no
         leave(guard, now_ns);
         return;
     }
-    if ((events & (uint32_t)EPOLLOUT) && !flush(&guard->to_client, &guard->client, now_ns)) {
-        die(guard, NULL);
-        return;
+    if (events & (uint32_t)EPOLLOUT) {
+        if (!flush(&guard->to_client, &guard->client, now_ns)) {
+            die(guard, NULL);
+            return;
+        }
+        if (guard->deaf_ns != 0)
+            guard->deaf_ns = now_ns; /* the client takes what is left */
     }
     if ((events & (uint32_t)EPOLLIN) || (wanted_by_tls(&guard->client) && is_reading(guard))) {
         if (guard->phase == PHASE_LINGER)
@@ -519,12 +523,13 @@ struct rpc_guard *rpc_guard_free(struct rpc_guard *guard)
     return NULL;
 }
 
-/* The server is gone, and the client has had its time. */
+/* The server is gone, and the client has had its time: while something waits for it, that of any
+ * client. */
 static bool has_lingered(const struct rpc_guard *guard, int64_t now_ns)
 {
     if (guard->phase == PHASE_LINGER)
         return now_ns - guard->phase_since_ns >= LINGER_NS;
-    return guard->phase == PHASE_RELAY && guard->deaf_ns != 0 &&
+    return guard->phase == PHASE_RELAY && guard->deaf_ns != 0 && guard->to_client.size == 0 &&
            now_ns - guard->deaf_ns >= LINGER_NS;
 }
 
