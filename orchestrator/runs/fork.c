@@ -2,6 +2,7 @@
 #include "orchestrator/graph/fork.h"
 
 #include "common/auto.h"
+#include "common/clock.h"
 #include "common/err.h"
 #include "orchestrator/runs/private.h"
 #include "orchestrator/store/store.h"
@@ -11,31 +12,89 @@
 #include <string.h>
 
 /* On its way: the run is read, its beginning is written as a new run, which is taken up. */
-struct forking {
+struct agt_forking {
+    struct agt_forking *previous; /* both under the lock of the registry */
+    struct agt_forking *next;
     struct agt_runs *runs; /* borrowed: it waits for us */
     uint32_t seq;
     void (*on_done)(void *user, const char *run_id, const struct rpc_status *status);
     void *user;
+    char caller[];
 };
 
-static void count(struct agt_runs *runs, int change)
+uint32_t agt_runs_count_forks(const struct agt_runs *runs, const char *caller)
+{
+    uint32_t count = 0;
+
+    for (const struct agt_forking *at = runs->forking; at; at = at->next)
+        count += strcmp(at->caller, caller) == 0;
+    return count;
+}
+
+static struct agt_forking *new_forking(struct agt_runs *runs, const char *caller)
+{
+    size_t size = strlen(caller) + 1;
+    struct agt_forking *forking = malloc(sizeof(*forking) + size);
+
+    if (!forking)
+        return NULL;
+    *forking = (struct agt_forking){.runs = runs};
+    memcpy(forking->caller, caller, size);
+    return forking;
+}
+
+/* As one run more of its caller, if that may have one. */
+static int enter(struct agt_forking *forking, struct rpc_status *status)
+{
+    struct agt_runs *runs = forking->runs;
+    int r;
+
+    (void)pthread_mutex_lock(&runs->lock);
+    r = agt_runs_check_quota(runs, forking->caller, cr_clock_mono_ns(), status);
+    if (r == 0) {
+        runs->forks++;
+        forking->next = runs->forking;
+        if (forking->next)
+            forking->next->previous = forking;
+        runs->forking = forking;
+    }
+    (void)pthread_mutex_unlock(&runs->lock);
+    return r;
+}
+
+static void unlink_forking(struct agt_forking *forking)
+{
+    struct agt_runs *runs = forking->runs;
+
+    (void)pthread_mutex_lock(&runs->lock);
+    if (forking->previous)
+        forking->previous->next = forking->next;
+    else
+        runs->forking = forking->next;
+    if (forking->next)
+        forking->next->previous = forking->previous;
+    (void)pthread_mutex_unlock(&runs->lock);
+}
+
+static void leave(struct agt_runs *runs)
 {
     (void)pthread_mutex_lock(&runs->lock);
-    runs->forks += (uint32_t)change;
+    runs->forks--;
     (void)pthread_cond_broadcast(&runs->forked);
     (void)pthread_mutex_unlock(&runs->lock);
 }
 
-static void finish(struct forking *forking, const char *run_id, const struct rpc_status *status)
+static void finish(struct agt_forking *forking, const char *run_id, const struct rpc_status *status)
 {
     struct agt_runs *runs = forking->runs;
 
+    unlink_forking(forking); /* first: the caller may begin its next run when it hears */
     forking->on_done(forking->user, run_id, status);
     free(forking);
-    count(runs, -1);
+    leave(runs);
 }
 
-static void fail(struct forking *forking, enum rpc_code code, const char *message)
+static void fail(struct agt_forking *forking, enum rpc_code code, const char *message)
 {
     struct rpc_status status = RPC_STATUS_INIT;
 
@@ -45,7 +104,7 @@ static void fail(struct forking *forking, enum rpc_code code, const char *messag
 
 static void on_written(struct agt_store_batch *batch, int error)
 {
-    struct forking *forking = batch->user;
+    struct agt_forking *forking = batch->user;
     const struct agt_store_run row = {
         .run_id = batch->run_id,
         .spec = batch->spec,
@@ -66,7 +125,7 @@ static void on_written(struct agt_store_batch *batch, int error)
 
 static void on_read(void *user, uint8_t *take_packed, size_t size, int error)
 {
-    struct forking *forking = user;
+    struct agt_forking *forking = user;
     CR_AUTO_FREE uint8_t *packed = take_packed;
     struct rpc_status status = RPC_STATUS_INIT;
     struct agt_store *store = forking->runs->options.store;
@@ -89,20 +148,27 @@ int agt_runs_fork(struct agt_runs *runs, const char *caller, const char *run_id,
                   void (*on_done)(void *user, const char *run_id, const struct rpc_status *status),
                   void *user, struct rpc_status *ret_status)
 {
-    struct forking *forking;
+    struct agt_forking *forking;
     int r = agt_engine_check_room(runs->options.engine, ret_status);
 
     if (r < 0)
         return r;
-    forking = calloc(1, sizeof(*forking));
+    forking = new_forking(runs, caller);
     if (!forking)
         return agt_runs_out_of_memory(ret_status);
-    *forking = (struct forking){runs, seq, on_done, user};
-    count(runs, 1);
-    r = agt_runs_export(runs, caller, run_id, on_read, forking, ret_status);
+    forking->seq = seq;
+    forking->on_done = on_done;
+    forking->user = user;
+    r = enter(forking, ret_status);
     if (r < 0) {
         free(forking);
-        count(runs, -1);
+        return r;
+    }
+    r = agt_runs_export(runs, caller, run_id, on_read, forking, ret_status);
+    if (r < 0) {
+        unlink_forking(forking);
+        free(forking);
+        leave(runs);
     }
     return r;
 }

@@ -6,8 +6,10 @@
 
 #include <pthread.h>
 
+struct agt_forking;
 struct agt_store_run;
 struct rpc_callers;
+struct rpc_status;
 
 /* Internal to orchestrator/runs: the registry and what its files share. */
 
@@ -35,15 +37,24 @@ struct agt_runs {
     struct agt_runs_entry *oldest;
     struct agt_runs_entry *by_id[BUCKETS];
     struct agt_runs_entry *by_key[BUCKETS];
-    uint32_t forks;        /* on their way through the store */
-    pthread_cond_t forked; /* forks fell */
-    size_t guest_count;    /* runs of other processes that go on, about */
+    uint32_t forks;              /* whose on_done has not returned */
+    pthread_cond_t forked;       /* forks fell */
+    struct agt_forking *forking; /* on their way through the store; not yet among the entries */
+    size_t guest_count;          /* runs of other processes that go on, about */
     uint64_t last_number;
     int64_t next_sweep_ns;
 };
 
 /* With the lock. */
 struct agt_runs_entry *agt_runs_find_entry(struct agt_runs *runs, const char *run_id);
+
+/* Whether the caller may begin a run now; then it has begun one. Returns 0, or a negative errno
+ * with `status`. With the lock. */
+int agt_runs_check_quota(struct agt_runs *runs, const char *caller, int64_t now_ns,
+                         struct rpc_status *status);
+
+/* Runs of the caller that are being begun as forks. With the lock. */
+uint32_t agt_runs_count_forks(const struct agt_runs *runs, const char *caller);
 
 /* Forgets an ended run, in the store, too, and frees the entry. With the lock. */
 void agt_runs_forget_entry(struct agt_runs *runs, struct agt_runs_entry *entry);

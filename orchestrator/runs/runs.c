@@ -332,8 +332,12 @@ static int repeat(const struct agt_runs_entry *entry, const struct agt_run_spec 
 /* Counts the runs of the caller that go on here, up to its limit. */
 static bool has_room(const struct agt_runs *runs, const char *caller)
 {
+    uint32_t forks = agt_runs_count_forks(runs, caller);
     uint32_t left = runs->options.max_caller_live;
 
+    if (forks >= left)
+        return false;
+    left -= forks;
     for (const struct agt_runs_entry *at = runs->newest; at; at = at->older) {
         if (strcmp(at->caller, caller) == 0 && !agt_run_has_ended(at->run) &&
             !agt_run_is_guest(at->run) && --left == 0)
@@ -342,8 +346,8 @@ static bool has_room(const struct agt_runs *runs, const char *caller)
     return true;
 }
 
-static int check_quota(struct agt_runs *runs, const char *caller, int64_t now_ns,
-                       struct rpc_status *status)
+int agt_runs_check_quota(struct agt_runs *runs, const char *caller, int64_t now_ns,
+                         struct rpc_status *status)
 {
     int r;
 
@@ -376,7 +380,7 @@ static int start_locked(struct agt_runs *runs, const char *caller, const char *k
         return repeat(entry, spec, ret_run, status);
     if (now_ns >= runs->next_sweep_ns)
         sweep(runs, now_ns);
-    r = check_quota(runs, caller, now_ns, status);
+    r = agt_runs_check_quota(runs, caller, now_ns, status);
     if (r < 0)
         return r;
     entry = new_entry(caller, key, spec);

@@ -361,11 +361,11 @@ static void on_stored(void *user, int error)
 }
 
 /* With a store, and a durable run that waits for its model. */
-static struct agt_run *set_up_durable(struct fixture *fixture)
+static struct agt_run *set_up_limited(struct fixture *fixture, uint32_t max_caller_live)
 {
     struct agt_store *store = double_store_new();
     const struct agt_engine_options engine = {.store = store};
-    struct agt_runs_options options = {.store = store};
+    struct agt_runs_options options = {.store = store, .max_caller_live = max_caller_live};
     struct rpc_status status;
     struct agt_run *run;
 
@@ -376,6 +376,11 @@ static struct agt_run *set_up_durable(struct fixture *fixture)
     run = begin(fixture, "uid:1", NULL, "a task", &status);
     run_reader_wait_for(run, CRISOL__AGENT__V1__RUN_EVENT__EVENT_NODE_STARTED);
     return run;
+}
+
+static struct agt_run *set_up_durable(struct fixture *fixture)
+{
+    return set_up_limited(fixture, 0);
 }
 
 static void tear_down_durable(struct fixture *fixture, struct agt_run *run)
@@ -400,6 +405,56 @@ static void a_cancel_is_told_of_when_it_is_durable(void **state)
     assert_int_equal(told.count, 0);
     double_store_hold(fixture.store, false);
 
+    assert_int_equal(told.count, 1);
+    assert_int_equal(told.error, 0);
+    tear_down_durable(&fixture, run);
+}
+
+static void on_forked(void *user, const char *run_id, const struct rpc_status *status)
+{
+    struct told *told = user;
+
+    (void)run_id;
+    told->count++;
+    told->error = status ? (int)status->code : 0;
+}
+
+static int fork_run(struct fixture *fixture, const struct agt_run *run, struct told *told,
+                    struct rpc_status *status)
+{
+    *status = (struct rpc_status)RPC_STATUS_INIT;
+    return agt_runs_fork(fixture->runs, "uid:1", agt_run_id(run), 1, on_forked, told, status);
+}
+
+static void a_fork_is_a_run_of_its_caller(void **state)
+{
+    struct rpc_status status;
+    struct told told = {0};
+    struct fixture fixture;
+    struct agt_run *run = set_up_limited(&fixture, 1);
+
+    (void)state;
+    assert_int_equal(fork_run(&fixture, run, &told, &status), -EAGAIN);
+    assert_int_equal(status.code, RPC_RESOURCE_EXHAUSTED);
+    assert_string_equal(status.reason, "CALLER_LIVE_LIMIT");
+    assert_int_equal(told.count, 0);
+    tear_down_durable(&fixture, run);
+}
+
+static void forks_on_their_way_count(void **state)
+{
+    struct rpc_status status;
+    struct told told = {0};
+    struct fixture fixture;
+    struct agt_run *run = set_up_limited(&fixture, 2);
+
+    (void)state;
+    double_store_hold(fixture.store, true);
+    assert_int_equal(fork_run(&fixture, run, &told, &status), 0);
+    assert_int_equal(fork_run(&fixture, run, &told, &status), -EAGAIN);
+    assert_null(begin(&fixture, "uid:1", NULL, "a task", &status));
+    assert_int_equal(status.code, RPC_RESOURCE_EXHAUSTED);
+    double_store_hold(fixture.store, false);
     assert_int_equal(told.count, 1);
     assert_int_equal(told.error, 0);
     tear_down_durable(&fixture, run);
@@ -486,6 +541,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cancel_is_told_of_when_it_is_durable),
+        cmocka_unit_test(a_fork_is_a_run_of_its_caller),
+        cmocka_unit_test(forks_on_their_way_count),
         cmocka_unit_test(a_cancel_that_is_not_stored_says_so),
         cmocka_unit_test(a_cancel_here_does_not_wait_for_a_store_that_takes_nothing),
         cmocka_unit_test(what_is_asked_of_another_process_waits_until_it_finds_it),
