@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 #define PATHS_MAX 48
-#define PORTS_MAX 8
+#define PORTS_MAX 64
 #define PORT_DNS 53
 #define PORT_HTTP 80
 #define PORT_HTTPS 443
@@ -30,6 +30,7 @@ struct plan {
     char texts[PATHS_MAX][PATH_MAX];
     uint16_t ports[PORTS_MAX];
     size_t port_count;
+    bool is_full; /* there were more */
 };
 
 /* ---- files ---- */
@@ -146,8 +147,16 @@ static void add_files(struct plan *plan, const struct agt_config *config)
 
 static void add_port(struct plan *plan, unsigned long port)
 {
-    if (plan->port_count < PORTS_MAX && port > 0 && port <= UINT16_MAX)
+    if (port == 0 || port > UINT16_MAX)
+        return;
+    for (size_t i = 0; i < plan->port_count; i++) {
+        if (plan->ports[i] == port)
+            return;
+    }
+    if (plan->port_count < PORTS_MAX)
         plan->ports[plan->port_count++] = (uint16_t)port;
+    else
+        plan->is_full = true;
 }
 
 /* The number behind the last ':' of "host:port", or `fallback`; "[::1]" has none. */
@@ -236,6 +245,8 @@ int agt_confine(const struct agt_config *config, int *ret_landlock_abi, struct c
     add_sandbox_ports(plan, config->sandbox);
     add_port(plan, PORT_DNS); /* answers that do not fit into a datagram */
     r = add_store(plan, config, err);
+    if (r == 0 && plan->is_full)
+        r = cr_err_set(err, E2BIG, "the settings name more than %d ports to connect to", PORTS_MAX);
     policy.paths = plan->paths;
     policy.path_count = plan->path_count;
     policy.ports = plan->ports;

@@ -167,6 +167,39 @@ static void every_way_to_write_a_port_is_understood(void **state)
     }
 }
 
+/* Of several sandboxd the last one counts as much as the first, and many share one port. */
+static void many_addresses_of_sandboxd_leave_room_for_the_rest(void **state)
+{
+    struct agt_config config = settings();
+    char text[1024] = "ipv4:";
+    size_t size = strlen(text);
+
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        size += (size_t)snprintf(text + size, sizeof(text) - size, "10.0.0.%d:%u,", i,
+                                 place.sandboxd.port);
+    for (int i = 0; i < 20; i++)
+        size += (size_t)snprintf(text + size, sizeof(text) - size, "10.0.1.%d:%d,", i, i + 1);
+    (void)snprintf(text + size, sizeof(text) - size, "127.0.0.1:%u", place.model.port);
+    config.base_url = NULL;
+    config.sandbox = text;
+    assert_confined(&config, can_connect_to_model);
+}
+
+static void more_ports_than_can_be_opened_are_refused(void **state)
+{
+    struct agt_config config = settings();
+    char text[1024] = "ipv4:";
+    size_t size = strlen(text);
+    int abi;
+
+    (void)state;
+    for (int i = 1; i < 70; i++)
+        size += (size_t)snprintf(text + size, sizeof(text) - size, "10.0.0.1:%d,", i);
+    config.sandbox = text;
+    assert_int_equal(agt_confine(&config, &abi, NULL), -E2BIG);
+}
+
 static void open_port(struct cr_listen *listen)
 {
     *listen = (struct cr_listen)CR_LISTEN_INIT;
@@ -228,6 +261,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(without_confinement_the_rest_is_open_too, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(every_way_to_write_a_port_is_understood, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_addresses_of_sandboxd_leave_room_for_the_rest, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(more_ports_than_can_be_opened_are_refused, set_up,
+                                        tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
