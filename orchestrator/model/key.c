@@ -48,8 +48,8 @@ void agt_key_redact(const struct agt_key *key, char *data, size_t size)
         return;
     while ((found = memmem(data, size, key->text, length))) {
         memset(found, '*', length);
-        size -= (size_t)(found - data);
-        data = found;
+        size -= (size_t)(found - data) + length;
+        data = found + length; /* the key itself may consist of stars */
     }
 }
 

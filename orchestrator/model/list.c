@@ -186,6 +186,8 @@ static void on_end(void *user, const struct agt_http_result *result)
         return;
     }
     r = agt_names_parse(cr_buf_str(&listing->page), listing->page.size, &listing->names, &next);
+    for (size_t i = 0; i < listing->names.count; i++)
+        agt_key_redact(listing->key, listing->names.items[i], strlen(listing->names.items[i]));
     if (r < 0) {
         finish(listing, AGT_MODEL_BAD_ANSWER, "the provider's list of models is not understood");
         return;

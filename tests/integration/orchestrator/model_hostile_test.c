@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
+#include "common/clock.h"
 #include "common/err.h"
 #include "tests/harness/test.h"
 #include "tests/integration/orchestrator/model_peer.h"
 
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +57,46 @@ static void an_echoed_key_is_blotted_out(void **state)
                         {.bytes = answers[i]}); /* model_peer_stop() looks for the key */
         assert_non_null(strstr(i == 3 ? cr_buf_str(&fixture.caller.text) : fixture.caller.message,
                                "*********************"));
+        model_peer_stop(&fixture);
+    }
+}
+
+/* What on_list told, handed to the test's thread. */
+struct listed {
+    char first[64];
+    atomic_bool is_there;
+};
+
+static void on_list(void *user, const struct agt_model_list *list)
+{
+    struct listed *listed = user;
+
+    assert_int_equal(list->end, AGT_MODEL_OK);
+    assert_int_equal(list->count, 1);
+    (void)snprintf(listed->first, sizeof(listed->first), "%s", list->names[0]);
+    atomic_store(&listed->is_there, true);
+}
+
+static void an_echoed_key_is_blotted_out_of_a_list(void **state)
+{
+    static const char *const answers[] = {
+        HEAD "{\"models\":[{\"name\":\"models/" KEY "\"}]}",
+        HEAD "{\"models\":[{\"name\":\"models/\\u0041IzaCanary-0123456789\"}]}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(answers); i++) {
+        struct model_peer fixture;
+        struct listed listed = {.first = ""};
+
+        MODEL_PEER_PLAY(&fixture, 5000, {.bytes = GOOD}, {.bytes = answers[i]});
+        assert_int_equal(fixture.client->ops->list(fixture.client,
+                                                   cr_clock_mono_ns() + 10 * CR_NS_PER_S, on_list,
+                                                   &listed, NULL),
+                         0);
+        while (!atomic_load(&listed.is_there))
+            (void)poll(NULL, 0, 1);
+        assert_string_equal(listed.first, "*********************");
         model_peer_stop(&fixture);
     }
 }
@@ -239,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_redirect_is_not_followed),
         cmocka_unit_test(an_echoed_key_is_blotted_out),
+        cmocka_unit_test(an_echoed_key_is_blotted_out_of_a_list),
         cmocka_unit_test(a_trickle_is_not_waited_for),
         cmocka_unit_test(too_much_is_not_read),
         cmocka_unit_test(a_stream_without_end_is_stopped),

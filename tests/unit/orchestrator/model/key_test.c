@@ -143,6 +143,19 @@ static void a_key_is_blotted_out(void **state)
     (void)agt_key_unref(key);
 }
 
+static void a_key_of_stars_is_passed_over(void **state)
+{
+    struct fixture *fixture = *state;
+    char text[] = "x ********* y *********";
+    struct agt_key *key;
+
+    assert_int_equal(agt_keyring_init(&fixture->ring, "*********", NULL, NULL), 0);
+    key = agt_keyring_get(&fixture->ring);
+    agt_key_redact(key, text, strlen(text));
+    assert_string_equal(text, "x ********* y *********");
+    (void)agt_key_unref(key);
+}
+
 static void an_unprintable_key_is_refused(void **state)
 {
     struct fixture *fixture = *state;
@@ -162,6 +175,7 @@ int main(void)
         CASE(what_can_no_longer_be_read_is_kept),
         CASE(without_a_key_there_is_no_header),
         CASE(a_key_is_blotted_out),
+        CASE(a_key_of_stars_is_passed_over),
         CASE(an_unprintable_key_is_refused),
     };
 
