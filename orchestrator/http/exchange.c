@@ -373,10 +373,40 @@ bool agt_exchange_is_reading(const struct agt_exchange *exchange)
     return exchange->phase == AGT_EXCHANGE_NEW || exchange->phase == AGT_EXCHANGE_READING;
 }
 
+void agt_exchange_await_store(struct agt_exchange *exchange)
+{
+    exchange->give_up_ns =
+        cr_clock_mono_ns() + exchange->http->options.store_timeout_ms * CR_NS_PER_MS;
+}
+
+static bool is_store_late(const struct agt_exchange *exchange, int64_t now_ns)
+{
+    return exchange->phase == AGT_EXCHANGE_HANDLING && exchange->is_suspended &&
+           exchange->http_status == 0 && exchange->give_up_ns != 0 &&
+           now_ns >= exchange->give_up_ns;
+}
+
+static void give_up_store(struct agt_exchange *exchange)
+{
+    struct agt_problem problem;
+
+    stop(exchange);
+    agt_problem_set(&problem, MHD_HTTP_GATEWAY_TIMEOUT, RPC_DEADLINE_EXCEEDED,
+                    "the journal has not taken the request within %u ms; it may still do so, so "
+                    "look at the runs before you ask again",
+                    exchange->http->options.store_timeout_ms);
+    agt_exchange_fail(exchange, &problem);
+    resume(exchange);
+}
+
 void agt_exchange_tick(struct agt_exchange *exchange, int64_t now_ns)
 {
     int64_t silence_ns = (int64_t)exchange->http->options.heartbeat_ms * CR_NS_PER_MS;
 
+    if (is_store_late(exchange, now_ns)) {
+        give_up_store(exchange);
+        return;
+    }
     if (exchange->phase != AGT_EXCHANGE_ANSWERING || !exchange->is_suspended ||
         now_ns - exchange->last_sent_ns < silence_ns)
         return;

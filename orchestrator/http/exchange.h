@@ -72,7 +72,8 @@ struct agt_exchange {
     const struct agt_operation *operation; /* NULL: none was needed */
     void *user;
 
-    int http_status; /* of the answer; 0: none yet */
+    int http_status;    /* of the answer; 0: none yet */
+    int64_t give_up_ns; /* the answer waits for the store until then; 0: not for the store */
     bool is_stream;
     bool is_ended;        /* streams: `out` holds the last bytes */
     struct cr_buf out;    /* the answer, or the part of a stream that was not sent */
@@ -126,6 +127,12 @@ void agt_exchange_wake(struct agt_exchange *exchange);
 void agt_exchange_answer(struct agt_exchange *exchange, int http_status);
 
 void agt_exchange_fail(struct agt_exchange *exchange, const struct agt_problem *problem);
+
+/*
+ * The answer waits until the store has done something, which it may not while its disk is full or
+ * its database is away: not for ever. What was asked for may still come about.
+ */
+void agt_exchange_await_store(struct agt_exchange *exchange);
 
 /* What could not be written: answers 500 and logs `what` with the errno. */
 void agt_exchange_fail_internal(struct agt_exchange *exchange, const char *what, int error);

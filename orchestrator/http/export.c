@@ -91,6 +91,7 @@ void agt_handle_run_export(struct agt_exchange *exchange)
     if (export) {
         exchange->user = export;
         exchange->operation = &operation;
+        agt_exchange_await_store(exchange);
         (void)agt_exchange_ref(exchange);
         if (agt_runs_export(exchange->http->options.runs, exchange->caller, agt_run_id(run),
                             on_done, exchange, &status) < 0) {

@@ -142,6 +142,7 @@ static struct asked *begin_asking(struct agt_exchange *exchange)
     }
     exchange->user = asked;
     exchange->operation = &asked_operation;
+    agt_exchange_await_store(exchange);
     return asked;
 }
 
@@ -274,6 +275,7 @@ void agt_handle_run_fork(struct agt_exchange *exchange)
     if (fork) {
         exchange->user = fork;
         exchange->operation = &fork_operation;
+        agt_exchange_await_store(exchange);
         (void)agt_exchange_ref(exchange);
         if (agt_runs_fork(exchange->http->options.runs, exchange->caller, agt_run_id(run),
                           request->seq, on_forked, exchange, &status) < 0) {

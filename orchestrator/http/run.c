@@ -275,6 +275,7 @@ void agt_run_submit(struct agt_exchange *exchange, struct agt_run *take_run)
 
     if (r == 0) {
         ((struct run *)exchange->user)->is_submit = true;
+        agt_exchange_await_store(exchange);
         wait_for_result(exchange);
         return;
     }

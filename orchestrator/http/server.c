@@ -44,6 +44,7 @@ static void fill_in_defaults(struct agt_http_options *options)
     set_default(&options->body_timeout_ms, 30000);
     set_default(&options->write_timeout_ms, 30000);
     set_default(&options->heartbeat_ms, 15000);
+    set_default(&options->store_timeout_ms, 30000);
     if (!options->version)
         options->version = CR_VERSION;
 }

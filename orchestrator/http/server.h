@@ -58,6 +58,7 @@ struct agt_http_options {
     uint32_t body_timeout_ms;    /* from header to the end of the body; 0: 30,000 */
     uint32_t write_timeout_ms;   /* a reader that takes nothing for so long is closed; 0: 30,000 */
     uint32_t heartbeat_ms;       /* silence on an SSE stream before a comment; 0: 15,000 */
+    uint32_t store_timeout_ms;   /* an answer waits for the store so long; 0: 30,000 */
 };
 
 /* Opens the socket and serves nothing yet. Returns 0 or a negative errno. */

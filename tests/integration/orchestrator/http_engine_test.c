@@ -8,6 +8,7 @@
 #include "rpc/client.h"
 #include "rpc/connection.h"
 #include "rpc/server.h"
+#include "tests/harness/double_store.h"
 #include "tests/harness/doubles.h"
 #include "tests/harness/test.h"
 #include "tests/integration/orchestrator/http_client.h"
@@ -27,6 +28,7 @@
 struct house {
     struct agt_model *model;
     struct agt_sandbox *sandbox;
+    struct agt_store *store; /* NULL: none */
     struct agt_engine *engine;
     struct agt_runs *runs;
     struct rpc_server *server; /* sandboxd's ListRuntimes and GetCapabilities */
@@ -100,21 +102,26 @@ static void start_sandboxd(void)
     assert_int_equal(rpc_loop_new(&house.loop, &err), 0);
 }
 
-static void start_house(double_model_script model, double_sandbox_script sandbox, bool has_key)
+static void start_house_on(struct agt_store *take_store, double_model_script model,
+                           double_sandbox_script sandbox, bool has_key)
 {
     struct cr_err err = CR_ERR_INIT;
     struct agt_engine_options engine_options = {.retry_base_ms = 1};
     struct agt_runs_options runs_options = {0};
-    struct agt_http_options options = {.address = "127.0.0.1:0", .is_model_configured = has_key};
+    struct agt_http_options options = {
+        .address = "127.0.0.1:0", .is_model_configured = has_key, .store_timeout_ms = 300};
 
     house = (struct house){.model = double_model_new(model, NULL),
-                           .sandbox = double_sandbox_new(sandbox, NULL)};
+                           .sandbox = double_sandbox_new(sandbox, NULL),
+                           .store = take_store};
     double_model_set_configured(house.model, has_key);
     start_sandboxd();
     engine_options.model = house.model;
     engine_options.sandbox = house.sandbox;
+    engine_options.store = house.store;
     assert_int_equal(agt_engine_new(&engine_options, &house.engine, &err), 0);
     runs_options.engine = house.engine;
+    runs_options.store = house.store;
     assert_int_equal(agt_runs_new(&runs_options, &house.runs, &err), 0);
     options.runs = house.runs;
     options.sandbox = house.sandbox;
@@ -123,6 +130,18 @@ static void start_house(double_model_script model, double_sandbox_script sandbox
     assert_int_equal(agt_http_new(&options, &house.http, &err), 0);
     assert_int_equal(agt_http_start(house.http, &err), 0);
     house.port = agt_http_port(house.http);
+}
+
+static void start_house(double_model_script model, double_sandbox_script sandbox, bool has_key)
+{
+    start_house_on(NULL, model, sandbox, has_key);
+}
+
+static int start_durable(void **state)
+{
+    (void)state;
+    start_house_on(double_store_new(), NULL, NULL, true);
+    return 0;
 }
 
 static int start(void **state)
@@ -176,6 +195,8 @@ static int stop(void **state)
     bool is_clean = agt_http_stop(house.http, 1000);
 
     (void)state;
+    if (house.store)
+        double_store_hold(house.store, false);
     agt_http_free(house.http);
     agt_runs_free(house.runs);
     agt_engine_free(house.engine);
@@ -185,6 +206,8 @@ static int stop(void **state)
     rpc_server_free(house.server);
     house.sandbox->ops->free(house.sandbox);
     house.model->ops->free(house.model);
+    if (house.store)
+        house.store->ops->free(house.store);
     return is_clean ? 0 : -1;
 }
 
@@ -296,6 +319,67 @@ static void a_stream_numbers_every_state_event(void **state)
     at = strstr(cr_buf_str(&answer), "\nevent: result\n");
     assert_non_null(at);
     assert_null(strstr(at + 1, "\nevent: "));
+}
+
+/* The run, or the newest of the list. */
+struct awaited {
+    char path[64];
+    const char *status;
+};
+
+static bool has_status(void *user)
+{
+    const struct awaited *awaited = user;
+    char member[64];
+    struct cr_buf answer;
+    bool is_true;
+
+    (void)snprintf(member, sizeof(member), "\"status\":\"%s\"", awaited->status);
+    cr_buf_init(&answer, 1 << 20);
+    is_true = client_get(house.port, awaited->path, &answer) == 200 &&
+              strstr(client_body(&answer), member);
+    cr_buf_done(&answer);
+    return is_true;
+}
+
+/* The store takes nothing for longer than an answer waits; then it does. */
+static void an_answer_waits_for_the_store_and_not_for_ever(void **state)
+{
+    struct awaited awaited = {"/api/v1/runs", "SUCCESS"};
+    CR_AUTO_BUF struct cr_buf answer;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    double_store_hold(house.store, true);
+    assert_int_equal(client_post(house.port, awaited.path, "{\"task\":\"a cache\"}", "", &answer),
+                     504);
+    assert_non_null(strstr(client_body(&answer), "\"code\":\"DEADLINE_EXCEEDED\""));
+    assert_non_null(strstr(client_body(&answer), "look at the runs"));
+    double_store_hold(house.store, false);
+    assert_true(eventually(has_status, &awaited)); /* it came about all the same */
+}
+
+static void taking_up_waits_for_the_store_and_not_for_ever(void **state)
+{
+    static const char body[] = "{\"task\":\"a cache\",\"interrupt_after\":[\"PLANNER\"]}";
+    struct awaited awaited = {.status = "INTERRUPTED"};
+    CR_AUTO_BUF struct cr_buf answer;
+    char path[80];
+    cJSON *root;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    assert_int_equal(client_post(house.port, "/api/v1/runs", body, "", &answer), 202);
+    root = json_of(&answer);
+    (void)snprintf(awaited.path, sizeof(awaited.path), "/api/v1/runs/%s", text_at(root, "run_id"));
+    cJSON_Delete(root);
+    assert_true(eventually(has_status, &awaited));
+    double_store_hold(house.store, true);
+    (void)snprintf(path, sizeof(path), "%s/resume", awaited.path);
+    assert_int_equal(client_post(house.port, path, "{}", "", &answer), 504);
+    double_store_hold(house.store, false);
+    awaited.status = "SUCCESS";
+    assert_true(eventually(has_status, &awaited));
 }
 
 static void the_engine_s_limits_become_422(void **state)
@@ -423,6 +507,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_task_becomes_code, start, stop),
         cmocka_unit_test_setup_teardown(a_run_that_fails_is_an_answer, start_failing, stop),
         cmocka_unit_test_setup_teardown(a_stream_numbers_every_state_event, start, stop),
+        cmocka_unit_test_setup_teardown(an_answer_waits_for_the_store_and_not_for_ever,
+                                        start_durable, stop),
+        cmocka_unit_test_setup_teardown(taking_up_waits_for_the_store_and_not_for_ever,
+                                        start_durable, stop),
         cmocka_unit_test_setup_teardown(the_engine_s_limits_become_422, start, stop),
         cmocka_unit_test_setup_teardown(a_missing_key_is_explained, start_without_key, stop),
         cmocka_unit_test_setup_teardown(the_path_of_sandboxd_stays_ours, start, stop),
