@@ -21,11 +21,14 @@ def folder_of_programs():
 
 
 class Postgres:
-    def __init__(self):
+    def __init__(self, narrow_mib=0):
+        """With `narrow_mib` it has a folder `narrow` of so much room, in memory, which it alone sees. Needs root."""
         self.folder = tempfile.mkdtemp(prefix="crisol-pg-")
         self.data = os.path.join(self.folder, "data")
         self.log = os.path.join(self.folder, "log")
         self.programs = folder_of_programs()
+        self.narrow = os.path.join(self.folder, "narrow") if narrow_mib else None
+        self.narrow_mib = narrow_mib
         self.popen = None
         os.chmod(self.folder, 0o755)
         self.uid, self.gid = os.geteuid(), os.getegid()
@@ -33,6 +36,8 @@ class Postgres:
             user = pwd.getpwnam("postgres")
             self.uid, self.gid = user.pw_uid, user.pw_gid
             os.chown(self.folder, self.uid, self.gid)
+        if self.narrow:
+            os.mkdir(self.narrow)
         try:
             subprocess.run([os.path.join(self.programs, "initdb"), "-D", self.data, "-U", "crisol", "-A",
                             "trust", "--no-sync", "--no-locale", "-E", "UTF8"], check=True, timeout=60,
@@ -46,13 +51,21 @@ class Postgres:
         return {"user": self.uid, "group": self.gid, "extra_groups": [], "cwd": self.folder} \
             if os.geteuid() == 0 else {"cwd": self.folder}
 
+    def command(self):
+        argv = [os.path.join(self.programs, "postgres"), "-D", self.data, "-k", self.folder,
+                "-c", "listen_addresses=", "-c", "fsync=off", "-c", "shared_buffers=16MB",
+                "-c", "max_connections=20", "-c", "autovacuum=off"]
+        if not self.narrow:
+            return argv, self.identity()
+        # A mount of the server's own, so that none is left whatever becomes of the test.
+        mount = f"mount -t tmpfs -o size={self.narrow_mib}m,mode=0700,uid={self.uid},gid={self.gid} tmpfs \"$0\""
+        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", mount + ' && exec "$@"', self.narrow,
+                "setpriv", f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups", *argv], {"cwd": self.folder}
+
     def start(self):
+        argv, identity = self.command()
         with open(self.log, "a", encoding="utf-8") as log:
-            self.popen = subprocess.Popen(
-                [os.path.join(self.programs, "postgres"), "-D", self.data, "-k", self.folder,
-                 "-c", "listen_addresses=", "-c", "fsync=off", "-c", "shared_buffers=16MB",
-                 "-c", "max_connections=20", "-c", "autovacuum=off"],
-                stdout=log, stderr=log, **self.identity())
+            self.popen = subprocess.Popen(argv, stdout=log, stderr=log, **identity)
         until = time.monotonic() + 30
         while subprocess.run([os.path.join(self.programs, "pg_isready"), "-q", "-h", self.folder],
                              check=False).returncode != 0:
