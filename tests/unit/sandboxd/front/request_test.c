@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef Crisol__Sandbox__V1__ExecuteRequest execute_request;
@@ -299,6 +300,33 @@ static void request_finds_a_clash_among_names_that_sort_between(void **state)
     assert_violation(&message, "files[2].path", "folder");
 }
 
+/* Two that fill a message: compared component by component they would take minutes, in which the
+ * service answers nobody. The deadline of the test is what fails. */
+static void request_looks_no_deeper_into_paths_that_are_refused(void **state)
+{
+    enum {
+        SIZE = 1900000,
+    };
+
+    Crisol__Sandbox__V1__InputFile file[2] = {CRISOL__SANDBOX__V1__INPUT_FILE__INIT,
+                                              CRISOL__SANDBOX__V1__INPUT_FILE__INIT};
+    Crisol__Sandbox__V1__InputFile *files[] = {&file[0], &file[1]};
+    execute_request message = python(cr_unconst("1"));
+    CR_AUTO_FREE char *path = malloc(SIZE + 1);
+
+    (void)state;
+    assert_non_null(path);
+    for (size_t i = 0; i < SIZE; i++)
+        path[i] = i % 2 == 0 ? 'a' : '/';
+    path[SIZE] = '\0';
+    file[0].path = path;
+    file[1].path = path;
+    message.files = files;
+    message.n_files = 2;
+    assert_violation(&message, "files[0].path", "components");
+    assert_violation(&message, "files[1].path", "components");
+}
+
 static void request_checks_what_is_said_about_a_file(void **state)
 {
     Crisol__Sandbox__V1__InputFile file = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
@@ -567,6 +595,7 @@ int main(void)
         cmocka_unit_test(request_accepts_every_good_path),
         cmocka_unit_test(request_refuses_files_that_clash),
         cmocka_unit_test(request_finds_a_clash_among_names_that_sort_between),
+        cmocka_unit_test(request_looks_no_deeper_into_paths_that_are_refused),
         cmocka_unit_test(request_checks_what_is_said_about_a_file),
         cmocka_unit_test(request_files_must_fit_the_workspace),
         cmocka_unit_test(request_refuses_limits_out_of_range_naming_the_maximum),
