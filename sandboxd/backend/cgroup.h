@@ -264,6 +264,13 @@ int sbx_cgroup_write(int fd, const char *name, const char *text);
 int sbx_cgroup_read(int fd, const char *name, char *ret_text, size_t size);
 
 /*
+ * The processes of the folder `fd`, a number in each line: as many whole ones
+ * as fit, since half a number is that of somebody else. Returns 0, 1 when there
+ * are more, or -errno.
+ */
+int sbx_cgroup_read_members(int fd, char *ret_text, size_t size);
+
+/*
  * A counter, or with `key` (NULL: none) the number behind it in a file of "key
  * number" lines. Returns 0 or -errno; -EOPNOTSUPP where there is no such file.
  */

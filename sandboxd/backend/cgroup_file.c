@@ -47,6 +47,18 @@ int sbx_cgroup_read(int fd, const char *name, char *ret_text, size_t size)
     return 0;
 }
 
+int sbx_cgroup_read_members(int fd, char *ret_text, size_t size)
+{
+    int r = sbx_cgroup_read(fd, "cgroup.procs", ret_text, size);
+    char *end;
+
+    if (r < 0 || strlen(ret_text) < size - 1)
+        return r;
+    end = strrchr(ret_text, '\n');
+    *(end ? end + 1 : ret_text) = '\0';
+    return 1;
+}
+
 static int parse_number(const char *text, uint64_t *ret_value)
 {
     char *end = NULL;

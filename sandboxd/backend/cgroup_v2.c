@@ -153,13 +153,13 @@ int sbx_cgroup_v2_enable(int fd, const struct sbx_cgroup_host *host, struct cr_e
     return 0;
 }
 
-/* Moves every process of `from` into the leaf. Returns the number left, or -errno. */
+/* Moves every process of `from` into the leaf. Returns how many are left at least, or -errno. */
 static int move_round(int from, int leaf)
 {
     char text[16384];
     char *save = NULL;
-    int left = 0;
-    int r = sbx_cgroup_read(from, "cgroup.procs", text, sizeof(text));
+    int r = sbx_cgroup_read_members(from, text, sizeof(text));
+    int left = r;
 
     if (r < 0)
         return r;

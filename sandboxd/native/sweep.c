@@ -51,7 +51,7 @@ static void kill_members(int fd)
     char *save = NULL;
 
     if (sbx_cgroup_write(fd, "cgroup.kill", "1") == 0 ||
-        sbx_cgroup_read(fd, "cgroup.procs", text, sizeof(text)) < 0)
+        sbx_cgroup_read_members(fd, text, sizeof(text)) < 0)
         return;
     for (const char *word = strtok_r(text, "\n", &save); word; word = strtok_r(NULL, "\n", &save)) {
         long pid = strtol(word, NULL, 10);

@@ -370,6 +370,29 @@ static void bandwidth_respects_the_least_quota(void **state)
     }
 }
 
+/* Half a number would be that of a process that is not in the group. */
+static void members_that_do_not_fit_are_left_out_whole(void **state)
+{
+    struct folder folder;
+    char seen[16];
+
+    (void)state;
+    open_folder(&folder, &sbx_cgroup_v2);
+    put(&folder, "cgroup.procs", "12\n345\n");
+    assert_int_equal(sbx_cgroup_read_members(folder.fd, seen, sizeof(seen)), 0);
+    assert_string_equal(seen, "12\n345\n");
+    put(&folder, "cgroup.procs", "12\n345\n67890\n123456\n");
+    assert_int_equal(sbx_cgroup_read_members(folder.fd, seen, sizeof(seen)), 1);
+    assert_string_equal(seen, "12\n345\n67890\n");
+    put(&folder, "cgroup.procs", "12345678901234567890\n");
+    assert_int_equal(sbx_cgroup_read_members(folder.fd, seen, sizeof(seen)), 1);
+    assert_string_equal(seen, "");
+    put(&folder, "cgroup.procs", "");
+    assert_int_equal(sbx_cgroup_read_members(folder.fd, seen, sizeof(seen)), 0);
+    assert_string_equal(seen, "");
+    close_folder(&folder, (const char *[]){"cgroup.procs", NULL});
+}
+
 static void no_fd_is_left_open(void **state)
 {
     int before = test_count_fds();
@@ -395,6 +418,7 @@ int main(void)
         cmocka_unit_test(a_value_that_does_not_stick_is_an_error),
         cmocka_unit_test(keys_are_found_whole),
         cmocka_unit_test(bandwidth_respects_the_least_quota),
+        cmocka_unit_test(members_that_do_not_fit_are_left_out_whole),
         cmocka_unit_test(no_fd_is_left_open),
     };
 
