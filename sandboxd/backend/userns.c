@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -64,9 +65,20 @@ static int map_and_open(pid_t pid, const struct sbx_userns_range *ranges, size_t
     return 0;
 }
 
+/* Has copies of all that the parent holds, and must not outlive it: they would hide its end. */
+__attribute__((noreturn)) static void hold_namespace(pid_t parent)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent) {
+        for (;;)
+            (void)pause();
+    }
+    _exit(1);
+}
+
 int sbx_userns_make_ranges(const struct sbx_userns_range *ranges, size_t count, int *ret_fd,
                            struct cr_err *err)
 {
+    const pid_t parent = getpid();
     long pid;
     int r;
 
@@ -78,10 +90,8 @@ int sbx_userns_make_ranges(const struct sbx_userns_range *ranges, size_t count, 
         return cr_err_sys(err, errno,
                           "make a user namespace (sysctl user.max_user_namespaces, "
                           "kernel.unprivileged_userns_clone or AppArmor may forbid it)");
-    if (pid == 0) {
-        for (;;)
-            (void)pause();
-    }
+    if (pid == 0)
+        hold_namespace(parent);
     r = map_and_open((pid_t)pid, ranges, count, ret_fd, err);
     (void)kill((pid_t)pid, SIGKILL);
     (void)waitpid((pid_t)pid, NULL, 0);
