@@ -58,28 +58,6 @@ static int find(const struct sbx_groups *groups, bool with_shell)
     return found;
 }
 
-int sbx_groups_take(struct sbx_native *native, bool with_shell, struct sbx_cell *cell)
-{
-    struct sbx_groups *groups = &native->groups;
-    struct sbx_ready_group *found;
-    int index = with_shell ? find(groups, true) : -1;
-
-    if (index < 0)
-        index = find(groups, false);
-    if (index < 0)
-        return -EAGAIN;
-    found = &groups->ready[index];
-    groups->shell_count -= found->shell.pidfd >= 0;
-    if (sbx_box_is_dead(&found->shell))
-        sbx_box_reap(&found->shell); /* somebody killed it; the rest is good */
-    cell->group = found->group;
-    cell->net_fd = found->net_fd;
-    cell->box = found->shell;
-    groups->ready_count--;
-    memmove(found, found + 1, (groups->ready_count - (uint32_t)index) * sizeof(*found));
-    return 0;
-}
-
 int sbx_groups_begin_box(const struct sbx_native *native, const struct sbx_cgroup *group,
                          int net_fd, struct sbx_box *ret_box, struct cr_err *err)
 {
@@ -150,6 +128,51 @@ void sbx_groups_give_back(struct sbx_native *native, struct sbx_cgroup *group, i
     cr_close_fd(workspace_fd);
 }
 
+/* Out of the list. False: none is ready. */
+static bool take_out(struct sbx_groups *groups, bool with_shell, struct sbx_ready_group *ret_group)
+{
+    struct sbx_ready_group *found;
+    int index = with_shell ? find(groups, true) : -1;
+
+    if (index < 0)
+        index = find(groups, false);
+    if (index < 0)
+        return false;
+    found = &groups->ready[index];
+    *ret_group = *found;
+    groups->shell_count -= found->shell.pidfd >= 0;
+    groups->ready_count--;
+    memmove(found, found + 1, (groups->ready_count - (uint32_t)index) * sizeof(*found));
+    return true;
+}
+
+/* Somebody killed its box. When that was the kernel, for want of memory, the group has counted it,
+ * and the next run would be blamed. */
+static void give_back_dead(struct sbx_native *native, struct sbx_ready_group *group)
+{
+    int no_workspace = -1;
+
+    sbx_box_reap(&group->shell);
+    sbx_groups_give_back(native, &group->group, &group->net_fd, &no_workspace);
+}
+
+int sbx_groups_take(struct sbx_native *native, bool with_shell, struct sbx_cell *cell)
+{
+    struct sbx_ready_group group;
+
+    while (take_out(&native->groups, with_shell, &group)) {
+        if (sbx_box_is_dead(&group.shell)) {
+            give_back_dead(native, &group);
+            continue;
+        }
+        cell->group = group.group;
+        cell->net_fd = group.net_fd;
+        cell->box = group.shell;
+        return 0;
+    }
+    return -EAGAIN;
+}
+
 /* With all that is used of it, for as long as it lives. */
 static int open_group(const struct sbx_native *native, uint32_t number,
                       struct sbx_cgroup *ret_group, struct cr_err *err)
@@ -178,7 +201,9 @@ static void on_made(struct sbx_native *native, const struct sbx_keeper_msg *msg,
     int r = -msg->error;
 
     groups->netless -= msg->op == SBX_KEEPER_MAKE_NETLESS;
-    if (r == 0 && groups->ready_count < SBX_GROUPS_MAX)
+    if (r == 0 && groups->ready_count == SBX_GROUPS_MAX)
+        r = -ENOSPC; /* cannot be: no more are asked for */
+    if (r == 0)
         r = open_group(native, msg->number, &ready->group, &err);
     if (r < 0) {
         cr_log_error("a control group is missing number=%" PRIu32 " error=%s", msg->number,
