@@ -46,6 +46,7 @@ struct relay {
     bool must_kill;
     bool is_kill_sent;
     bool is_stdin_over;
+    bool is_gone;     /* the container: what it sent can still be read */
     uint32_t credit;  /* bytes of input that sandbox-init has room for */
     uint64_t signals; /* to send: a bit for each, from 1 */
     bool has_size;    /* to send */
@@ -214,7 +215,8 @@ static bool put_input(void)
 
 static bool wants_input(void)
 {
-    return relay.is_started && !relay.is_kill_sent && !relay.is_stdin_over && relay.credit > 0;
+    return relay.is_started && !relay.is_kill_sent && !relay.is_stdin_over && !relay.is_gone &&
+           relay.credit > 0;
 }
 
 /* What the running program is told beside its input. Returns false when there is nothing. */
@@ -267,6 +269,8 @@ static bool put_next(void)
 /* As many frames as fit, behind those that were sent in whole. */
 static bool fill_out(void)
 {
+    if (relay.is_gone)
+        return false;
     if (relay.out_at == relay.out_size) {
         relay.out_at = 0;
         relay.out_size = 0;
@@ -276,7 +280,14 @@ static bool fill_out(void)
     return relay.out_at < relay.out_size;
 }
 
-/* A container that is gone shows on the reading side. */
+/* What cannot be sent any more must not wake the loop, which may have to wait for an output. */
+static void give_up_sending(void)
+{
+    relay.is_gone = true;
+    relay.out_at = relay.out_size;
+}
+
+/* The end of a container that is gone comes on the reading side. */
 static void send_pending(void)
 {
     while (fill_out()) {
@@ -285,8 +296,11 @@ static void send_pending(void)
 
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0)
+        if (n < 0) {
+            if (errno != EAGAIN)
+                give_up_sending();
             return;
+        }
         relay.out_at += (size_t)n;
     }
 }
