@@ -16,7 +16,9 @@
 
 #include <cjson/cJSON.h>
 
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #define JSON_MAX (4U << 20)
 #define NAMES_MAX 256U /* of images, in an error */
@@ -214,16 +216,27 @@ static int extract(const struct unpacking *unpacking, const char *archive, const
     return sbx_tool_run(&tool, unpacking->err);
 }
 
+/* What an archive holds may be a link, as docker save writes for a layer that is there twice, but
+ * to nothing outside of it. Returns a file descriptor or -errno. */
+static int open_inside(const char *folder, const char *path)
+{
+    const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+                                 .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    CR_AUTO_CLOSE int folder_fd = openat(AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    long fd = folder_fd < 0 ? -1 : syscall(SYS_openat2, folder_fd, path, &how, sizeof(how));
+
+    return fd < 0 ? -errno : (int)fd;
+}
+
 /* Returns 0, -ENOENT when it is not there, or another -errno. */
 static int read_json(const char *folder, const char *name, struct cr_buf *buf)
 {
-    CR_AUTO_CLOSE int folder_fd = openat(AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    CR_AUTO_CLOSE int fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    CR_AUTO_CLOSE int fd = open_inside(folder, name);
     char piece[4096];
 
     cr_buf_init(buf, JSON_MAX);
     if (fd < 0)
-        return -errno;
+        return fd;
     for (;;) {
         ssize_t n = read(fd, piece, sizeof(piece));
         int r;
@@ -277,6 +290,19 @@ static int find_layers(const struct unpacking *unpacking, const char *folder,
     return parse_oci(unpacking, folder, cr_buf_str(&json), layers);
 }
 
+/* Nobody else changes `outer` after the look at the path. */
+static int extract_layer(const struct unpacking *unpacking, const char *outer, const char *path,
+                         const char *layer)
+{
+    char archive[PATH_MAX + SBX_LAYER_PATH_MAX + 1];
+    CR_AUTO_CLOSE int fd = open_inside(outer, path);
+
+    if (fd < 0)
+        return cr_err_sys(unpacking->err, -fd, "open the layer '%s' of the archive", path);
+    (void)snprintf(archive, sizeof(archive), "%s/%s", outer, path);
+    return extract(unpacking, archive, layer);
+}
+
 static int lay_over(const struct unpacking *unpacking, const char *layer, const char *root)
 {
     CR_AUTO_CLOSE int root_fd = openat(AT_FDCWD, root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -300,7 +326,6 @@ int sbx_archive_unpack(const struct sbx_archive *source, const char *root, struc
     struct sbx_layers layers = {.count = 0};
     char outer[PATH_MAX];
     char layer[PATH_MAX];
-    char archive[PATH_MAX + SBX_LAYER_PATH_MAX + 1];
     int r;
 
     (void)snprintf(outer, sizeof(outer), "%s/outer", work);
@@ -311,8 +336,7 @@ int sbx_archive_unpack(const struct sbx_archive *source, const char *root, struc
     if (r == 1)
         return lay_over(&unpacking, outer, root);
     for (size_t i = 0; r == 0 && i < layers.count; i++) {
-        (void)snprintf(archive, sizeof(archive), "%s/%s", outer, layers.paths[i]);
-        r = extract(&unpacking, archive, layer);
+        r = extract_layer(&unpacking, outer, layers.paths[i], layer);
         if (r == 0)
             r = lay_over(&unpacking, layer, root);
     }

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
+#include "common/clock.h"
 #include "common/err.h"
 #include "sandboxd/builder/archive.h"
 #include "tests/harness/test.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define DESCRIPTOR "{\"digest\":\"sha256:" DIGEST "\",\"size\":1}"
@@ -123,6 +128,58 @@ static void layers_are_bounded(void **state)
     assert_int_equal(sbx_archive_parse_docker(json, NULL, &layers, NULL), -EPROTO);
 }
 
+/* Runs commands there, which must do. */
+static void must(const char *folder, const char *commands)
+{
+    char command[512];
+
+    (void)snprintf(command, sizeof(command), "cd %s && %s", folder, commands);
+    // NOLINTNEXTLINE(cert-env33-c,concurrency-mt-unsafe): they are the test's own
+    assert_int_equal(system(command), 0);
+}
+
+static int unpack(const char *folder)
+{
+    char path[64];
+    char work[64];
+    char root[64];
+    CR_AUTO_CLOSE int output_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    const struct sbx_archive archive = {.path = path,
+                                        .work = work,
+                                        .output_fd = output_fd,
+                                        .deadline_ns = cr_clock_mono_ns() + 60 * CR_NS_PER_S};
+
+    (void)snprintf(path, sizeof(path), "%s/image.tar", folder);
+    (void)snprintf(work, sizeof(work), "%s/work", folder);
+    (void)snprintf(root, sizeof(root), "%s/root", folder);
+    return sbx_archive_unpack(&archive, root, NULL);
+}
+
+/* An archive's layer may be a link to another one, as docker writes it, but not to a tar of the
+ * host, which would become part of the root. */
+static void layers_are_files_of_their_archive(void **state)
+{
+    char folder[] = "/tmp/archive-test-XXXXXX";
+    char path[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    must(folder, "mkdir work root image image/a image/b host && echo yes > host/kept && "
+                 "tar -C host -cf secret.tar kept && cp secret.tar image/a/layer.tar && "
+                 "ln -s ../a/layer.tar image/b/layer.tar && "
+                 "echo '[{\"Layers\":[\"b/layer.tar\"]}]' > image/manifest.json && "
+                 "tar -C image -cf image.tar .");
+    assert_int_equal(unpack(folder), 0);
+    (void)snprintf(path, sizeof(path), "%s/root/kept", folder);
+    assert_int_equal(access(path, F_OK), 0);
+
+    must(folder, "rm -rf work root && mkdir work root && "
+                 "ln -sf \"$PWD/secret.tar\" image/b/layer.tar && tar -C image -cf image.tar .");
+    assert_int_equal(unpack(folder), -EXDEV);
+    assert_int_equal(access(path, F_OK), -1);
+    must(folder, "rm -rf \"$PWD\"");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +189,7 @@ int main(void)
         cmocka_unit_test(one_of_several_images_must_be_named),
         cmocka_unit_test(oci_images_are_named_by_annotations),
         cmocka_unit_test(layers_are_bounded),
+        cmocka_unit_test(layers_are_files_of_their_archive),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
