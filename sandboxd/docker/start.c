@@ -199,8 +199,9 @@ static int prepare(struct sbx_docker *docker, struct cr_err *err)
 
     if (r == 0)
         r = wait_for_engine(docker, err);
-    if (r == 0)
-        r = sbx_docker_ask_info(docker, err);
+    if (r != 0)
+        return r;
+    r = sbx_docker_ask_info(docker, err);
     if (r == 0)
         r = find_groups(docker, err);
     if (r == 0)
