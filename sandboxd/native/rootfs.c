@@ -239,8 +239,10 @@ static int copy_alternatives(const struct source *source, int root, struct cr_er
         openat(root, "etc/alternatives", O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     int r = 0;
 
-    if (!dir)
+    if (!dir) {
+        cr_close_fd(&fd);
         return 0; /* a host without alternatives */
+    }
     for (const struct dirent *entry = next_entry(dir); r == 0 && entry; entry = next_entry(dir)) {
         char target[PATH_MAX];
         ssize_t n = readlinkat(fd, entry->d_name, target, sizeof(target) - 1);
