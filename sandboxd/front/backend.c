@@ -363,8 +363,10 @@ static void on_command(struct sbx_backend *backend)
     if (atomic_load(&backend->is_draining))
         sbx_admission_drain(&backend->admission);
     if (atomic_load(&backend->is_stopping)) {
-        for (struct sbx_execution *run = backend->admission.runs; run; run = run->next)
+        for (struct sbx_execution *run = backend->admission.runs, *next; run; run = next) {
+            next = run->next; /* it may end */
             sbx_run_kicked(run, SBX_KICK_CANCEL | SBX_KICK_ABANDON);
+        }
     }
 }
 
