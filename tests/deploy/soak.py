@@ -175,14 +175,25 @@ EVILS = [kill_front, kill_backend, kill_supervisor, kill_sandboxd, kill_orchestr
 
 # ---- what stays ----
 
+def names_of(pids):
+    """Names of processes in order, by which one that is too many is known; one that nobody has reaped is told by its Z."""
+    names = []
+    for pid in pids:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            name, _, rest = file.read().partition("(")[2].rpartition(")")
+        names.append(f"[{name}] Z" if rest.split()[0] == "Z" else name)
+    return sorted(names)
+
+
 def idle_state(stage):
-    """Number of processes and descriptors of each service that does nothing: {name: (processes, descriptors)}."""
+    """Processes and number of descriptors of each service that does nothing: {name: (names of processes, descriptors)}."""
     found = {}
     for member in stage.fleet.members:
         pids = member.pids()
-        found[f"sandboxd-{member.number}"] = (len(pids), max(crisol.count_fds(pid) for pid in pids))
+        found[f"sandboxd-{member.number}"] = (names_of(pids), max(crisol.count_fds(pid) for pid in pids))
     for index, replica in enumerate(stage.replicas):
-        found[f"orchestrator-{index}"] = (1 + len(crisol.descendants(replica.process.pid)), crisol.count_fds(replica.process.pid))
+        pids = [replica.process.pid, *crisol.descendants(replica.process.pid)]
+        found[f"orchestrator-{index}"] = (names_of(pids), crisol.count_fds(replica.process.pid))
     return found
 
 
@@ -200,7 +211,7 @@ def growth(before, stage):
     def look():
         after = settle(stage)
         more = [f"{name}: processes and descriptors {before[name]} -> {after[name]}" for name in before
-                if after[name][0] > before[name][0] or after[name][1] > before[name][1] + FDS_TO_SPARE]
+                if len(after[name][0]) > len(before[name][0]) or after[name][1] > before[name][1] + FDS_TO_SPARE]
         if more:
             time.sleep(0.5)  # connections that nobody uses any more are still being closed
         problems[:] = more
