@@ -10,6 +10,8 @@ import native
 import peers
 from measure import COLD, DEEP, PRELOAD, Service, misses, ms
 
+from services import descendants
+
 IMAGE_PYTEST = ["/usr/bin/python3", "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 QUESTIONS = {"true": ["/usr/bin/true"], "python": ["/usr/bin/python3", "-c", "pass"], "pytest": IMAGE_PYTEST}
 # A start by docker takes most of a second, and the whole shall end before one goes home.
@@ -51,6 +53,25 @@ def steady(measure, tolerance):
     return sorted(seen[-9:])[len(seen[-9:]) // 2]
 
 
+def shims():
+    """pids of the processes that the engine keeps beside its containers."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+            if file.read().startswith("containerd-shim"):
+                found.append(int(pid))
+    return found
+
+
+def proportional_bytes(pids):
+    """What they have for themselves, and their shares of what they share."""
+    found = 0
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as file:
+            found += next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
+    return found
+
+
 def backend(server):
     return ("--backend=docker", f"--docker-socket={server.socket}", f"--docker-base={peers.engine.BASE}",
             "--docker-pull=never")
@@ -76,8 +97,13 @@ def slot_memory_row(run):
                 run.table.miss(key, "no container waits in a pool")
                 continue
             fall = before - steady(available_bytes, 2 << 20)
+            of_shims = proportional_bytes(shims())
+            of_boxes = proportional_bytes({child for shim in shims() for child in descendants(shim)})
         run.table.add(key, fall / waiting / (1 << 20), "MiB", most=most,
                       note=f"fall of MemAvailable for {waiting} that wait ({pool.split('=', maxsplit=1)[0]}), shims included, sandboxd too")
+        for name, share in (("shim", of_shims), ("box", of_boxes)):
+            run.table.add(f"{key.replace('_memory', '')}_{name}_memory", share / waiting / (1 << 20), "MiB",
+                          note="of it the share (PSS) of " + ("the engine's shim" if name == "shim" else "what is in the container"))
 
 
 def ratio_rows(run, question, ours):

@@ -75,13 +75,190 @@ LOAD (four wake-ups less); the answer waits neither for the end of the box, in w
 open and are read once; networks without a socket are used again; boxes without a slot of the pool find their first half done, the attaches of control groups v1 included (sparse
 cold runs: 15 ms before, 4.5 ms after, at that load); threads that pass things on ask for short time slices.
 
-What was thought of and left out: to use control groups again (0.6 ms; the peaks of processes cannot be reset, and pages charged to a group stay with it); a lower share for
-runs that take long (attacks would hold up short runs less, and so would honest work be held up by short runs); real-time priority for the backend (a program that makes it work would then
-keep the machine busy).
+Since that table: control groups (v1) in which a box left nothing are used again with their files open, so that such a run costs no mkdir, rmdir and some twenty opens; folders of the
+workspace are cloned from the detached mount (Linux 6.15); kill(-1), which looks at every process of the machine, is left out when there is no child; the front keeps the texts of the last policy;
+a box that has had 20 ms of CPU time falls behind those that have had less; the filter is loaded ahead, and between LOAD_GO and the end nobody
+is told anything (three wake-ups less); the front wakes the call of a short program once.
 
-The physical floor: exec and end of `true`, 0.7 ms bare; of that 0.28 ms are some thirty CPUID instructions of the libc's start, each of which a virtual machine hands to its host. A
-static sandbox-init pays for as many once more, ahead of the request when a box waits and in it when not. To that come seven wake-ups of about 0.05 to 0.1 ms on an idle virtual processor.
+Tried since, measured, and not in yet: boxes forked from one sandbox-init instead of executed. Together with the above, interleaved with the table's *now* and `--preload=off` on a machine with a load of 20 to 35:
+5.4 ms ▶ 3.0 to 3.5 ms CPU back-to-back, 5.8 ▶ 4.0 sparse.
+
+What was thought of and left out: real-time priority for the backend (a program that makes it work would then
+keep the machine busy).
 """
+
+SHORT = """
+## Bars that this run did not reach
+
+For each: where the time (or the memory) goes, what was tried, and the least that the kernel and gRPC ask for, measured in the same run: `tests/bench/floor_bench.c` makes boxes by bare
+calls in a small process that does nothing else, `call_bench.c` calls what runs nothing. Stages are medians, those of the service by its own account (`timing` of a result); medians do not add up
+exactly, what is missing or too much is in the last line before the sum.
+"""
+
+NO_TABLE = "\nOf {names} there is no table of stages here; the rows and the table of spread have what was measured.\n"
+
+WARM_TRIED = """Tried, and in: GO along with LOAD, the answer before the end of the box, networks and control groups used again, counters that stay open, the filter ahead of the request, short time slices
+for threads that pass things on, texts of the policy kept, one wake-up of the call instead of three. Tried, and out: real-time priority (a program could keep the machine busy with it). Left: a run
+passes four processes (front, backend, sandbox-init, program), which is what keeps privilege, arbiter and gRPC apart; fewer of them would be faster, and is not wanted."""
+
+COLD_TRIED = """Tried, and in: control groups and networks made ahead by the keeper, the first half of boxes begun ahead (the attaches of control groups v1 with it), workspaces dropped behind the answer, folders cloned
+from the detached mount, no collector where nothing is collected. Tried, and no gain: the new calls for mounts against the old ones, one mount less. Left: everything that a box is, in one line behind the
+request, and the words between backend, sandbox-init and front that a supervised run has and the bare calls have not."""
+
+RATE_TRIED = """Tried, and in: all of the above, each of which took CPU time off a run, and no making and removing of control groups and networks for runs that left nothing in them. The processors are busy at this
+rate, so only less work for each run raises it; waiting is not what limits it."""
+
+NEIGHBOURS_TRIED = """Tried, and in: the backend in front of programs and boxes behind it (nice), the share of one box bounded by its control group, a sixteenth of the weight for a box that has had 20 ms of CPU time. Tried, and
+out: real-time priority (see above). The bare program beside the same attack shows what the scheduler of the kernel gives to anybody who is not a sandbox at all."""
+
+DOCKER_TRIED = """Tried, and in: containers that wait, stdin hijacked ahead, no call to the engine between request and answer, limits written to the control groups instead of through the engine, the answer before the
+container's end, removal off the path. What is left beside the native backend's time is the relay that holds the hijacked connection and takes its frames apart."""
+
+SLOT_TRIED = """Tried, and in: a static sandbox-init as the only process of a container that waits, no log driver, no network, a relay only for containers that run. The engine's shim is a program of its own for each container, and
+the largest part; `--docker-runtime` can name another one."""
+
+
+class Facts:
+    """What the run has measured, found by what it is."""
+
+    def __init__(self, data):
+        self.value = {row["id"]: row["value"] for row in data["rows"]}
+        self.cores = data["machine"]["cores"]
+        self.runs = data["series"]
+
+    def find(self, bench, has=lambda run: True):
+        return next((run for run in self.runs if run["bench"] == bench and has(run)), None)
+
+    def latency(self, shape, is_warm):
+        """Of `true`, by a service whose sandboxes wait, or not."""
+        return self.find("latency", lambda run: (run["question"], run["shape"]) == ("true", shape) and "stages" in run
+                         and (run["series"]["sandbox"]["pool_hits"] > 0) == is_warm)
+
+    def median_ms(self, bench, name, has=lambda run: True):
+        run = self.find(bench, lambda run: name in run.get("series", {}) and has(run))
+        return run["series"][name]["p50_us"] / 1000 if run else None
+
+
+def known(*values):
+    return all(value is not None for value in values)
+
+
+def lines_of(unit, lines, total=None):
+    """Stages as a table; with a total, what is missing to it comes before it."""
+    if total is not None:
+        lines = [*lines, ("the rest: the front's own work, what the medians leave out", total - sum(value for _, value in lines if value)),
+                 ("**all**", total)]
+    return "\n".join([f"| stage | {unit} |", "|---|---|",
+                      *(f"| {name} | {'–' if value is None else format(value, '.3g')} |" for name, value in lines)])
+
+
+def run_stages(facts, run, shape):
+    """The way of a request, as far as the service and the call that runs nothing tell it."""
+    def of(name):
+        return run["stages"][name]["p50_us"] / 1000
+    call = facts.value.get("floor_call_sparse_p50" if shape == "sparse" else "floor_call_b2b_p50")
+    return lines_of("ms", [("gRPC, its guard, there and back (a call that runs nothing)", call), ("queue", of("queue")),
+                           ("prepare: make or hand out the sandbox, limits, files", of("prepare")),
+                           ("run: wake sandbox-init and program, exec, the program, its end", of("run")),
+                           ("until everything in it is dead", of("kill"))], run["series"]["sandbox"]["p50_us"] / 1000)
+
+
+def warm_part(facts):
+    text = []
+    for shape, key in (("sparse", "sparse"), ("back-to-back", "b2b")):
+        run = facts.latency(shape, True)
+        if not run:
+            continue
+        call = facts.value.get(f"floor_call_{key}_p50")
+        bare = facts.median_ms("latency", "bare", lambda run, shape=shape: (run["question"], run["shape"]) == ("true", shape))
+        wake = facts.median_ms("floor", "wake-up, sparse" if shape == "sparse" else "wake-up")
+        text.append(f"{shape.capitalize()}:\n\n" + run_stages(facts, run, shape))
+        if known(call, bare, wake):
+            text.append(f"The floor, {shape}: a call that runs nothing {call:.3g} ms, exec and end of `true` {bare:.3g} ms, and the way to two more processes "
+                        f"and back, four wake-ups of {wake:.2g} ms: together {call + bare + 4 * wake:.3g} ms.")
+    return "\n\n".join(text)
+
+
+def cold_part(facts):
+    run, floor = facts.latency("back-to-back", False), facts.find("floor")
+    text = [run_stages(facts, run, "back-to-back")] if run else []
+    if floor:
+        steps = [(name, one["p50_us"] / 1000) for name, one in floor["series"].items() if name.startswith("+") or name == "fork and exec"]
+        more = [(name, value - before) for (name, value), (_, before) in zip(steps, [("", 0), *steps])]
+        text.append("The floor, back-to-back: the same box by bare calls, each line what it costs beside those above it.\n\n"
+                    + lines_of("ms", [*more, ("**all of the bare box**", steps[-1][1])]))
+        call = facts.value.get("floor_call_b2b_p50")
+        if call is not None:
+            text.append(f"With a call that runs nothing ({call:.3g} ms) that is {steps[-1][1] + call:.3g} ms, before anybody has supervised, counted or told anything.")
+    return "\n\n".join(text)
+
+
+def rate_part(facts):
+    value = facts.value.get
+    text = lines_of("ms of CPU time", [("a run of ours, everything that is done ahead and afterwards included", value("true_warm_cpu_per_run")),
+                                       ("of it a box by bare calls, with its program", value("floor_box_cpu_per_run")),
+                                       ("of that fork, exec and end of `true`", value("floor_exec_cpu_per_run")),
+                                       ("what 600 a second leave for each", facts.cores * 1000 / 600)])
+    if known(value("floor_box_per_second"), value("floor_exec_per_second")):
+        text += (f"\n\nThe floor: bare boxes come to {value('floor_box_per_second'):.0f} a second on these processors, and the program without any to "
+                 f"{value('floor_exec_per_second'):.0f}; neither has a client, which shares the processors here.")
+    return text
+
+
+def neighbours_part(facts):
+    run = facts.find("neighbours", lambda run: "bare attacked" in run["series"])
+    if not run:
+        return ""
+    lines = ["| | quiet p50 | p99 | attacked p50 | p99 | p99 to quiet |", "|---|---|---|---|---|---|"]
+    for name, quiet, attacked in (("`true` in a sandbox", "quiet", "attacked"), ("the floor: bare `true`", "bare quiet", "bare attacked")):
+        one, other = run["series"][quiet], run["series"][attacked]
+        lines.append(f"| {name} | " + " | ".join(f"{series[key] / 1000:.3g} ms" for series in (one, other) for key in ("p50_us", "p99_us"))
+                     + f" | {other['p99_us'] / one['p99_us']:.2g} × |")
+    return "\n".join(lines)
+
+
+def docker_part(facts):
+    value, run = facts.value.get, facts.latency("rested", True)
+    text = [run_stages(facts, run, "sparse")] if run else []
+    if known(value("true_docker_run_p50"), value("true_warm_sparse_p50"), value("true_docker_exec_p50")):
+        text.append(f"The bar asks for {value('true_docker_run_p50') / 90:.3g} ms here. The floor: the native backend, which has neither relay nor container, takes "
+                    f"{value('true_warm_sparse_p50'):.3g} ms when sparse; `docker exec` into a container that is there takes {value('true_docker_exec_p50'):.3g} ms.")
+    return "\n\n".join(text)
+
+
+def slot_part(facts):
+    value = facts.value.get
+    shim, box = value("docker_slot_shim_memory"), value("docker_slot_box_memory")
+    if not known(shim, box, value("docker_slot_memory")):
+        return ""
+    return lines_of("MiB", [("the engine's shim (its share, PSS)", shim), ("what is in the container (PSS)", box),
+                            ("the rest: kernel, engine, our backend", value("docker_slot_memory") - shim - box),
+                            ("**all**", value("docker_slot_memory"))]) + (
+        f"\n\nThe floor: {shim:.3g} MiB are the engine's, whatever is in the container.")
+
+
+# Bars, what they are about, and what is to be said of them when they are not reached.
+PARTS = (
+    (("true_warm_sparse_p50", "true_warm_b2b_p50", "true_warm_b2b_p99", "true_warm_sparse_p99"), "`true`, warm", warm_part, WARM_TRIED),
+    (("true_cold_b2b_p50", "true_cold_sparse_p50", "true_bwrap_to_cold"), "`true`, cold", cold_part, COLD_TRIED),
+    (("true_per_second_8_callers",), "`true` each second", rate_part, RATE_TRIED),
+    (("true_p99_hostile_neighbours",), "Hostile neighbours", neighbours_part, NEIGHBOURS_TRIED),
+    (("true_docker_warm_p50",), "`true` by docker, warm", docker_part, DOCKER_TRIED),
+    (("docker_slot_memory",), "A plain slot of docker", slot_part, SLOT_TRIED),
+)
+
+
+def shorts(data, short):
+    """A part for each bar that was not reached; nothing where all were."""
+    facts, text, left = Facts(data), "", list(short)
+    for names, title, part, tried in PARTS:
+        here = [name for name in names if name in short]
+        left = [name for name in left if name not in here]
+        if here:
+            text += f"\n### {title}: {', '.join(f'`{name}`' for name in here)}\n\n{part(facts)}\n\n{tried}\n"
+    if left:
+        text += NO_TABLE.format(names=", ".join(f"`{name}`" for name in left))
+    return SHORT + text if text else ""
 
 
 def bar_of(row):
@@ -157,6 +334,7 @@ def main(summary=os.path.join(SOURCE, "build", "bench", "summary.json"),
     text += "\n" + table(rows) + "\n"
     text += f"\n{sum(row['pass'] is True for row in rows)} bars reached, {len(short)} short" + (
         ": " + ", ".join(f"`{name}`" for name in short) + ".\n" if short else ".\n")
+    text += shorts(data, short)
     text += "\n## Spread\n\n" + spread(data) + "\n"
     text += HOW.format(samples=data["samples"]) + STAGES
     with open(target, "w", encoding="utf-8") as file:

@@ -50,6 +50,10 @@ static void take_result(struct bench_answer *answer,
     if (result->timing) {
         answer->is_pool_hit = result->timing->is_pool_hit;
         answer->start_mode = (uint32_t)result->timing->start_mode;
+        answer->stage_us[BENCH_STAGE_QUEUE] = result->timing->queue_us;
+        answer->stage_us[BENCH_STAGE_PREPARE] = result->timing->prepare_us;
+        answer->stage_us[BENCH_STAGE_RUN] = result->timing->run_us;
+        answer->stage_us[BENCH_STAGE_KILL] = result->timing->kill_us;
     }
     if (result->usage) {
         answer->wall_us = result->usage->wall_us;
@@ -117,17 +121,32 @@ int bench_ask(struct rpc_channel *channel, const struct bench_question *question
     return -EPROTO;
 }
 
-bool bench_is_pool_full(struct rpc_channel *channel)
+static bool get_capabilities(struct rpc_channel *channel, ProtobufCMessage **ret_message)
 {
     Crisol__Sandbox__V1__GetCapabilitiesRequest request =
         CRISOL__SANDBOX__V1__GET_CAPABILITIES_REQUEST__INIT;
     struct rpc_status status = RPC_STATUS_INIT;
+
+    return rpc_call_blocking(channel, &bench_method_capabilities, &request.base, BENCH_CALL_MS,
+                             ret_message, &status) == RPC_OK;
+}
+
+int bench_call_nothing(struct rpc_channel *channel)
+{
+    ProtobufCMessage *base = NULL;
+    bool is_answered = get_capabilities(channel, &base);
+
+    rpc_message_free(base);
+    return is_answered ? 0 : -EIO;
+}
+
+bool bench_is_pool_full(struct rpc_channel *channel)
+{
     const Crisol__Sandbox__V1__Pool *pool = NULL;
     ProtobufCMessage *base = NULL;
     bool result;
 
-    if (rpc_call_blocking(channel, &bench_method_capabilities, &request.base, 1000, &base,
-                          &status) == RPC_OK)
+    if (get_capabilities(channel, &base))
         pool = ((const Crisol__Sandbox__V1__GetCapabilitiesResponse *)(void *)base)->pool;
     result = pool && pool->ready == pool->slots;
     rpc_message_free(base);

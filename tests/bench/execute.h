@@ -17,6 +17,15 @@ struct bench_question;
 extern const struct rpc_client_method bench_method_execute;
 extern const struct rpc_client_method bench_method_capabilities;
 
+/* Of the service's own account of a run. */
+enum bench_stage {
+    BENCH_STAGE_QUEUE,
+    BENCH_STAGE_PREPARE,
+    BENCH_STAGE_RUN,
+    BENCH_STAGE_KILL,
+    BENCH_STAGE_COUNT,
+};
+
 /* What came back over one Execute call. */
 struct bench_answer {
     int64_t sent_ns;
@@ -27,6 +36,7 @@ struct bench_answer {
     int32_t exit_code;
     bool is_pool_hit;
     uint32_t start_mode; /* enum StartMode */
+    uint64_t stage_us[BENCH_STAGE_COUNT];
     uint64_t wall_us;
     uint64_t cpu_us;
     uint64_t output_bytes;         /* of standard output */
@@ -47,6 +57,9 @@ int bench_execute(struct rpc_channel *channel, const Crisol__Sandbox__V1__Execut
 /* As bench_execute(), and -EPROTO after a line on stderr when the answer is not right. */
 int bench_ask(struct rpc_channel *channel, const struct bench_question *question,
               const Crisol__Sandbox__V1__ExecuteRequest *request, struct bench_answer *ret_answer);
+
+/* A call that runs nothing. Returns 0 or -EIO. */
+int bench_call_nothing(struct rpc_channel *channel);
 
 /* True when every slot of the pool waits, or there is no pool. */
 bool bench_is_pool_full(struct rpc_channel *channel);

@@ -19,12 +19,20 @@
 #define REST_DEADLINE_NS (60 * CR_NS_PER_S)
 #define ASK_AGAIN_NS (20 * CR_NS_PER_MS)
 
+static const char *const stage_names[BENCH_STAGE_COUNT] = {
+    [BENCH_STAGE_QUEUE] = "queue",
+    [BENCH_STAGE_PREPARE] = "prepare",
+    [BENCH_STAGE_RUN] = "run",
+    [BENCH_STAGE_KILL] = "kill",
+};
+
 struct measuring {
     const struct bench_options *options;
     const struct bench_question *question;
     struct rpc_channel *channel;
     struct bench_request request;
     struct bench_samples sandbox;
+    struct bench_samples stages[BENCH_STAGE_COUNT]; /* of it */
     struct bench_peer peers[BENCH_PEERS_MAX];
     size_t peer_count;
     uint32_t number;
@@ -84,6 +92,8 @@ static int sample(struct measuring *measuring, bool is_counted)
         bench_samples_add(&measuring->sandbox, answer.result_ns - answer.sent_ns);
         measuring->sandbox.pool_hits += answer.is_pool_hit;
         measuring->modes[answer.start_mode % MODES]++;
+        for (size_t i = 0; i < BENCH_STAGE_COUNT; i++)
+            bench_samples_add(&measuring->stages[i], (int64_t)answer.stage_us[i] * CR_NS_PER_US);
     }
     for (size_t i = 0; i < measuring->peer_count; i++) {
         struct bench_peer *peer = &measuring->peers[i];
@@ -112,6 +122,12 @@ static void print(struct measuring *measuring)
         (void)putchar(',');
         bench_samples_print(measuring->peers[i].name, &measuring->peers[i].samples);
     }
+    (void)printf("},\"stages\":{");
+    for (size_t i = 0; i < BENCH_STAGE_COUNT; i++) {
+        if (i > 0)
+            (void)putchar(',');
+        bench_samples_print(stage_names[i], &measuring->stages[i]);
+    }
     (void)printf("}}\n");
 }
 
@@ -123,6 +139,8 @@ static int measure(const struct bench_options *options, struct rpc_channel *chan
 
     if (r == 0)
         r = bench_samples_init(&measuring.sandbox, options->samples);
+    for (size_t i = 0; r == 0 && i < BENCH_STAGE_COUNT; i++)
+        r = bench_samples_init(&measuring.stages[i], options->samples);
     if (r == 0) {
         bench_request_fill(measuring.question, &measuring.request);
         bench_request_apply(measuring.question, options, &measuring.request);
@@ -132,6 +150,8 @@ static int measure(const struct bench_options *options, struct rpc_channel *chan
     if (r == 0)
         print(&measuring);
     bench_samples_done(&measuring.sandbox);
+    for (size_t i = 0; i < BENCH_STAGE_COUNT; i++)
+        bench_samples_done(&measuring.stages[i]);
     for (size_t i = 0; i < measuring.peer_count; i++)
         bench_peer_done(&measuring.peers[i]);
     return r;

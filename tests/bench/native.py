@@ -21,6 +21,7 @@ WORK_FILES = {"solution.py": "import time\n\n\ndef work(seconds):\n    end = tim
                              "    while time.process_time() < end:\n        pass\n    return seconds\n",
               "test_solution.py": "from solution import work\n\n\ndef test_work():\n    with open(\"work_ms\") as file:\n"
                                   "        seconds = int(file.read()) / 1000\n    assert work(seconds) == seconds\n"}
+FLOOR_STEPS = ("fork and exec", "+ namespaces", "+ control groups", "+ network", "+ mounts", "+ user and filter")
 # CPU time of a test, and how many samples of it there are at most.
 WORK = ((0, 60), (10, 60), (100, 60), (1000, 10), (10000, 2))
 
@@ -124,6 +125,24 @@ def true_rows(run):
 def add_peer(run, name, series):
     run.table.add(f"true_{name}_to_cold", ms(series[name]), "ms", peer="cold sandbox",
                   ratio=series[name]["p50_us"] / series["sandbox"]["p50_us"], ratio_least=1, note=peers.NATIVE[name])
+
+
+def floor_rows(run):
+    """What the kernel and gRPC ask for, without anything of ours: the least that bars can be compared with."""
+    add = run.table.add
+    result = bench("floor", str(min(run.options.samples, 200)), "1" if run.options.quick else "3")
+    run.raw.append(result)
+    series = result["series"]
+    add("floor_box_p50", ms(series[FLOOR_STEPS[-1]]), "ms", peer="fork and exec alone",
+        ratio=series[FLOOR_STEPS[-1]]["p50_us"] / series[FLOOR_STEPS[0]]["p50_us"], note="the calls that make a box, and its program")
+    add("floor_box_sparse_p50", ms(series["whole, sparse"]), "ms")
+    for key, name in (("exec", "fork and exec"), ("box", "such a box")):
+        add(f"floor_{key}_per_second", result["rates"][key]["per_second"], "1/s", note=f"{name}, a process for each processor")
+        add(f"floor_{key}_cpu_per_run", result["rates"][key]["cpu_ms"], "ms")
+    for shape, key in (("sparse", "sparse"), ("back-to-back", "b2b")):
+        result = run.warm.bench("call", f"--shape={shape}", f"--samples={run.options.samples}")
+        run.raw.append(result)
+        add(f"floor_call_{key}_p50", ms(result["series"]["nothing"]), "ms", note="a call that runs nothing")
 
 
 def deep_rows(run, folder):
@@ -235,12 +254,15 @@ def limit_rows(run):
 def neighbour_rows(run):
     result = run.warm.bench("neighbours", f"--samples={run.options.samples}", "--callers=7")
     run.raw.append(result)
-    quiet, attacked = (result["series"][name] for name in ("quiet", "attacked"))
+    quiet, attacked, bare_quiet, bare_attacked = (result["series"][name]
+                                                  for name in ("quiet", "attacked", "bare quiet", "bare attacked"))
     run.table.add("true_p99_quiet", ms(quiet, "p99_us"), "ms")
     run.table.add("true_p99_hostile_neighbours", ms(attacked, "p99_us"), "ms", peer="quiet",
                   ratio=attacked["p99_us"] / quiet["p99_us"], ratio_most=3)
+    run.table.add("exec_p99_hostile_neighbours", ms(bare_attacked, "p99_us"), "ms", peer="quiet",
+                  ratio=bare_attacked["p99_us"] / bare_quiet["p99_us"], note="the bare program beside the same attack, no sandbox")
 
 
-GROUPS = {"start": start_rows, "journal": journal_rows, "memory": memory_rows, "true": true_rows,
+GROUPS = {"start": start_rows, "journal": journal_rows, "memory": memory_rows, "true": true_rows, "floor": floor_rows,
           "pytest": pytest_rows, "python": python_rows, "stream": stream_rows, "neighbours": neighbour_rows,
           "throughput": throughput_rows, "limits": limit_rows, "work": work_rows}

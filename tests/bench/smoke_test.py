@@ -43,9 +43,18 @@ class Smoke(unittest.TestCase):
         return {row["id"]: row for row in rows}
 
     def test_rows_have_values_and_become_a_page(self):
-        rows = self.rows("--only=memory,true")
-        for name in ("plain_slot_memory", "true_warm_sparse_p50", "true_cold_b2b_p50", "true_warm_cpu_per_run"):
+        rows = self.rows("--only=memory,true,floor")
+        for name in ("plain_slot_memory", "true_warm_sparse_p50", "true_cold_b2b_p50", "true_warm_cpu_per_run", "floor_box_p50",
+                     "floor_box_cpu_per_run", "floor_call_sparse_p50"):
             self.assertGreater(rows[name]["value"], 0)
+        with open(os.path.join(self.folder, "summary.json"), encoding="utf-8") as file:
+            data = json.load(file)
+        # Each bar that is short has its stages and its floor.
+        page = document.shorts(data, [name for names, *_ in document.PARTS for name in names] + ["another"])
+        self.assertEqual(page.count("\n### "), len(document.PARTS))
+        for text in ("+ user and filter", "The floor, sparse", "The floor, back-to-back", "Of `another` there is no table"):
+            self.assertIn(text, page)
+        self.assertEqual(document.shorts(data, []), "")
 
     def test_a_fork_server_takes_turns_with_the_sandbox(self):
         bench = run.Bench(run.parse([f"--samples={SAMPLES}"]), self.folder, {})
