@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Health and reflection calls at once. */
+/* Health and reflection calls at once. A call of one answer is let in beyond that: whoever watches
+ * must not make the service look ill to those who only ask. */
 #define INTERNAL_CALLS_MAX 1024
 
 /*
@@ -68,7 +69,7 @@ static int admit(struct rpc_server *server, struct rpc_call *call, enum rpc_call
 
     if (server->is_draining)
         return -ESHUTDOWN;
-    if (*count >= max)
+    if (*count >= max && !(is_internal && call->method->kind == RPC_UNARY))
         return -EBUSY;
     (*count)++;
     call->kind = kind;

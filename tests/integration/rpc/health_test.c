@@ -4,8 +4,10 @@
 #include "tests/integration/rpc/fixture.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#define WATCHES_MAX 1024 /* as many as are let in */
 #define SERVICE "crisol.test.v1.TestService"
 #define SERVING GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
 #define NOT_SERVING GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING
@@ -190,6 +192,29 @@ static void a_watch_that_is_cancelled_is_freed(void **state)
     fixture_stop(&fixture);
 }
 
+/* Everybody may watch, and as often as the connections give room for. */
+static void those_who_watch_leave_room_for_those_who_ask(void **state)
+{
+    struct watch *watches = calloc(WATCHES_MAX, sizeof(*watches));
+    struct rpc_loop *loop = NULL;
+    struct fixture fixture;
+
+    (void)state;
+    assert_non_null(watches);
+    fixture_start(&fixture, (struct rpc_server_options){.max_streams = 2 * WATCHES_MAX});
+    assert_int_equal(rpc_loop_new(&loop, NULL), 0);
+    for (size_t i = 0; i < WATCHES_MAX; i++)
+        start_watch(&watches[i], loop, &fixture, "");
+
+    assert_int_equal(check(&fixture, ""), NOT_SERVING);
+
+    for (size_t i = 0; i < WATCHES_MAX; i++)
+        (void)rpc_client_unref(watches[i].call);
+    (void)rpc_loop_free(loop);
+    fixture_stop(&fixture);
+    free(watches);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +222,7 @@ int main(void)
         cmocka_unit_test(list_tells_every_service),
         cmocka_unit_test(watch_follows_the_state_until_the_drain),
         cmocka_unit_test(a_watch_that_is_cancelled_is_freed),
+        cmocka_unit_test(those_who_watch_leave_room_for_those_who_ask),
     };
 
     return cmocka_run_group_tests(tests, group_init, group_fini);
