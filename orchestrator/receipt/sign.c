@@ -228,10 +228,11 @@ int agt_receipt_check_signature(const Crisol__Agent__V1__Receipt *receipt,
         return r;
     if (receipt->signature.len == 0)
         r = cr_err_set(err, EBADMSG, "it is not signed");
+    else if (name_key(key, key_id) == 0 && strcmp(key_id, receipt->key_id) != 0)
+        /* Also where the signature fits: the name is not under it. */
+        r = cr_err_set(err, EBADMSG, "it was signed with another key");
     else if (receipt->signature.len == AGT_RECEIPT_SIGNATURE_SIZE && fits(key, receipt))
         r = 0;
-    else if (name_key(key, key_id) == 0 && strcmp(key_id, receipt->key_id) != 0)
-        r = cr_err_set(err, EBADMSG, "it was signed with another key");
     else
         r = cr_err_set(err, EBADMSG, "its signature does not fit");
     EVP_PKEY_free(key);

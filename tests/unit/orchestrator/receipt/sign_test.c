@@ -105,6 +105,9 @@ static void a_signature_fits_its_key_and_head_alone(void **state)
     assert_int_equal(check(&receipt, public_key, &err), -EBADMSG);
     head[0] = '0';
     assert_int_equal(check(&receipt, public_key, &err), 0);
+    receipt.key_id[0] ^= 1; /* who signed is told by this name */
+    assert_int_equal(check(&receipt, public_key, &err), -EBADMSG);
+    assert_non_null(strstr(err.text, "another key"));
     agt_receipt_drop_signature(&receipt);
     assert_int_equal(check(&receipt, public_key, &err), -EBADMSG);
     assert_non_null(strstr(err.text, "not signed"));
