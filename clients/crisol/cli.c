@@ -104,13 +104,19 @@ struct rpc_channel *cli_connect(const char *address)
 
 int cli_fail(const char *format, ...)
 {
+    char *text = NULL;
     va_list args;
+    int size;
 
-    (void)fputs("crisol: ", stderr);
     va_start(args, format);
-    (void)vfprintf(stderr, format, args);
+    size = vasprintf(&text, format, args);
     va_end(args);
+    (void)fputs("crisol: ", stderr);
+    if (size >= 0)
+        cli_print_untrusted(stderr, text, (size_t)size);
     (void)fputc('\n', stderr);
+    if (size >= 0)
+        free(text);
     return CLI_EXIT_SERVICE;
 }
 

@@ -42,8 +42,9 @@ static int report(const struct agt_replay_report *result)
                        result->difference);
         return CLI_EXIT_FAILED;
     }
-    (void)printf("ok run=%s events=%zu compared=%zu%s\n", result->run_id, result->events,
-                 result->compared,
+    (void)fputs("ok run=", stdout);
+    cli_print_untrusted(stdout, result->run_id, strcspn(result->run_id, "\n"));
+    (void)printf(" events=%zu compared=%zu%s\n", result->events, result->compared,
                  result->was_stopped ? " (then it was stopped from outside)" : "");
     return CLI_EXIT_OK;
 }

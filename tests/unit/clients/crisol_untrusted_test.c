@@ -2,8 +2,10 @@
 #include "clients/crisol/cli.h"
 #include "tests/harness/test.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
     const char *text;
@@ -36,10 +38,31 @@ static void control_characters_cannot_reach_the_terminal(void **state)
     }
 }
 
+/* What a service or a file says may be part of what went wrong. */
+static void nor_do_they_in_what_went_wrong(void **state)
+{
+    int before = dup(STDERR_FILENO);
+    char shown[64] = "";
+    int pair[2];
+
+    (void)state;
+    assert_true(before >= 0);
+    assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
+    assert_int_equal(dup2(pair[1], STDERR_FILENO), STDERR_FILENO);
+    (void)cli_fail("cannot write '%s'", "\033[2Jwiped");
+    assert_int_equal(dup2(before, STDERR_FILENO), STDERR_FILENO);
+    assert_true(read(pair[0], shown, sizeof(shown) - 1) > 0);
+    assert_string_equal(shown, "crisol: cannot write '\\x1b[2Jwiped'\n");
+    assert_int_equal(close(pair[0]), 0);
+    assert_int_equal(close(pair[1]), 0);
+    assert_int_equal(close(before), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(control_characters_cannot_reach_the_terminal),
+        cmocka_unit_test(nor_do_they_in_what_went_wrong),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
