@@ -4,6 +4,7 @@
 #include "common/err.h"
 #include "orchestrator/model/dialect.h"
 #include "orchestrator/model/model.h"
+#include "orchestrator/model/request_json.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -86,24 +87,13 @@ static bool add_content(cJSON *owner_array, cJSON *owner_object, const char *rol
     return is_added;
 }
 
-/* Adds a text that is JSON already. */
-static bool add_json(cJSON *object, const char *name, const char *json)
-{
-    cJSON *value = cJSON_Parse(json);
-
-    if (value && cJSON_AddItemToObject(object, name, value))
-        return true;
-    cJSON_Delete(value);
-    return false;
-}
-
 static bool add_function(cJSON *list, const struct agt_model_function *function)
 {
     cJSON *entry = cJSON_CreateObject();
 
     if (cJSON_AddStringToObject(entry, "name", function->name) &&
         cJSON_AddStringToObject(entry, "description", function->description) &&
-        add_json(entry, "parametersJsonSchema", function->parameters) &&
+        agt_request_add_json(entry, "parametersJsonSchema", function->parameters) &&
         cJSON_AddItemToArray(list, entry))
         return true;
     cJSON_Delete(entry);
@@ -192,7 +182,7 @@ static bool add_call(cJSON *parts, const struct agt_model_turn *turn)
 
     return add_part(parts, "functionCall", &call, &part) && add_id(call, turn) &&
            cJSON_AddStringToObject(call, "name", turn->name) &&
-           add_json(call, "args", turn->arguments) &&
+           agt_request_add_json(call, "args", turn->arguments) &&
            (!turn->signature[0] ||
             cJSON_AddStringToObject(part, "thoughtSignature", turn->signature));
 }
@@ -260,7 +250,7 @@ static bool add_config(cJSON *root, const struct agt_model_request *request)
         return false;
     return !request->schema ||
            (cJSON_AddStringToObject(config, "responseMimeType", "application/json") &&
-            add_json(config, "responseJsonSchema", request->schema));
+            agt_request_add_json(config, "responseJsonSchema", request->schema));
 }
 
 static bool fill_in(cJSON *root, const struct agt_model_request *request)
@@ -282,35 +272,28 @@ int agt_gemini_request_json(const struct agt_model_request *request, const char 
                             char **ret_json, struct cr_err *err)
 {
     cJSON *root;
-    char *json = NULL;
     int r = agt_model_request_check(request, err);
 
     (void)model;
     if (r < 0)
         return r;
     root = cJSON_CreateObject();
-    if (fill_in(root, request))
-        json = cJSON_PrintUnformatted(root);
-    cJSON_Delete(root);
-    if (!json)
-        return cr_err_set(err, ENOMEM, "out of memory for a request to the model");
-    *ret_json = json;
-    return 0;
+    return agt_request_take_body(root, fill_in(root, request), ret_json, err);
+}
+
+/* NULL: no memory. */
+static cJSON *get_config(cJSON *root)
+{
+    cJSON *config = cJSON_GetObjectItemCaseSensitive(root, "generationConfig");
+
+    return config ? config : cJSON_AddObjectToObject(root, "generationConfig");
 }
 
 char *agt_gemini_request_vary(const char *json, uint32_t seed)
 {
     cJSON *root = cJSON_Parse(json);
-    cJSON *config = cJSON_GetObjectItemCaseSensitive(root, "generationConfig");
-    char *varied = NULL;
 
-    if (!config)
-        config = cJSON_AddObjectToObject(root, "generationConfig");
-    /* int32 on the wire. */
-    if (cJSON_AddNumberToObject(config, "seed", seed & INT32_MAX))
-        varied = cJSON_PrintUnformatted(root);
-    cJSON_Delete(root);
-    return varied;
+    return agt_request_take_text(root, agt_request_set_seed(get_config(root), seed));
 }
 
 /* Models before 3 count thinking in tokens, with a least number of them; later ones have levels. */
@@ -330,13 +313,6 @@ static bool set_least_thinking(cJSON *config, const char *model)
 char *agt_gemini_request_relax(const char *json, const char *model)
 {
     cJSON *root = cJSON_Parse(json);
-    cJSON *config = cJSON_GetObjectItemCaseSensitive(root, "generationConfig");
-    char *relaxed = NULL;
 
-    if (!config)
-        config = cJSON_AddObjectToObject(root, "generationConfig");
-    if (config && set_least_thinking(config, model))
-        relaxed = cJSON_PrintUnformatted(root);
-    cJSON_Delete(root);
-    return relaxed;
+    return agt_request_take_text(root, set_least_thinking(get_config(root), model));
 }

@@ -3,6 +3,7 @@
 
 #include "common/err.h"
 #include "orchestrator/model/dialect.h"
+#include "orchestrator/model/request_json.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -21,16 +22,6 @@ bool agt_openai_model_is_valid(const char *model)
             return false;
     }
     return true;
-}
-
-static bool add_json(cJSON *object, const char *name, const char *json)
-{
-    cJSON *value = cJSON_Parse(json);
-
-    if (value && cJSON_AddItemToObject(object, name, value))
-        return true;
-    cJSON_Delete(value);
-    return false;
 }
 
 /* {"role": role, "content": text}, added to the list. NULL: no memory. */
@@ -133,7 +124,7 @@ static bool add_function(cJSON *tools, const struct agt_model_function *function
     inner = cJSON_AddObjectToObject(tool, "function");
     return cJSON_AddStringToObject(inner, "name", function->name) &&
            cJSON_AddStringToObject(inner, "description", function->description) &&
-           add_json(inner, "parameters", function->parameters);
+           agt_request_add_json(inner, "parameters", function->parameters);
 }
 
 static bool add_choice(cJSON *root, const struct agt_model_request *request)
@@ -177,7 +168,7 @@ static bool add_format(cJSON *root, const struct agt_model_request *request)
         return false;
     schema = cJSON_AddObjectToObject(format, "json_schema");
     return cJSON_AddStringToObject(schema, "name", "answer") &&
-           add_json(schema, "schema", request->schema);
+           agt_request_add_json(schema, "schema", request->schema);
 }
 
 static bool fill_in(cJSON *root, const struct agt_model_request *request, const char *model)
@@ -198,29 +189,17 @@ int agt_openai_request_json(const struct agt_model_request *request, const char 
                             char **ret_json, struct cr_err *err)
 {
     cJSON *root;
-    char *json = NULL;
     int r = agt_model_request_check(request, err);
 
     if (r < 0)
         return r;
     root = cJSON_CreateObject();
-    if (fill_in(root, request, model))
-        json = cJSON_PrintUnformatted(root);
-    cJSON_Delete(root);
-    if (!json)
-        return cr_err_set(err, ENOMEM, "out of memory for a request to the model");
-    *ret_json = json;
-    return 0;
+    return agt_request_take_body(root, fill_in(root, request, model), ret_json, err);
 }
 
 char *agt_openai_request_vary(const char *json, uint32_t seed)
 {
     cJSON *root = cJSON_Parse(json);
-    char *varied = NULL;
 
-    cJSON_DeleteItemFromObjectCaseSensitive(root, "seed");
-    if (cJSON_AddNumberToObject(root, "seed", seed & INT32_MAX))
-        varied = cJSON_PrintUnformatted(root);
-    cJSON_Delete(root);
-    return varied;
+    return agt_request_take_text(root, agt_request_set_seed(root, seed));
 }

@@ -153,6 +153,15 @@ static void a_varied_body_has_a_seed(void **state)
     assert_string_equal(other, "{\"contents\":[],\"generationConfig\":{\"seed\":2147483647}}");
 }
 
+static void a_body_that_is_varied_again_has_one_seed(void **state)
+{
+    CR_AUTO_FREE char *first = agt_gemini_request_vary("{\"contents\":[]}", 7);
+    CR_AUTO_FREE char *second = agt_gemini_request_vary(first, 8);
+
+    (void)state;
+    assert_string_equal(second, "{\"contents\":[],\"generationConfig\":{\"seed\":8}}");
+}
+
 static void a_relaxed_body_thinks_as_little_as_it_may(void **state)
 {
     static const struct {
@@ -262,6 +271,7 @@ int main(void)
         cmocka_unit_test(body_has_the_members_that_gemini_knows),
         cmocka_unit_test(bad_texts_are_refused_by_name),
         cmocka_unit_test(a_varied_body_has_a_seed),
+        cmocka_unit_test(a_body_that_is_varied_again_has_one_seed),
         cmocka_unit_test(a_relaxed_body_thinks_as_little_as_it_may),
         cmocka_unit_test(bodies_are_those_of_the_official_client),
     };
