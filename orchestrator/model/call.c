@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "orchestrator/model/backoff.h"
 #include "orchestrator/model/dialect.h"
 #include "orchestrator/model/sse.h"
 
@@ -13,9 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sys/random.h>
-
-static const uint32_t MAX_RETRY_DELAY_MS = 60000;
 static const uint32_t PROBE_MS = 5000;
 static const uint64_t MAX_BODY = 32U << 20;
 static const size_t MAX_EVENT = 8U << 20;
@@ -184,33 +182,6 @@ static void finish(struct agt_model_call *call, struct agt_verdict *verdict)
     call_unref(call);
 }
 
-static uint32_t random_below(uint32_t bound)
-{
-    uint32_t value = 0;
-
-    (void)!getrandom(&value, sizeof(value), 0);
-    return value % bound;
-}
-
-/* Twice as long each time, a quarter of it random so that many calls do not come back at once. */
-static uint32_t backoff_ms(const struct agt_model_call *call, int64_t asked_ms)
-{
-    uint64_t delay_ms = call->provider->first_retry_delay_ms;
-
-    for (uint32_t i = 1; i < call->attempts && delay_ms < MAX_RETRY_DELAY_MS; i++)
-        delay_ms *= 2;
-    if (delay_ms > MAX_RETRY_DELAY_MS)
-        delay_ms = MAX_RETRY_DELAY_MS;
-    delay_ms += random_below((uint32_t)delay_ms / 4 + 1);
-    if (asked_ms < 0)
-        return (uint32_t)delay_ms;
-    /* Never earlier than the server asked for. */
-    delay_ms = delay_ms < 1000 ? delay_ms : 1000;
-    if (asked_ms > INT32_MAX)
-        asked_ms = INT32_MAX;
-    return (uint32_t)asked_ms + (uint32_t)delay_ms;
-}
-
 static bool may_repeat(const struct agt_model_call *call, const struct agt_verdict *verdict)
 {
     static const uint32_t max_faults[AGT_REPEAT_COUNT] = {
@@ -240,7 +211,7 @@ static void relax(struct agt_model_call *call)
 
 static void vary(struct agt_model_call *call)
 {
-    replace_body(call, call->provider->dialect->vary(call->body, random_below(INT32_MAX)));
+    replace_body(call, call->provider->dialect->vary(call->body, agt_random_below(INT32_MAX)));
 }
 
 static void add_wait(struct agt_verdict *verdict, uint32_t delay_ms)
@@ -254,7 +225,8 @@ static void add_wait(struct agt_verdict *verdict, uint32_t delay_ms)
 /* Sends the request again after a wait. False: it is over, with *verdict saying how. */
 static bool repeat(struct agt_model_call *call, struct agt_verdict *verdict)
 {
-    uint32_t delay_ms = backoff_ms(call, verdict->wait_ms);
+    uint32_t delay_ms =
+        agt_backoff_ms(call->provider->first_retry_delay_ms, call->attempts, verdict->wait_ms);
     int64_t start_ns = cr_clock_mono_ns() + delay_ms * CR_NS_PER_MS;
     const struct agt_model_retry retry = {
         .reason = verdict->message,
@@ -288,13 +260,23 @@ static bool repeat(struct agt_model_call *call, struct agt_verdict *verdict)
     return true;
 }
 
+/* Once more behind the parser: what was escaped stands there plainly. */
+static bool read_error(struct agt_model_call *call, struct agt_reply_error *error)
+{
+    bool is_read;
+
+    agt_key_redact(call->key, (char *)call->error_body.data, call->error_body.size);
+    is_read = agt_reply_error_parse(cr_buf_str(&call->error_body), call->error_body.size, error);
+    agt_key_redact(call->key, error->message, strlen(error->message));
+    return is_read;
+}
+
 /* What the stream held back, and the error that a failed request carries. */
 static void end_stream(struct agt_model_call *call, const struct agt_http_result *result,
                        struct agt_reply_error *error)
 {
     if (!is_success(&result->head)) {
-        agt_key_redact(call->key, (char *)call->error_body.data, call->error_body.size);
-        (void)agt_reply_error_parse(cr_buf_str(&call->error_body), call->error_body.size, error);
+        (void)read_error(call, error);
         return;
     }
     if (call->stream_error == 0)
@@ -339,8 +321,7 @@ static void on_probe_end(void *user, const struct agt_http_result *result)
                                               .host = call->provider->host};
 
     (void)take_request(call);
-    if (result->end == AGT_HTTP_DONE && result->head.status == 404 &&
-        agt_reply_error_parse(cr_buf_str(&call->error_body), call->error_body.size, &error))
+    if (result->end == AGT_HTTP_DONE && result->head.status == 404 && read_error(call, &error))
         agt_verdict_judge(&attempt, &call->verdict);
     finish(call, &call->verdict);
 }

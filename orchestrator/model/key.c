@@ -39,18 +39,30 @@ struct agt_key *agt_key_unref(struct agt_key *key)
     return NULL;
 }
 
+/* A text that was cut may end in the beginning of the key. */
+static void redact_end(const char *text, size_t length, char *data, size_t size)
+{
+    size_t part = length - 1 < size ? length - 1 : size;
+
+    while (part >= MIN_SECRET && memcmp(data + size - part, text, part) != 0)
+        part--;
+    if (part >= MIN_SECRET)
+        memset(data + size - part, '*', part);
+}
+
 void agt_key_redact(const struct agt_key *key, char *data, size_t size)
 {
     size_t length = key->text ? strlen(key->text) : 0;
     char *found;
 
-    if (length < MIN_SECRET || size < length)
+    if (length < MIN_SECRET || size < MIN_SECRET)
         return;
     while ((found = memmem(data, size, key->text, length))) {
         memset(found, '*', length);
         size -= (size_t)(found - data) + length;
         data = found + length; /* the key itself may consist of stars */
     }
+    redact_end(key->text, length, data, size);
 }
 
 /* Not by asprintf: it works in a buffer of its own and gives that back with the key in it. */

@@ -164,6 +164,7 @@ static void fail(struct listing *listing, const struct agt_http_result *result)
 
     agt_key_redact(listing->key, (char *)listing->page.data, listing->page.size);
     (void)agt_reply_error_parse(cr_buf_str(&listing->page), listing->page.size, &error);
+    agt_key_redact(listing->key, error.message, strlen(error.message));
     agt_reply_init(&reply, provider->dialect->read, NULL, NULL);
     agt_verdict_judge(&attempt, &verdict);
     agt_reply_done(&reply);

@@ -61,6 +61,26 @@ static void an_echoed_key_is_blotted_out(void **state)
     }
 }
 
+#define ESCAPED "\\u0041IzaCanary-0123456789"
+#define ESCAPED_16                                                                                 \
+    ESCAPED ESCAPED ESCAPED ESCAPED ESCAPED ESCAPED ESCAPED ESCAPED ESCAPED ESCAPED ESCAPED        \
+        ESCAPED ESCAPED ESCAPED ESCAPED ESCAPED
+
+/* The text is cut after 319 bytes, in the middle of a key. */
+static void an_echoed_key_that_is_cut_is_blotted_out(void **state)
+{
+    struct model_peer fixture;
+
+    (void)state;
+    MODEL_PEER_PLAY(
+        &fixture, 5000,
+        {.bytes = FAILURE("400 Bad Request", "",
+                          "{\"error\":{\"code\":400,\"message\":\"" ESCAPED_16 "\"}}")});
+    assert_non_null(strstr(fixture.caller.message, "*********************"));
+    assert_null(strstr(fixture.caller.message, "AIza"));
+    model_peer_stop(&fixture);
+}
+
 /* What on_list told, handed to the test's thread. */
 struct listed {
     char first[64];
@@ -283,6 +303,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_redirect_is_not_followed),
         cmocka_unit_test(an_echoed_key_is_blotted_out),
+        cmocka_unit_test(an_echoed_key_that_is_cut_is_blotted_out),
         cmocka_unit_test(an_echoed_key_is_blotted_out_of_a_list),
         cmocka_unit_test(a_trickle_is_not_waited_for),
         cmocka_unit_test(too_much_is_not_read),

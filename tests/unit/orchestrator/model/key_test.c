@@ -143,6 +143,22 @@ static void a_key_is_blotted_out(void **state)
     (void)agt_key_unref(key);
 }
 
+static void a_key_that_was_cut_is_blotted_out(void **state)
+{
+    struct fixture *fixture = *state;
+    char text[] = "token-one token-on";
+    char other[] = "token-o";
+    struct agt_key *key;
+
+    assert_int_equal(agt_keyring_init(&fixture->ring, "token-one", NULL, NULL), 0);
+    key = agt_keyring_get(&fixture->ring);
+    agt_key_redact(key, text, strlen(text));
+    assert_string_equal(text, "********* ********");
+    agt_key_redact(key, other, strlen(other));
+    assert_string_equal(other, "token-o"); /* too short to be a secret */
+    (void)agt_key_unref(key);
+}
+
 static void a_key_of_stars_is_passed_over(void **state)
 {
     struct fixture *fixture = *state;
@@ -176,6 +192,7 @@ int main(void)
         CASE(without_a_key_there_is_no_header),
         CASE(a_key_is_blotted_out),
         CASE(a_key_of_stars_is_passed_over),
+        CASE(a_key_that_was_cut_is_blotted_out),
         CASE(an_unprintable_key_is_refused),
     };
 
