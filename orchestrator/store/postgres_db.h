@@ -24,6 +24,9 @@ int agt_pg_db_open(struct agt_pg_db *db, struct cr_err *err);
 int agt_pg_db_write(struct agt_pg_db *db, struct agt_store_batch *first, bool is_repeat,
                     struct cr_err *err);
 
+/* Columns of a run, in binary; what agt_pg_db_each() is told. */
+#define AGT_PG_RUN_COLUMNS "id, spec, has_ended, fence"
+
 /* The runs that have ended, in order. */
 int agt_pg_db_load_runs(struct agt_pg_db *db,
                         int (*on_run)(void *user, const struct agt_store_run *run), void *user,
@@ -32,7 +35,7 @@ int agt_pg_db_load_events(struct agt_pg_db *db, const char *run_id,
                           int (*on_event)(void *user, const struct agt_store_event *event),
                           void *user, struct cr_err *err);
 
-/* ---- leases: the server's clock alone counts ---- */
+/* ---- postgres_lease.c: the server's clock alone counts ---- */
 
 /* Holds on to the runs of this process. */
 int agt_pg_db_renew(struct agt_pg_db *db, struct cr_err *err);

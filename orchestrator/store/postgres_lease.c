@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/err.h"
+#include "orchestrator/store/postgres_db.h"
+
+#include <stdio.h>
+
+/* A statement about this process: $1 its name, $2 milliseconds of a lease. */
+static PGresult *ask_as_owner(struct agt_pg_db *db, const char *statement, struct cr_err *err)
+{
+    struct agt_pg_params params = {.count = 0};
+    char lease[12];
+
+    (void)snprintf(lease, sizeof(lease), "%u", db->lease_ms);
+    agt_pg_add_text(&params, db->owner);
+    agt_pg_add_text(&params, lease);
+    return agt_pg_ask(&db->link, statement, &params, true, err);
+}
+
+int agt_pg_db_renew(struct agt_pg_db *db, struct cr_err *err)
+{
+    PGresult *result =
+        ask_as_owner(db,
+                     "UPDATE crisol_runs SET lease_until = now() + $2::integer * interval '1 ms'"
+                     " WHERE owner = $1 AND NOT has_ended",
+                     err);
+
+    if (!result)
+        return -EHOSTUNREACH;
+    PQclear(result);
+    return 0;
+}
+
+int agt_pg_db_release(struct agt_pg_db *db, struct cr_err *err)
+{
+    PGresult *result = ask_as_owner(db,
+                                    "UPDATE crisol_runs SET lease_until = '-infinity'"
+                                    " WHERE owner = $1 AND NOT has_ended AND $2::integer > 0",
+                                    err);
+
+    if (!result)
+        return -EHOSTUNREACH;
+    PQclear(result);
+    return agt_pg_do(&db->link, "NOTIFY crisol_runs", err);
+}
+
+PGresult *agt_pg_db_claim(struct agt_pg_db *db, struct cr_err *err)
+{
+    /* The order is that of the index: otherwise it walks over all that is held (measured: 400
+     * claims a second become 40). */
+    return ask_as_owner(
+        db,
+        "UPDATE crisol_runs SET fence = fence + 1, owner = $1,"
+        " lease_until = now() + $2::integer * interval '1 ms'"
+        " WHERE run IN (SELECT run FROM crisol_runs"
+        "  WHERE NOT has_ended AND lease_until < now() AND owner <> $1"
+        "  ORDER BY lease_until LIMIT 16 FOR UPDATE SKIP LOCKED) RETURNING " AGT_PG_RUN_COLUMNS,
+        err);
+}
+
+PGresult *agt_pg_db_ended_elsewhere(struct agt_pg_db *db, struct cr_err *err)
+{
+    return ask_as_owner(db,
+                        "SELECT " AGT_PG_RUN_COLUMNS " FROM crisol_runs WHERE has_ended"
+                        " AND ended_at > now() - interval '1 minute' AND owner <> $1"
+                        " AND $2::integer > 0 ORDER BY run",
+                        err);
+}
+
+PGresult *agt_pg_db_elsewhere(struct agt_pg_db *db, bool is_first, struct cr_err *err)
+{
+    /* What a transaction began a minute ago is visible by now. */
+    return ask_as_owner(db,
+                        is_first
+                            ? "SELECT " AGT_PG_RUN_COLUMNS " FROM crisol_runs WHERE NOT has_ended"
+                              " AND owner <> $1 AND $2::integer > 0"
+                              " ORDER BY run DESC LIMIT 1000"
+                            : "SELECT " AGT_PG_RUN_COLUMNS " FROM crisol_runs WHERE NOT has_ended"
+                              " AND owner <> $1 AND $2::integer > 0"
+                              " AND started_at > now() - interval '1 minute'"
+                              " ORDER BY run DESC LIMIT 1000",
+                        err);
+}
