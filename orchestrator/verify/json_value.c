@@ -54,11 +54,24 @@ static int add_number(const char *text, size_t size, struct cr_buf *buf)
     return r == 0 ? cr_buf_add_char(buf, '"') : r;
 }
 
+/* In JSON "\\u0000" is a backslash and five characters. */
+static bool has_nul(const char *text, size_t size)
+{
+    for (size_t i = 0; i + 6 <= size; i++) {
+        if (text[i] != '\\')
+            continue;
+        if (memcmp(text + i, "\\u0000", 6) == 0)
+            return true;
+        i++; /* what is escaped */
+    }
+    return false;
+}
+
 static int add_string(const char *text, size_t size, struct cr_buf *buf)
 {
     int r;
 
-    if (memmem(text, size, "\\u0000", 6))
+    if (has_nul(text, size))
         return -EINVAL; /* cJSON would cut the string there */
     r = cr_buf_add_str(buf, "\"=");
     return r == 0 ? cr_buf_add(buf, text + 1, size - 1) : r;

@@ -43,6 +43,7 @@ static void values_are_compared_as_they_are_meant(void **state)
         {"{\"a\":1}", "{\"A\":1}", false},
         {"{\"a\":1}", "{\"a\":1,\"b\":2}", false},
         {"\"\\u00f1\"", "\"ñ\"", true},
+        {"\"\\\\u0000\"", "\"\\u005cu0000\"", true}, /* no NUL in it */
     };
 
     (void)state;
