@@ -8,7 +8,9 @@
 
 #include <stdlib.h>
 
+#include <linux/sockios.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 /*
@@ -258,12 +260,23 @@ struct rpc_guard *rpc_guard_free(struct rpc_guard *guard)
     return NULL;
 }
 
+/* The kernel has what the client has not taken. To close then would lose it as soon as the client
+ * says something more. */
+static bool has_unsent(const struct rpc_guard *guard)
+{
+    int size = 0;
+
+    return ioctl(guard->client.fd, SIOCOUTQ, &size) == 0 && size > 0;
+}
+
 /* The server is gone, and the client has had its time: while something waits for it, that of any
  * client. */
 static bool has_lingered(const struct rpc_guard *guard, int64_t now_ns)
 {
+    int64_t age_ns = now_ns - guard->phase_since_ns;
+
     if (guard->phase == RPC_GUARD_LINGER)
-        return now_ns - guard->phase_since_ns >= LINGER_NS;
+        return age_ns >= STUCK_NS || (age_ns >= LINGER_NS && !has_unsent(guard));
     return guard->phase == RPC_GUARD_RELAY && guard->deaf_ns != 0 && guard->to_client.size == 0 &&
            now_ns - guard->deaf_ns >= LINGER_NS;
 }
