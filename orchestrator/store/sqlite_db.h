@@ -33,11 +33,18 @@ struct agt_sqlite_db {
     sqlite3_stmt *statements[AGT_SQL_COUNT];
 };
 
+/* ---- sqlite_open.c ---- */
+
+/* Returns the errno of what SQLite said, and sets the error. */
+int agt_sqlite_fail(const struct agt_sqlite_db *db, int code, const char *what, struct cr_err *err);
+
 /* Opens, checks and, when it is new, lays out the database. On failure it is closed again. */
 int agt_sqlite_db_open(struct agt_sqlite_db *db, const char *path, struct cr_err *err);
 
 /* Writes the log back into the database. Safe to repeat. */
 void agt_sqlite_db_close(struct agt_sqlite_db *db);
+
+/* ---- sqlite_db.c ---- */
 
 /*
  * Writes all batches of a list as one transaction and notes the error of each
