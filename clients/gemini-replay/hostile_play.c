@@ -317,15 +317,16 @@ static int build_fill(struct hostile_play *play, const struct hostile_response *
                       const struct hostile_values *values)
 {
     size_t size = strlen(response->fill);
-    uint32_t per_block = 1;
+    uint32_t per_block;
     int r = 0;
 
     if (size == 0)
         return 0;
-    if (size < FILL_BLOCK)
-        per_block = (uint32_t)(FILL_BLOCK / size);
+    per_block = (uint32_t)(FILL_BLOCK / size);
     while (per_block > 1 && response->fill_count % per_block != 0)
         per_block--;
+    if (per_block == 0)
+        per_block = 1; /* a long piece goes alone */
     for (uint32_t i = 0; i < per_block && r == 0; i++)
         r = add_text(&play->fill, response->fill, size, values);
     play->fill_count = response->fill_count / per_block;

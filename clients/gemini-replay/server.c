@@ -2,6 +2,7 @@
 #include "clients/gemini-replay/server.h"
 
 #include "clients/gemini-replay/chat.h"
+#include "clients/gemini-replay/path.h"
 #include "clients/gemini-replay/script.h"
 #include "clients/gemini-replay/sleepers.h"
 #include "clients/gemini-replay/wire.h"
@@ -44,16 +45,6 @@ struct request {
     struct cr_buf body;
     bool is_too_large;
     bool has_thought;
-};
-
-/* Which path, and what of it. */
-enum action {
-    ACTION_NONE,
-    ACTION_LIST,   /* GET models */
-    ACTION_GET,    /* GET models/{m} */
-    ACTION_UNARY,  /* POST models/{m}:generateContent */
-    ACTION_STREAM, /* POST models/{m}:streamGenerateContent */
-    ACTION_COUNT,  /* POST models/{m}:countTokens */
 };
 
 static enum MHD_Result send_json(struct MHD_Connection *connection, unsigned status, char *json)
@@ -166,11 +157,11 @@ static enum MHD_Result send_stream(struct replay_server *server, struct MHD_Conn
     return result;
 }
 
-static enum replay_framing framing_of(struct MHD_Connection *connection, enum action action)
+static enum replay_framing framing_of(struct MHD_Connection *connection, enum replay_action action)
 {
     const char *alt = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "alt");
 
-    if (action != ACTION_STREAM)
+    if (action != REPLAY_ACTION_STREAM)
         return REPLAY_UNARY;
     return alt && strcmp(alt, "sse") == 0 ? REPLAY_SSE : REPLAY_ARRAY;
 }
@@ -234,7 +225,7 @@ static enum MHD_Result answer_chat(struct replay_server *server, struct MHD_Conn
 }
 
 static enum MHD_Result answer_post(struct replay_server *server, struct MHD_Connection *connection,
-                                   enum action action, const struct request *request)
+                                   enum replay_action action, const struct request *request)
 {
     CR_AUTO_BUF struct cr_buf text;
     const struct replay_answer *answer;
@@ -249,7 +240,7 @@ static enum MHD_Result answer_post(struct replay_server *server, struct MHD_Conn
     if (r < 0)
         return MHD_NO;
     tokens = replay_count_tokens(cr_buf_str(&text));
-    if (action == ACTION_COUNT)
+    if (action == REPLAY_ACTION_COUNT)
         return send_json(connection, MHD_HTTP_OK, replay_token_count(tokens));
     answer = replay_scripts_find(server->options.scripts, cr_buf_str(&text));
     if (!answer)
@@ -282,42 +273,6 @@ static bool must_think(struct replay_server *server, struct MHD_Connection *conn
     return fall_asleep(server, connection, thinking_ms(&server->options, &request->body), NULL);
 }
 
-/* Splits "/v1beta/models/m:action". `model` gets the name in between. */
-static enum action parse_path(const char *method, const char *path, char *model, size_t room)
-{
-    static const struct {
-        const char *name;
-        enum action action;
-    } actions[] = {{":generateContent", ACTION_UNARY},
-                   {":streamGenerateContent", ACTION_STREAM},
-                   {":countTokens", ACTION_COUNT}};
-
-    bool is_get = strcmp(method, MHD_HTTP_METHOD_GET) == 0;
-    const char *colon;
-
-    model[0] = 0;
-    if (strncmp(path, "/v1beta/models", 14) == 0)
-        path += 14;
-    else if (strncmp(path, "/v1/models", 10) == 0)
-        path += 10;
-    else
-        return ACTION_NONE;
-    if (!*path)
-        return is_get ? ACTION_LIST : ACTION_NONE;
-    if (*path++ != '/')
-        return ACTION_NONE;
-    colon = strchr(path, ':');
-    (void)snprintf(model, room, "%.*s", (int)(colon ? colon - path : (ptrdiff_t)strlen(path)),
-                   path);
-    if (!colon)
-        return is_get ? ACTION_GET : ACTION_NONE;
-    for (size_t i = 0; i < CR_ARRAY_SIZE(actions); i++) {
-        if (strcmp(colon, actions[i].name) == 0 && strcmp(method, MHD_HTTP_METHOD_POST) == 0)
-            return actions[i].action;
-    }
-    return ACTION_NONE;
-}
-
 static bool is_key_good(const struct replay_server *server, struct MHD_Connection *connection)
 {
     const char *key = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "x-goog-api-key");
@@ -332,12 +287,12 @@ static enum MHD_Result answer_request(struct replay_server *server,
                                       const char *path, struct request *request)
 {
     char model[128];
-    enum action action = parse_path(method, path, model, sizeof(model));
+    enum replay_action action = replay_path_parse(method, path, model, sizeof(model));
 
     if (strcmp(path, "/v1/chat/completions") == 0 && strcmp(method, MHD_HTTP_METHOD_POST) == 0)
         return answer_chat(server, connection, request);
     /* Both interfaces have this path; Gemini's clients send their key in its header. */
-    if (action == ACTION_LIST && strncmp(path, "/v1/", 4) == 0 &&
+    if (action == REPLAY_ACTION_LIST && strncmp(path, "/v1/", 4) == 0 &&
         is_bearer_good(server, connection) &&
         !MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "x-goog-api-key"))
         return send_json(connection, MHD_HTTP_OK, replay_chat_model_list());
@@ -347,16 +302,16 @@ static enum MHD_Result answer_request(struct replay_server *server,
     if (request->is_too_large)
         return send_error(connection, MHD_HTTP_CONTENT_TOO_LARGE, "INVALID_ARGUMENT",
                           "Request payload size exceeds the limit.", NULL);
-    if (action == ACTION_NONE)
+    if (action == REPLAY_ACTION_NONE)
         return send_error(connection, MHD_HTTP_NOT_FOUND, "NOT_FOUND",
                           "Requested entity was not found.", NULL);
-    if (action == ACTION_LIST)
+    if (action == REPLAY_ACTION_LIST)
         return send_json(connection, MHD_HTTP_OK, replay_model_list());
     if (!replay_model_exists(model))
         return send_not_found(connection, model);
-    if (action == ACTION_GET)
+    if (action == REPLAY_ACTION_GET)
         return send_json(connection, MHD_HTTP_OK, replay_model(model));
-    if (action != ACTION_COUNT && must_think(server, connection, request))
+    if (action != REPLAY_ACTION_COUNT && must_think(server, connection, request))
         return MHD_YES;
     return answer_post(server, connection, action, request);
 }
