@@ -77,7 +77,7 @@ static const struct cr_setting table[] = {
 struct runs {
     struct sbx_report *report;
     const struct sbx_target *target; /* borrowed */
-    char folder[32];                 /* of the sockets */
+    char folder[48];                 /* of the sockets */
     int signal_fd;
     int signal; /* that ended it; 0: none */
     struct sbx_worker workers[RUN_COUNT];
@@ -191,7 +191,7 @@ static int open_runs(struct runs *runs, struct cr_err *err)
     runs->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (runs->signal_fd < 0)
         return cr_err_sys(err, errno, "watch signals");
-    memcpy(runs->folder, "/tmp/crisol-selftest-XXXXXX", sizeof("/tmp/crisol-selftest-XXXXXX"));
+    (void)snprintf(runs->folder, sizeof(runs->folder), "/tmp/crisol-selftest-%d-XXXXXX", getpid());
     if (mkdtemp(runs->folder))
         return 0;
     cr_close_fd(&runs->signal_fd);
