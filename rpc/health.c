@@ -181,14 +181,20 @@ static void report(struct rpc_call *call)
 {
     Grpc__Health__V1__HealthCheckResponse response = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
     struct watch *watch = rpc_call_user(call);
+    /* Before the state is looked up: a drain that begins after this wakes the call again. */
+    bool is_draining = rpc_server_is_draining(call->server);
     struct rpc_status status;
 
     if (!watch)
         return;
     response.status = look_up(call, watch->service);
-    if (response.status != watch->sent && rpc_call_send(call, &response.base))
-        watch->sent = response.status;
-    if (rpc_server_is_draining(call->server)) {
+    if (response.status != watch->sent) {
+        if (!rpc_call_can_send(call))
+            return; /* also at the end of the service: its last word is told first */
+        if (rpc_call_send(call, &response.base))
+            watch->sent = response.status;
+    }
+    if (is_draining) {
         rpc_status_set_draining(&status);
         rpc_call_finish(call, &status, NULL);
     }

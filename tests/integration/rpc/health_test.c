@@ -3,6 +3,7 @@
 #include "rpc/status.h"
 #include "tests/integration/rpc/fixture.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,31 @@ static void watch_follows_the_state_until_the_drain(void **state)
     fixture_stop(&fixture);
 }
 
+/* Also when the message before it is still on its way. */
+static void the_last_word_of_a_watch_is_that_nothing_is_served(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        struct rpc_loop *loop = NULL;
+        struct fixture fixture;
+        struct watch watch;
+
+        fixture_start(&fixture, (struct rpc_server_options){0});
+        assert_int_equal(rpc_loop_new(&loop, NULL), 0);
+        start_watch(&watch, loop, &fixture, "");
+        rpc_server_set_serving(fixture.server, "", true);
+        while (watch.messages < 2)
+            (void)sched_yield();
+        assert_true(rpc_server_drain(fixture.server, 5000));
+        wait_for_count(&watch.ends, 1);
+        assert_int_equal(watch.last, NOT_SERVING);
+
+        (void)rpc_client_unref(watch.call);
+        (void)rpc_loop_free(loop);
+        fixture_stop(&fixture);
+    }
+}
+
 static void a_watch_that_is_cancelled_is_freed(void **state)
 {
     struct rpc_loop *loop = NULL;
@@ -221,6 +247,7 @@ int main(void)
         cmocka_unit_test(check_tells_the_state),
         cmocka_unit_test(list_tells_every_service),
         cmocka_unit_test(watch_follows_the_state_until_the_drain),
+        cmocka_unit_test(the_last_word_of_a_watch_is_that_nothing_is_served),
         cmocka_unit_test(a_watch_that_is_cancelled_is_freed),
         cmocka_unit_test(those_who_watch_leave_room_for_those_who_ask),
     };
