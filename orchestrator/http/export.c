@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* What is stored of a run; the store has to be waited for. */
 struct export
@@ -22,6 +23,8 @@ struct export
     size_t size;
     int error;
     atomic_bool is_there;
+    struct agt_runs *runs; /* which it is to be given back to; NULL: none */
+    char caller[AGT_CALLER_SIZE];
 };
 
 /* The store's thread. */
@@ -70,6 +73,8 @@ static void free_export(void *user)
 {
     struct export *export = user;
 
+    if (export->runs)
+        agt_runs_export_done(export->runs, export->caller);
     free(export->data);
     free(export);
 }
@@ -93,8 +98,11 @@ void agt_handle_run_export(struct agt_exchange *exchange)
         exchange->operation = &operation;
         agt_exchange_await_store(exchange);
         (void)agt_exchange_ref(exchange);
-        if (agt_runs_export(exchange->http->options.runs, exchange->caller, agt_run_id(run),
-                            on_done, exchange, &status) < 0) {
+        export->runs = exchange->http->options.runs;
+        memcpy(export->caller, exchange->caller, sizeof(export->caller));
+        if (agt_runs_export(export->runs, exchange->caller, agt_run_id(run), on_done, exchange,
+                            &status) < 0) {
+            export->runs = NULL;
             agt_run_refuse(exchange, &status);
             (void)agt_exchange_unref(exchange);
         }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/clock.h"
 #include "common/err.h"
 #include "orchestrator/graph/export.h"
 #include "orchestrator/runs/private.h"
+#include "rpc/callers.h"
 #include "rpc/status.h"
 
 #include <crisol/agent/v1/agent.pb-c.h>
@@ -50,9 +52,11 @@ int agt_runs_export(struct agt_runs *runs, const char *caller, const char *run_i
     if (!run)
         return -ENOENT;
     if (runs->options.store) {
-        r = agt_run_export(runs->options.store, run, on_done, user);
-        if (r < 0)
+        r = rpc_callers_enter(runs->exports, caller, "exports", cr_clock_mono_ns(), ret_status);
+        if (r == 0 && agt_run_export(runs->options.store, run, on_done, user) < 0) {
+            agt_runs_export_done(runs, caller);
             r = agt_runs_out_of_memory(ret_status);
+        }
     } else {
         rpc_status_set(ret_status, RPC_FAILED_PRECONDITION,
                        "the service keeps no journal of runs; its operator has to name a store");
@@ -60,6 +64,11 @@ int agt_runs_export(struct agt_runs *runs, const char *caller, const char *run_i
     }
     (void)agt_run_unref(run);
     return r;
+}
+
+void agt_runs_export_done(struct agt_runs *runs, const char *caller)
+{
+    rpc_callers_leave(runs->exports, caller);
 }
 
 int agt_runs_list_models(struct agt_runs *runs,

@@ -131,6 +131,8 @@ static void on_read(void *user, uint8_t *take_packed, size_t size, int error)
     struct agt_store *store = forking->runs->options.store;
     struct agt_store_batch *batch = NULL;
 
+    /* What follows has one of these less in memory, and a place among the runs. */
+    agt_runs_export_done(forking->runs, forking->caller);
     if (error < 0) {
         fail(forking, RPC_UNAVAILABLE, "the journal cannot be read now; try again");
         return;

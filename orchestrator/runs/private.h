@@ -31,6 +31,7 @@ struct agt_runs_entry {
 struct agt_runs {
     struct agt_runs_options options; /* with the defaults filled in */
     struct rpc_callers *callers;     /* what each has begun lately; NULL: no limit */
+    struct rpc_callers *exports;     /* what each has read of the store and not freed */
 
     pthread_mutex_t lock; /* guards all below; taken before any lock of the engine */
     struct agt_runs_entry *newest;

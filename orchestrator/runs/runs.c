@@ -177,17 +177,20 @@ int agt_runs_new(const struct agt_runs_options *options, struct agt_runs **ret_r
                  struct cr_err *err)
 {
     const struct rpc_callers_limits limits = {.per_minute = options->caller_per_minute};
+    const struct rpc_callers_limits exports = {.max_live = AGT_RUNS_EXPORTS_MAX};
     struct agt_runs *runs = calloc(1, sizeof(*runs));
 
     if (!runs)
         return cr_err_set(err, ENOMEM, "out of memory for the registry of runs");
     runs->options = *options;
-    if (options->caller_per_minute > 0) {
+    if (options->caller_per_minute > 0)
         runs->callers = rpc_callers_new(&limits);
-        if (!runs->callers) {
-            free(runs);
-            return cr_err_set(err, ENOMEM, "out of memory for the registry of runs");
-        }
+    runs->exports = rpc_callers_new(&exports);
+    if (!runs->exports || (options->caller_per_minute > 0 && !runs->callers)) {
+        (void)rpc_callers_free(runs->exports);
+        (void)rpc_callers_free(runs->callers);
+        free(runs);
+        return cr_err_set(err, ENOMEM, "out of memory for the registry of runs");
     }
     if (runs->options.max_ended == 0)
         runs->options.max_ended = MAX_ENDED_DEFAULT;
@@ -217,6 +220,7 @@ struct agt_runs *agt_runs_free(struct agt_runs *runs)
         older = entry->older;
         free_entry(entry);
     }
+    (void)rpc_callers_free(runs->exports);
     (void)rpc_callers_free(runs->callers);
     (void)pthread_mutex_destroy(&runs->lock);
     free(runs);

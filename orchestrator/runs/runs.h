@@ -21,7 +21,8 @@ struct rpc_status;
 struct agt_runs;
 
 #define AGT_RUNS_PAGE_MAX 100
-#define AGT_RUNS_KEY_MAX 128 /* bytes of an idempotency key */
+#define AGT_RUNS_EXPORTS_MAX 4 /* of one caller in memory: each may have 64 MiB */
+#define AGT_RUNS_KEY_MAX 128   /* bytes of an idempotency key */
 
 struct agt_runs_options {
     struct agt_engine *engine;  /* borrowed; outlives the registry */
@@ -112,12 +113,15 @@ void agt_runs_stored_status(int error, struct rpc_status *ret_status);
 /*
  * Reads all that is stored of the caller's run (graph/export.h has on_done).
  * On failure returns a negative errno and fills in ret_status:
- * FAILED_PRECONDITION without a store, else as agt_runs_find(); then on_done is
- * not called.
+ * FAILED_PRECONDITION without a store, RESOURCE_EXHAUSTED for one more than
+ * AGT_RUNS_EXPORTS_MAX of the caller, else as agt_runs_find(); then on_done is
+ * not called. Else call agt_runs_export_done() when what it gave is freed.
  */
 int agt_runs_export(struct agt_runs *runs, const char *caller, const char *run_id,
                     void (*on_done)(void *user, uint8_t *take_packed, size_t size, int error),
                     void *user, struct rpc_status *ret_status);
+
+void agt_runs_export_done(struct agt_runs *runs, const char *caller);
 
 /* Asks the provider for its models (graph/engine.h has on_models); as agt_engine_list_models(). */
 int agt_runs_list_models(struct agt_runs *runs,

@@ -20,6 +20,7 @@ struct export
     size_t size;
     size_t sent;
     int error;
+    bool is_counted; /* to be given back */
     atomic_bool is_there;
 };
 
@@ -58,9 +59,11 @@ void agt_service_export_run(struct rpc_call *call, const ProtobufCMessage *messa
     }
     rpc_call_set_user(call, export);
     (void)rpc_call_ref(call);
+    export->is_counted = true;
     if (agt_runs_export(service->runs, rpc_call_peer(call)->caller, request->run_id, on_done, call,
                         &status) == 0)
         return;
+    export->is_counted = false;
     rpc_call_finish(call, &status, NULL);
     (void)rpc_call_unref(call);
 }
@@ -91,10 +94,13 @@ void agt_service_export_pump(struct rpc_call *call)
 
 void agt_service_export_free(struct rpc_call *call)
 {
+    const struct agt_service *service = rpc_call_context(call);
     struct export *export = rpc_call_user(call);
 
     if (!export)
         return;
+    if (export->is_counted)
+        agt_runs_export_done(service->runs, rpc_call_peer(call)->caller);
     free(export->data);
     free(export);
     rpc_call_set_user(call, NULL);

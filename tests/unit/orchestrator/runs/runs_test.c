@@ -410,6 +410,45 @@ static void a_cancel_is_told_of_when_it_is_durable(void **state)
     tear_down_durable(&fixture, run);
 }
 
+static void on_exported(void *user, uint8_t *take_packed, size_t size, int error)
+{
+    struct told *told = user;
+
+    (void)size;
+    free(take_packed);
+    told->count++;
+    told->error = error;
+}
+
+static int export_run(struct fixture *fixture, const struct agt_run *run, struct told *told,
+                      struct rpc_status *status)
+{
+    *status = (struct rpc_status)RPC_STATUS_INIT;
+    return agt_runs_export(fixture->runs, "uid:1", agt_run_id(run), on_exported, told, status);
+}
+
+/* Each is as large as its run, for as long as its reader takes. */
+static void a_caller_has_few_exports_in_memory(void **state)
+{
+    struct rpc_status status;
+    struct told told = {0};
+    struct fixture fixture;
+    struct agt_run *run = set_up_durable(&fixture);
+
+    (void)state;
+    for (int i = 0; i < AGT_RUNS_EXPORTS_MAX; i++)
+        assert_int_equal(export_run(&fixture, run, &told, &status), 0);
+    assert_int_equal(export_run(&fixture, run, &told, &status), -EAGAIN);
+    assert_int_equal(status.code, RPC_RESOURCE_EXHAUSTED);
+    agt_runs_export_done(fixture.runs, "uid:1");
+    assert_int_equal(export_run(&fixture, run, &told, &status), 0);
+    assert_int_equal(told.count, AGT_RUNS_EXPORTS_MAX + 1);
+    assert_int_equal(told.error, 0);
+    for (int i = 0; i < AGT_RUNS_EXPORTS_MAX; i++)
+        agt_runs_export_done(fixture.runs, "uid:1");
+    tear_down_durable(&fixture, run);
+}
+
 static void on_forked(void *user, const char *run_id, const struct rpc_status *status)
 {
     struct told *told = user;
@@ -541,6 +580,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cancel_is_told_of_when_it_is_durable),
+        cmocka_unit_test(a_caller_has_few_exports_in_memory),
         cmocka_unit_test(a_fork_is_a_run_of_its_caller),
         cmocka_unit_test(forks_on_their_way_count),
         cmocka_unit_test(a_cancel_that_is_not_stored_says_so),
