@@ -5,6 +5,7 @@
 #include "tests/harness/run_reader.h"
 #include "tests/harness/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,12 +154,76 @@ static void own_check_that_fails_refuses_and_shows_its_output(void **state)
     done(&fixture, &reader);
 }
 
+/* ---- instructions and runtime of the task ---- */
+
+#define SAID_MAX 4
+
+/* What the doubles were asked with, on their threads, while the test waits. */
+static char said[SAID_MAX][64];
+static size_t said_count;
+static char runtime[32];
+
+static void listen(void *user, const struct agt_model_request *request,
+                   struct double_answer *ret_answer)
+{
+    (void)user;
+    assert_true(said_count < SAID_MAX);
+    (void)snprintf(said[said_count++], sizeof(said[0]), "%s", request->system);
+    double_solve(NULL, request, ret_answer);
+}
+
+static void fail_once(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                      struct double_execution *ret_execution)
+{
+    struct engine_fixture *fixture = user;
+
+    (void)snprintf(runtime, sizeof(runtime), "%s", request->runtime);
+    double_pass(NULL, request, ret_execution);
+    if (fixture->executions++ == 0) {
+        ret_execution->exit_code = 1;
+        ret_execution->failed = 1;
+    }
+}
+
+static void instructions_and_runtime_of_the_task_take_the_place_of_ours(void **state)
+{
+    char texts[3][16] = {"Plan as I say.", "Write as I say.", "Mend as I say."};
+    char name[] = "pytest-data";
+    Crisol__Agent__V1__PromptOverrides prompts = CRISOL__AGENT__V1__PROMPT_OVERRIDES__INIT;
+    Crisol__Agent__V1__TaskTerms terms = CRISOL__AGENT__V1__TASK_TERMS__INIT;
+    struct engine_fixture fixture;
+    struct run_reader reader;
+    uint8_t packed[256];
+
+    (void)state;
+    said_count = 0;
+    prompts.planner = texts[0];
+    prompts.generator = texts[1];
+    prompts.repair = texts[2];
+    terms.prompts = &prompts;
+    terms.runtime = name;
+    assert_true(crisol__agent__v1__task_terms__get_packed_size(&terms) <= sizeof(packed));
+    engine_fixture_start(&fixture, listen, fail_once, NULL);
+    fixture.terms_size = crisol__agent__v1__task_terms__pack(&terms, packed);
+    fixture.terms = packed;
+    run_reader_read(&reader, engine_fixture_run(&fixture, 2));
+
+    assert_int_equal(reader.result->status, STATUS(SUCCESS));
+    assert_int_equal(said_count, 3);
+    for (size_t i = 0; i < said_count; i++)
+        assert_string_equal(said[i], texts[i]);
+    assert_string_equal(runtime, name);
+    run_reader_done(&reader);
+    engine_fixture_stop(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cases_that_hold_reach_oracle),
         cmocka_unit_test(case_that_does_not_hold_refuses_and_stays_hidden),
         cmocka_unit_test(own_check_that_fails_refuses_and_shows_its_output),
+        cmocka_unit_test(instructions_and_runtime_of_the_task_take_the_place_of_ours),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
