@@ -125,7 +125,28 @@ def status_of(pid):
         return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
 
 
+SCHED_GETATTR, SHORT_SLICE_NS = 315, 200000
+
+
+def slice_of(tid):
+    """The time slice of a thread; 0 where the kernel (before 6.12) knows none."""
+    attr = ctypes.create_string_buffer(56)
+    if ctypes.CDLL(None, use_errno=True).syscall(SCHED_GETATTR, int(tid), attr, len(attr), 0) != 0:
+        raise OSError(ctypes.get_errno(), "ask for the time slice")
+    return struct.unpack_from("=Q", attr, 24)[0]  # after size, policy, flags, nice and priority
+
+
 class ProcessTest(unittest.TestCase):
+    @unittest.skipIf(slice_of(0) == 0, "this kernel has no time slices that may be asked for")
+    def test_the_thread_of_http_is_there_soon_when_it_is_asked(self):
+        with orchestrator() as service:
+            pid = service.popen.pid
+            with urllib.request.urlopen(f"http://127.0.0.1:{service.ports[1]}/livez", timeout=30):
+                pass  # it turns
+            slices = [slice_of(tid) for tid in os.listdir(f"/proc/{pid}/task")]
+            self.assertEqual(slices.count(SHORT_SLICE_NS), 1, slices)
+            self.assertNotEqual(slice_of(pid), SHORT_SLICE_NS)
+
     def test_every_privilege_is_given_up(self):
         flags = [f"--user={UID}"] if os.geteuid() == 0 else []
         with orchestrator(*flags) as service:
