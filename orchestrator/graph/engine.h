@@ -37,7 +37,8 @@ struct agt_event {
     bool is_state; /* false: a delta, which slow readers may miss */
     bool is_last;  /* carries the result */
     uint32_t size;
-    uint8_t packed[]; /* RunEvent */
+    struct agt_event_block *block; /* that it lies in, of which it holds a reference; NULL: none */
+    uint8_t packed[];              /* RunEvent */
 };
 
 struct agt_event *agt_event_ref(struct agt_event *event);

@@ -267,6 +267,52 @@ static void watch_outlives_the_last_reference_to_its_log(void **state)
     assert_null(agt_watch_free(watch));
 }
 
+static struct agt_event *event_at(struct agt_event_log *log, uint32_t seq)
+{
+    struct agt_event *event = NULL;
+    struct agt_watch *watch = NULL;
+    int notified = 0;
+
+    assert_int_equal(agt_event_log_watch(log, seq, count_notify, &notified, &watch), 0);
+    assert_int_equal(agt_watch_next(watch, &event), 1);
+    assert_null(agt_watch_free(watch));
+    assert_int_equal(event->seq, seq);
+    return event;
+}
+
+/* … and one that somebody holds stays where it is. Each outlives its log. */
+static void events_of_an_ended_log_lie_behind_each_other(void **state)
+{
+    struct agt_event_log *log = agt_event_log_new(RUN_ID);
+    struct agt_event *held;
+    struct agt_event *events[5];
+
+    (void)state;
+    for (uint32_t seq = 1; seq < 5; seq++)
+        add_state(log, seq, false);
+    held = event_at(log, 2);
+    add_state(log, 5, true);
+    for (uint32_t seq = 1; seq <= 5; seq++)
+        events[seq - 1] = event_at(log, seq);
+
+    assert_ptr_equal(events[1], held);
+    assert_null(held->block);
+    assert_non_null(events[0]->block);
+    for (size_t i = 2; i < 5; i++)
+        assert_ptr_equal(events[i]->block, events[0]->block);
+    (void)agt_event_unref(held);
+    assert_null(agt_event_log_unref(log));
+    for (size_t i = 0; i < 5; i++) {
+        Crisol__Agent__V1__RunEvent *message =
+            crisol__agent__v1__run_event__unpack(NULL, events[i]->size, events[i]->packed);
+
+        assert_non_null(message);
+        assert_int_equal(message->seq, i + 1);
+        crisol__agent__v1__run_event__free_unpacked(message, NULL);
+        (void)agt_event_unref(events[i]);
+    }
+}
+
 static void *write_all(void *user)
 {
     struct agt_event_log *log = user;
@@ -326,6 +372,7 @@ int main(void)
         cmocka_unit_test(reader_behind_the_end_is_told_so),
         cmocka_unit_test(log_that_ends_without_a_result_wakes_its_readers),
         cmocka_unit_test(watch_outlives_the_last_reference_to_its_log),
+        cmocka_unit_test(events_of_an_ended_log_lie_behind_each_other),
         cmocka_unit_test(readers_come_and_go_while_events_are_written),
     };
 
