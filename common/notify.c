@@ -5,13 +5,16 @@
 #include "common/clock.h"
 #include "common/err.h"
 
+#include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #define NS_PER_US 1000
+#define US_PER_MS 1000
 
 /* A number of digits alone; 0 for anything else. */
 static uint64_t read_number(const char *name)
@@ -68,6 +71,26 @@ void cr_notify_send(const struct cr_notify *notify, const char *text)
 {
     if (notify->fd >= 0)
         (void)send(notify->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* With the time, since the manager must not take it for the answer to an earlier word of its own.
+ */
+void cr_notify_reloading(const struct cr_notify *notify)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%" PRId64,
+                   cr_clock_mono_ns() / NS_PER_US);
+    cr_notify_send(notify, text);
+}
+
+void cr_notify_stopping(const struct cr_notify *notify, const char *status, int64_t at_most_ms)
+{
+    char text[256];
+
+    (void)snprintf(text, sizeof(text), "STOPPING=1\nEXTEND_TIMEOUT_USEC=%" PRId64 "\nSTATUS=%s",
+                   at_most_ms * US_PER_MS, status);
+    cr_notify_send(notify, text);
 }
 
 void cr_notify_close(struct cr_notify *notify)

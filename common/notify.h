@@ -27,8 +27,15 @@ struct cr_notify {
  */
 int cr_notify_open(struct cr_notify *notify, struct cr_err *err);
 
-/* "READY=1", "STOPPING=1\nSTATUS=draining", "WATCHDOG=1". Does not wait; any thread. */
+/* "READY=1", "STATUS=serving", "WATCHDOG=1". Does not wait; any thread. */
 void cr_notify_send(const struct cr_notify *notify, const char *text);
+
+/* Settings are read anew; "READY=1" says that they are. */
+void cr_notify_reloading(const struct cr_notify *notify);
+
+/* It goes, which takes `at_most_ms` at worst, whatever the manager's own deadline is. `status` is
+ * shown to people. */
+void cr_notify_stopping(const struct cr_notify *notify, const char *status, int64_t at_most_ms);
 
 /* Safe to repeat. */
 void cr_notify_close(struct cr_notify *notify);

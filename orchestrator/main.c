@@ -3,6 +3,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/notify.h"
+#include "common/turns.h"
 #include "orchestrator/check_model.h"
 #include "orchestrator/config.h"
 #include "orchestrator/confine.h"
@@ -16,8 +17,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define LOOK_MS 2000 /* between two looks at files, at sandboxd and at the thread of the calls */
-#define LOOKS_MAX 30 /* without a sign of life of that thread */
+#define SERVING "READY=1\nSTATUS=serving"
+#define LOOK_MS 2000  /* between two looks at files, at sandboxd and at our threads */
+#define LOOKS_MAX 30  /* without a sign of life of one of those threads: it ends */
+#define LOOKS_STILL 4 /* … and these: the manager does not hear that all is well */
+/* Beyond --drain-delay-ms and --grace-ms: calls that are cut off, the store, the last words. */
+#define END_MS 30000
 
 /* Loses what it does not need, before the first thread and the first byte from outside. */
 static int confine(const struct agt_config *config, bool *ret_has_landlock, struct cr_err *err)
@@ -43,24 +48,35 @@ struct secrets {
     struct agt_signer *signer;
 };
 
-/* What was seen of the thread of the calls. */
-struct watch {
-    uint64_t turns;
-    unsigned int looks; /* in a row, without a change */
-};
-
-/* False while it stands still; it ends the process when that lasts. Looks are counted and not time,
- * so that a process that was stopped is not blamed. */
-static bool is_turning(const struct agt_stack *stack, struct watch *watch)
+/* False while one of the threads stands still; it ends the process when that lasts. */
+static bool is_turning(const struct agt_stack *stack,
+                       struct cr_turns_watch watches[AGT_STACK_LOOPS_MAX])
 {
-    uint64_t turns = agt_stack_turns(stack);
+    struct agt_stack_loop loops[AGT_STACK_LOOPS_MAX];
+    size_t count = agt_stack_loops(stack, loops);
+    bool are_all = true;
 
-    watch->looks = turns == watch->turns ? watch->looks + 1 : 0;
-    watch->turns = turns;
-    if (watch->looks < LOOKS_MAX)
-        return watch->looks < 2;
-    cr_log_error("the thread of the calls stands still, ending looks=%u", watch->looks);
-    abort();
+    for (size_t i = 0; i < count; i++) {
+        unsigned int looks = cr_turns_look(&watches[i], loops[i].turns);
+
+        if (looks >= LOOKS_MAX) {
+            cr_log_error("the thread of %s stands still, ending looks=%u", loops[i].name, looks);
+            abort();
+        }
+        are_all = are_all && looks < LOOKS_STILL;
+    }
+    return are_all;
+}
+
+/* On a signal, and now and then: what came of new files is in the log. */
+static void refresh(struct agt_links *links, struct rpc_channel *channel,
+                    const struct cr_notify *notify, bool was_asked)
+{
+    if (was_asked)
+        cr_notify_reloading(notify);
+    agt_links_refresh(links, channel, was_asked);
+    if (was_asked)
+        cr_notify_send(notify, SERVING);
 }
 
 /* Until the process is asked to end; returns the signal. */
@@ -68,7 +84,7 @@ static int wait_for_end(struct agt_stack *stack, struct agt_links *links,
                         const struct cr_notify *notify, const sigset_t *signals)
 {
     int64_t look_ms = LOOK_MS;
-    struct watch watch = {0, 0};
+    struct cr_turns_watch watches[AGT_STACK_LOOPS_MAX] = {{0, 0}};
     int received;
 
     if (notify->watchdog_ns > 0 && notify->watchdog_ns / CR_NS_PER_MS < look_ms)
@@ -76,10 +92,10 @@ static int wait_for_end(struct agt_stack *stack, struct agt_links *links,
     do {
         received = agt_process_wait(signals, (int)look_ms);
         if (received == 0 || received == SIGHUP)
-            agt_links_refresh(links, agt_stack_channel(stack), received == SIGHUP);
+            refresh(links, agt_stack_channel(stack), notify, received == SIGHUP);
         if (received == 0)
             agt_stack_look(stack);
-        if (received == 0 && is_turning(stack, &watch) && notify->watchdog_ns > 0)
+        if (received == 0 && is_turning(stack, watches) && notify->watchdog_ns > 0)
             cr_notify_send(notify, "WATCHDOG=1");
     } while (received == 0 || received == SIGHUP);
     agt_process_unblock(signals);
@@ -105,9 +121,10 @@ static int serve(const struct agt_config *config, bool has_landlock, const struc
     if (r < 0)
         return r;
     agt_stack_log_ready(stack, config);
-    cr_notify_send(notify, "READY=1\nSTATUS=serving");
+    cr_notify_send(notify, SERVING);
     received = wait_for_end(stack, secrets->links, notify, signals);
-    cr_notify_send(notify, "STOPPING=1\nSTATUS=live runs go on");
+    cr_notify_stopping(notify, "live runs go on",
+                       (int64_t)(config->drain_delay_ms + config->grace_ms) + END_MS);
     cr_log_info("stopping signal=%d grace_ms=%llu", received, (unsigned long long)config->grace_ms);
     withdraw(stack, config->drain_delay_ms);
     agt_stack_drain(stack, (int)config->grace_ms);

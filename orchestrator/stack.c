@@ -330,9 +330,19 @@ void agt_stack_look(struct agt_stack *stack)
         agt_readiness_look(stack->readiness);
 }
 
-uint64_t agt_stack_turns(const struct agt_stack *stack)
+size_t agt_stack_loops(const struct agt_stack *stack,
+                       struct agt_stack_loop ret_loops[AGT_STACK_LOOPS_MAX])
 {
-    return rpc_server_turns(stack->server);
+    size_t count = 0;
+
+    ret_loops[count++] = (struct agt_stack_loop){"calls", rpc_server_turns(stack->server)};
+    ret_loops[count++] = (struct agt_stack_loop){"the engine", agt_engine_turns(stack->engine)};
+    ret_loops[count++] = (struct agt_stack_loop){"sandboxd", rpc_loop_turns(stack->loop)};
+    ret_loops[count++] =
+        (struct agt_stack_loop){"the model", stack->model->ops->turns(stack->model)};
+    if (stack->http)
+        ret_loops[count++] = (struct agt_stack_loop){"HTTP", agt_http_turns(stack->http)};
+    return count;
 }
 
 void agt_stack_withdraw(struct agt_stack *stack)

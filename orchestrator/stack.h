@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct agt_config;
@@ -26,8 +27,17 @@ struct rpc_channel *agt_stack_channel(const struct agt_stack *stack);
 /* Logs where it serves. */
 void agt_stack_log_ready(const struct agt_stack *stack, const struct agt_config *config);
 
-/* Counts up as long as the calls are served (rpc/server.h). */
-uint64_t agt_stack_turns(const struct agt_stack *stack);
+/* A thread on which everybody waits, and what it has counted (common/turns.h). */
+struct agt_stack_loop {
+    const char *name; /* "the thread of …" */
+    uint64_t turns;
+};
+
+#define AGT_STACK_LOOPS_MAX 5
+
+/* All of them, each time in the same order. Returns how many there are. */
+size_t agt_stack_loops(const struct agt_stack *stack,
+                       struct agt_stack_loop ret_loops[AGT_STACK_LOOPS_MAX]);
 
 /* Asks whether a sandboxd is there, for the port of health; to be called every few seconds. */
 void agt_stack_look(struct agt_stack *stack);

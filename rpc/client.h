@@ -120,6 +120,9 @@ int rpc_loop_new(struct rpc_loop **ret_loop, struct cr_err *err);
  */
 struct rpc_loop *rpc_loop_free(struct rpc_loop *loop);
 
+/* Turns of its thread (common/turns.h). Any thread. */
+uint64_t rpc_loop_turns(const struct rpc_loop *loop);
+
 /*
  * Starts a unary or server-streaming call, from any thread. On success
  * *ret_call is a reference for rpc_client_cancel, rpc_client_resume and

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/clock.h"
 #include "common/err.h"
+#include "common/turns.h"
 #include "rpc/client_call.h"
+#include "rpc/core.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 struct rpc_loop {
@@ -11,6 +15,7 @@ struct rpc_loop {
     pthread_cond_t empty; /* no call is left */
     struct rpc_client_call *calls;
     bool is_closing;
+    atomic_uint_fast64_t turns; /* any thread */
 };
 
 /*
@@ -28,9 +33,10 @@ static void *turn(void *argument)
     struct rpc_loop *loop = argument;
 
     for (;;) {
-        grpc_event event =
-            grpc_completion_queue_next(loop->queue, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+        const int64_t turn_ns = cr_clock_mono_ns() + CR_TURN_MS * CR_NS_PER_MS;
+        grpc_event event = grpc_completion_queue_next(loop->queue, rpc_core_time(turn_ns), NULL);
 
+        (void)atomic_fetch_add(&loop->turns, 1);
         if (event.type == GRPC_QUEUE_SHUTDOWN)
             return NULL;
         if (event.type != GRPC_OP_COMPLETE)
@@ -85,6 +91,11 @@ struct rpc_loop *rpc_loop_free(struct rpc_loop *loop)
     (void)pthread_join(loop->thread, NULL);
     destroy(loop);
     return NULL;
+}
+
+uint64_t rpc_loop_turns(const struct rpc_loop *loop)
+{
+    return atomic_load(&loop->turns);
 }
 
 static int add_call(struct rpc_loop *loop, struct rpc_client_call *call)

@@ -5,6 +5,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/patience.h"
+#include "common/turns.h"
 #include "common/unconst.h"
 #include "rpc/call.h"
 #include "rpc/connection.h"
@@ -26,7 +27,6 @@
 #define REARM_MS 50
 
 /* Between two signs of life of the thread. */
-#define TURN_MS 1000
 
 /* For the last words to callers whose grace has passed; then, until handlers have let go of what
  * was cancelled. Both fit into what the supervisor waits behind the grace. */
@@ -271,7 +271,7 @@ static void *serve(void *argument)
     rpc_call_arm(server, ARMED_REQUESTS);
     for (;;) {
         int64_t due_ns = next_due_ns(server);
-        int64_t turn_ns = cr_clock_mono_ns() + TURN_MS * CR_NS_PER_MS;
+        int64_t turn_ns = cr_clock_mono_ns() + CR_TURN_MS * CR_NS_PER_MS;
         grpc_event event = grpc_completion_queue_next(
             server->queue, rpc_core_time(due_ns < turn_ns ? due_ns : turn_ns), NULL);
 

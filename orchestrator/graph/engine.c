@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/turns.h"
 #include "orchestrator/graph/admission.h"
 #include "orchestrator/graph/budget.h"
 #include "orchestrator/graph/call.h"
@@ -15,6 +16,7 @@
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include <sys/prctl.h>
@@ -38,6 +40,7 @@ struct agt_engine {
     bool is_draining;
     uint32_t live_runs;   /* atomic, so that it can be read without the lock */
     pthread_cond_t ended; /* live_runs fell */
+    atomic_uint_fast64_t turns;
 
     /* The engine's thread only. */
     struct agt_run *runs;
@@ -298,8 +301,9 @@ static void *engine_main(void *user)
     while (!engine->is_stopping || agt_engine_live_runs(engine) > 0) {
         int64_t now_ns;
 
-        if (poll(&waiter, 1, timeout_ms(engine)) < 0 && errno != EINTR)
+        if (poll(&waiter, 1, cr_turn_ms(timeout_ms(engine))) < 0 && errno != EINTR)
             cr_log_error("engine: poll failed errno=%d", errno);
+        (void)atomic_fetch_add(&engine->turns, 1);
         take_mails(engine);
         now_ns = cr_clock_mono_ns();
         if (now_ns >= engine->due_ns)
@@ -413,6 +417,11 @@ bool agt_engine_drain(struct agt_engine *engine, int grace_ms)
 uint32_t agt_engine_live_runs(const struct agt_engine *engine)
 {
     return __atomic_load_n(&engine->live_runs, __ATOMIC_ACQUIRE);
+}
+
+uint64_t agt_engine_turns(const struct agt_engine *engine)
+{
+    return atomic_load(&engine->turns);
 }
 
 /* Counts the run in, or says why it may not start. */

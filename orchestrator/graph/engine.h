@@ -89,6 +89,9 @@ bool agt_engine_drain(struct agt_engine *engine, int grace_ms);
 
 uint32_t agt_engine_live_runs(const struct agt_engine *engine);
 
+/* Turns of its thread (common/turns.h). Any thread. */
+uint64_t agt_engine_turns(const struct agt_engine *engine);
+
 #define AGT_ITERATIONS_MAX 10
 
 struct agt_run_spec {

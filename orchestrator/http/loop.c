@@ -3,6 +3,7 @@
 #include "common/log.h"
 #include "common/mailbox.h"
 #include "common/slice.h"
+#include "common/turns.h"
 #include "orchestrator/http/acceptor.h"
 #include "orchestrator/http/connection.h"
 #include "orchestrator/http/exchange.h"
@@ -117,8 +118,9 @@ static int timeout_ms(struct agt_http *http)
 static void wait_events(struct agt_http *http)
 {
     struct epoll_event events[EVENTS_MAX];
-    int count = epoll_wait(http->epoll_fd, events, EVENTS_MAX, timeout_ms(http));
+    int count = epoll_wait(http->epoll_fd, events, EVENTS_MAX, cr_turn_ms(timeout_ms(http)));
 
+    (void)atomic_fetch_add(&http->turns, 1);
     for (int i = 0; i < count; i++) {
         void *source = events[i].data.ptr;
 

@@ -56,6 +56,7 @@ struct agt_http {
     atomic_bool must_stop;
     _Atomic int64_t stop_at_ns; /* set before must_stop */
     atomic_uint connection_count;
+    atomic_uint_fast64_t turns;
     atomic_uint exchange_count; /* objects alive; may be freed on foreign threads */
 
     struct agt_frames frames; /* of the streams of events */

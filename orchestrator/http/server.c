@@ -241,6 +241,11 @@ uint16_t agt_http_port(const struct agt_http *http)
     return http->port;
 }
 
+uint64_t agt_http_turns(const struct agt_http *http)
+{
+    return atomic_load(&http->turns);
+}
+
 uint32_t agt_http_connections(const struct agt_http *http)
 {
     return atomic_load(&http->connection_count);

@@ -71,6 +71,9 @@ int agt_http_start(struct agt_http *http, struct cr_err *err);
 /* The TCP port that it listens on. */
 uint16_t agt_http_port(const struct agt_http *http);
 
+/* Turns of its thread (common/turns.h). Any thread. */
+uint64_t agt_http_turns(const struct agt_http *http);
+
 /* Connections open now. Any thread. */
 uint32_t agt_http_connections(const struct agt_http *http);
 

@@ -199,6 +199,11 @@ struct agt_http_client *agt_http_client_free(struct agt_http_client *http)
     return NULL;
 }
 
+uint64_t agt_http_client_turns(const struct agt_http_client *http)
+{
+    return atomic_load(&http->turns);
+}
+
 static struct agt_http_request *request_new(struct agt_http_client *http,
                                             const struct agt_http_spec *spec, unsigned refs)
 {

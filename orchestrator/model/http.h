@@ -105,6 +105,9 @@ int agt_http_client_new(const struct agt_http_client_options *options,
  * loop thread. */
 struct agt_http_client *agt_http_client_free(struct agt_http_client *http);
 
+/* Turns of its thread (common/turns.h). Any thread. */
+uint64_t agt_http_client_turns(const struct agt_http_client *http);
+
 /*
  * Any thread. On success *ret_request (may be NULL) is a reference.
  * Returns 0, -EAGAIN at max_live, -ESHUTDOWN while closing, -ENOMEM; then on_end is not called.

@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/clock.h"
+#include "common/turns.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -323,8 +324,9 @@ void *agt_http_loop_run(void *user)
     (void)pthread_sigmask(SIG_BLOCK, &pipe_signal, NULL);
 
     while (!http->must_stop || add_live(http, 0) > 0) {
-        int count = epoll_wait(http->epoll_fd, events, CR_ARRAY_SIZE(events), -1);
+        int count = epoll_wait(http->epoll_fd, events, CR_ARRAY_SIZE(events), CR_TURN_MS);
 
+        (void)atomic_fetch_add(&http->turns, 1);
         for (int i = 0; i < count; i++) {
             uint64_t expirations;
 

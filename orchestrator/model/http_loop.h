@@ -23,6 +23,7 @@ struct agt_http_client {
     struct cr_mailbox *mailbox;
     struct agt_http_mail stop_mail;
     pthread_t thread;
+    atomic_uint_fast64_t turns; /* any thread */
 
     /* From here on the loop thread's. */
     char *ca_file;

@@ -156,6 +156,8 @@ struct agt_model_ops {
     const char *(*default_model)(const struct agt_model *model);
     /* A key (or whatever the provider needs) is there. */
     bool (*is_configured)(const struct agt_model *model);
+    /* Any thread. Turns of the provider's thread (common/turns.h). */
+    uint64_t (*turns)(const struct agt_model *model);
     /* Cancels everything, waits for every on_end. */
     void (*free)(struct agt_model *model);
 };

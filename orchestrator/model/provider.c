@@ -52,6 +52,11 @@ static const char *default_model(const struct agt_model *model)
     return ((const struct agt_provider *)model)->default_model;
 }
 
+static uint64_t turns(const struct agt_model *model)
+{
+    return agt_http_client_turns(((const struct agt_provider *)model)->http);
+}
+
 static void free_provider(struct agt_model *model)
 {
     struct agt_provider *provider = self(model);
@@ -73,6 +78,7 @@ static const struct agt_model_ops provider_ops = {
     .list = list,
     .default_model = default_model,
     .is_configured = is_configured,
+    .turns = turns,
     .free = free_provider,
 };
 

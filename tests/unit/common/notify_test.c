@@ -6,6 +6,7 @@
 #include "tests/harness/test.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,34 @@ static void notify_refuses_what_is_no_socket(void **state)
     }
 }
 
+/* What the manager hears of the end and of new settings. */
+static void notify_tells_when_it_reloads_and_how_long_its_end_may_take(void **state)
+{
+    struct cr_notify notify;
+    char name[64];
+    char text[256];
+    int64_t told_us = 0;
+    int64_t before_us = cr_clock_mono_ns() / 1000;
+    int fd;
+
+    (void)state;
+    (void)snprintf(name, sizeof(name), "@crisol-reload-%d", (int)getpid());
+    fd = manage(name);
+    assert_int_equal(cr_notify_open(&notify, NULL), 0);
+    cr_notify_reloading(&notify);
+    text[recv(fd, text, sizeof(text) - 1, 0)] = '\0';
+    assert_int_equal(sscanf(text, "RELOADING=1\nMONOTONIC_USEC=%" SCNd64, &told_us), 1);
+    assert_in_range(told_us, before_us, cr_clock_mono_ns() / 1000);
+
+    cr_notify_stopping(&notify, "runs in flight go on", 64000);
+    text[recv(fd, text, sizeof(text) - 1, 0)] = '\0';
+    assert_string_equal(text,
+                        "STOPPING=1\nEXTEND_TIMEOUT_USEC=64000000\nSTATUS=runs in flight go on");
+    cr_notify_close(&notify);
+    cr_notify_reloading(&notify); /* to nobody */
+    (void)close(fd);
+}
+
 static int64_t watchdog(const char *period, const char *pid)
 {
     struct cr_notify notify;
@@ -121,6 +150,7 @@ int main(void)
         cmocka_unit_test(notify_reaches_a_path_and_an_abstract_name),
         cmocka_unit_test(notify_without_a_manager_does_nothing),
         cmocka_unit_test(notify_refuses_what_is_no_socket),
+        cmocka_unit_test(notify_tells_when_it_reloads_and_how_long_its_end_may_take),
         cmocka_unit_test(notify_hears_how_often_it_is_to_speak),
     };
 
