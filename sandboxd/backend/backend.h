@@ -111,6 +111,7 @@ struct sbx_backend {
     int epoll_fd;
     struct sbx_link link; /* to the front */
     int lifeline_fd;      /* to the supervisor */
+    int64_t turn_ns;      /* when it is told next that we turn */
     struct sbx_cgroup_host cgroups;
     uint8_t controls[SBX_CONTROL_COUNT];
     uint32_t weakened;     /* enum sbx_control, or SBX_WEAKEN_NOTHING: see weaken.h */

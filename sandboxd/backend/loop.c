@@ -4,8 +4,10 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/patience.h"
+#include "common/turns.h"
 #include "sandboxd/backend/backend.h"
 #include "sandboxd/backend/job.h"
+#include "sandboxd/wire/lifeline.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,7 +18,8 @@
 
 #define EVENTS_PER_ROUND 64
 #define STOP_DEADLINE_NS (12 * CR_NS_PER_S)
-#define TELL_NS CR_NS_PER_S /* counts go to the front no more often */
+#define TELL_NS CR_NS_PER_S                 /* counts go to the front no more often */
+#define TURN_NS (CR_TURN_MS * CR_NS_PER_MS) /* the supervisor hears of us so often */
 
 /* What epoll gives back: kind, slot (from 1; 0: none), generation. */
 static uint64_t make_tag(uint32_t kind, const struct sbx_job *job)
@@ -142,9 +145,19 @@ static void tell_counts(struct sbx_backend *backend, int64_t now_ns)
     sbx_backend_send(backend, &msg);
 }
 
+/* One that does not get through says nothing of us: the supervisor is slow, or gone. */
+static void tell_turn(struct sbx_backend *backend, int64_t now_ns)
+{
+    if (backend->lifeline_fd < 0 || now_ns < backend->turn_ns)
+        return;
+    backend->turn_ns = now_ns + TURN_NS;
+    (void)sbx_lifeline_send(backend->lifeline_fd, SBX_LIFELINE_TURNS, 0, -1);
+}
+
 static int64_t next_ns(struct sbx_backend *backend)
 {
-    int64_t next = backend->is_stopping ? backend->stop_deadline_ns : INT64_MAX;
+    int64_t turn_ns = backend->lifeline_fd >= 0 ? backend->turn_ns : INT64_MAX;
+    int64_t next = backend->is_stopping ? backend->stop_deadline_ns : turn_ns;
     int64_t own_ns = backend->ops->next_ns ? backend->ops->next_ns(backend) : INT64_MAX;
 
     for (uint32_t i = 0; i < backend->slot_count; i++) {
@@ -201,6 +214,7 @@ static void dispatch_round(struct sbx_backend *backend, const struct epoll_event
     if (backend->ops->on_time)
         backend->ops->on_time(backend, now_ns);
     tell_counts(backend, now_ns);
+    tell_turn(backend, now_ns);
 }
 
 int sbx_backend_loop(struct sbx_backend *backend, struct cr_err *err)

@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/turns.h"
 #include "sandboxd/front/admission.h"
 #include "sandboxd/front/audit.h"
 #include "sandboxd/front/meter.h"
@@ -32,6 +33,7 @@ struct sbx_backend {
     atomic_bool is_stopping;
     pthread_t thread;
     bool has_thread;
+    atomic_uint_fast64_t turns; /* of the stream thread */
 
     struct sbx_meter meter;
 
@@ -495,8 +497,10 @@ static void *run_thread(void *user)
     struct epoll_event events[EVENTS_MAX];
 
     while (!is_done(backend)) {
-        int count = epoll_wait(backend->host.epoll_fd, events, EVENTS_MAX, look_at_clock(backend));
+        int count = epoll_wait(backend->host.epoll_fd, events, EVENTS_MAX,
+                               cr_turn_ms(look_at_clock(backend)));
 
+        (void)atomic_fetch_add(&backend->turns, 1);
         for (int i = 0; i < count; i++)
             dispatch(backend, &events[i]);
         if (backend->options.sandboxes)
@@ -653,6 +657,17 @@ void sbx_backend_write_metrics(struct sbx_backend *backend, struct cr_metrics *m
 size_t sbx_backend_queue_length(const struct sbx_backend *backend)
 {
     return backend->options.queue_length;
+}
+
+uint64_t sbx_backend_turns(const struct sbx_backend *backend)
+{
+    return atomic_load(&backend->turns);
+}
+
+void sbx_backend_report_turns(struct sbx_backend *backend)
+{
+    if (backend->options.control_fd >= 0)
+        (void)sbx_lifeline_send(backend->options.control_fd, SBX_LIFELINE_TURNS, 0, -1);
 }
 
 void sbx_backend_report_ready(struct sbx_backend *backend)

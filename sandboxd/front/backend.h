@@ -86,6 +86,12 @@ void sbx_backend_write_metrics(struct sbx_backend *backend, struct cr_metrics *m
 
 size_t sbx_backend_queue_length(const struct sbx_backend *backend);
 
+/* Any thread. Turns of the stream thread (common/turns.h). */
+uint64_t sbx_backend_turns(const struct sbx_backend *backend);
+
+/* Any thread: tells the supervisor that the front turns. */
+void sbx_backend_report_turns(struct sbx_backend *backend);
+
 /* Any thread: tells the supervisor that the front serves. */
 void sbx_backend_report_ready(struct sbx_backend *backend);
 

@@ -9,6 +9,7 @@
 #include "common/privilege.h"
 #include "common/slice.h"
 #include "common/tls_files.h"
+#include "common/turns.h"
 #include "proto/descriptor_set.h"
 #include "rpc/callers.h"
 #include "rpc/health_port.h"
@@ -20,6 +21,7 @@
 #include "sandboxd/front/backend.h"
 #include "sandboxd/front/confine.h"
 #include "sandboxd/front/probe.h"
+#include "sandboxd/front/readiness.h"
 #include "sandboxd/front/sandboxes.h"
 #include "sandboxd/front/scrape.h"
 #include "sandboxd/front/service.h"
@@ -43,10 +45,11 @@
 #define SERVICE_NAME "crisol.sandbox.v1.SandboxService"
 #define PROBE_DEADLINE_MS 15000
 #define STOP_DEADLINE_MS 5000
-/* Looks at the thread of the calls, so many in a row without a sign of life are enough; and at what
- * could not be done before. */
-#define LOOK_MS 1000
-#define LOOKS_MAX 30
+/* Looks at the threads of calls and of streams, and at what could not be done before. After so many
+ * in a row without a sign of life the supervisor is not told any more that all is well, … */
+#define LOOK_MS CR_TURN_MS
+#define LOOKS_STILL 3
+#define LOOKS_MAX 30 /* … and this is the end */
 /* The backend sees the end of its own control socket, and its end gives every run a verdict. */
 #define ORPHAN_GRACE_MS 2000
 
@@ -71,7 +74,11 @@ struct front {
     atomic_bool is_up;       /* the backend said HELLO */
     atomic_bool is_orphaned; /* the supervisor is gone */
     atomic_uint generation;  /* of the backend; counts every coming and going */
-    uint32_t asked;          /* bit set of runtimes: for their version */
+    struct sbx_readiness readiness;
+    uint32_t asked;     /* bit set of runtimes: for their version */
+    int64_t look_at_ns; /* at the threads, not before */
+    struct cr_turns_watch calls;
+    struct cr_turns_watch streams;
 };
 
 /* ---- start ---- */
@@ -363,14 +370,51 @@ static bool is_idle(const struct front *front)
     return load.running == 0 && load.waiting == 0;
 }
 
+/* Returns whether it turns, as far as can be told. */
+static bool look_at_thread(struct cr_turns_watch *watch, uint64_t turns, const char *name)
+{
+    unsigned int looks = cr_turns_look(watch, turns);
+
+    if (looks < LOOKS_MAX * cr_patience())
+        return looks < LOOKS_STILL * cr_patience();
+    cr_log_error("the thread of the %s stands still, ending looks=%u", name, looks);
+    abort();
+}
+
+/*
+ * A handler that does not return would leave every caller waiting, and this
+ * process looking well: ends it, and the supervisor starts another. The
+ * supervisor does so itself with one that it does not hear of.
+ */
+static void look_at_threads(void *user)
+{
+    struct front *front = user;
+    int64_t now_ns = cr_clock_mono_ns();
+    bool is_well;
+
+    if (now_ns < front->look_at_ns)
+        return;
+    front->look_at_ns = now_ns + LOOK_MS * CR_NS_PER_MS;
+    is_well = look_at_thread(&front->calls, rpc_server_turns(front->server), "calls");
+    is_well =
+        look_at_thread(&front->streams, sbx_backend_turns(front->backend), "streams") && is_well;
+    if (is_well)
+        sbx_backend_report_turns(front->backend);
+}
+
+static struct sbx_probe_wait probe_wait(struct front *front)
+{
+    return (struct sbx_probe_wait){cr_patience_ms(PROBE_DEADLINE_MS), look_at_threads, front};
+}
+
 /* Asks one runtime for its version, in a sandbox like everything else. False: not now. */
 static bool learn_version(struct front *front, const struct sbx_runtime *runtime, uint32_t index)
 {
     const char *const standard[] = {runtime->version_path, "--version", NULL};
     const char *const *argv = runtime->version_argv[0] ? runtime->version_argv : standard;
+    const struct sbx_probe_wait wait = probe_wait(front);
     struct sbx_probe probe;
-    int r =
-        sbx_probe_run(front->backend, index, argv, true, cr_patience_ms(PROBE_DEADLINE_MS), &probe);
+    int r = sbx_probe_run(front->backend, index, argv, true, &wait, &probe);
 
     if (r == 0 && probe.is_ok)
         sbx_service_set_version(&front->service, index, probe.output);
@@ -406,10 +450,11 @@ static bool prove_backend(struct front *front)
 {
     static const char *const argv[] = {"/usr/bin/true", NULL};
     unsigned int generation = atomic_load(&front->generation);
+    const struct sbx_probe_wait wait = probe_wait(front);
     struct sbx_probe probe = {0};
     /* It has the common root file system, and is always there. */
-    int r = sbx_probe_run(front->backend, (uint32_t)sbx_runtime_find("shell"), argv, false,
-                          cr_patience_ms(PROBE_DEADLINE_MS), &probe);
+    int r = sbx_probe_run(front->backend, (uint32_t)sbx_runtime_find("shell"), argv, false, &wait,
+                          &probe);
 
     if (r < 0 || !probe.is_ok) {
         const char *reason = strerrordesc_np(r < 0 ? -r : probe.stage_errno);
@@ -418,31 +463,13 @@ static bool prove_backend(struct front *front)
                      r < 0 ? "" : probe.verdict, r < 0 ? "" : probe.stage, reason ? reason : "");
         return false;
     }
-    if (generation != atomic_load(&front->generation))
+    if (!sbx_readiness_conclude(&front->readiness, generation, atomic_load(&front->generation),
+                                true))
         return false;
     set_serving(front, true);
     sbx_backend_report_ready(front->backend);
     cr_log_info("serving");
     return true;
-}
-
-/*
- * A handler that does not return would leave every caller waiting, and this
- * process looking well: ends it, and the supervisor starts another. Looks are
- * counted and not time, so that a process that was stopped is not blamed.
- */
-static void look_at_thread(const struct front *front)
-{
-    static uint64_t seen;
-    static unsigned int looks;
-    uint64_t turns = rpc_server_turns(front->server);
-
-    looks = turns == seen ? looks + 1 : 0;
-    seen = turns;
-    if (looks < LOOKS_MAX * cr_patience())
-        return;
-    cr_log_error("the thread of the calls stands still, ending looks=%u", looks);
-    abort();
 }
 
 /* Until a signal, or until the supervisor is gone. */
@@ -452,23 +479,21 @@ static void serve(struct front *front)
         {.fd = front->signal_fd, .events = POLLIN},
         {.fd = front->event_fd, .events = POLLIN},
     };
-    unsigned int proven = UINT32_MAX; /* generation that has been proven */
     uint64_t count;
 
     while (!atomic_load(&front->is_orphaned)) {
         unsigned int generation = atomic_load(&front->generation);
-        bool must_prove = atomic_load(&front->is_up) && generation != proven;
+        enum sbx_readiness_step step =
+            sbx_readiness_next(&front->readiness, atomic_load(&front->is_up), generation);
 
-        if (generation != proven)
+        if (step != SBX_READINESS_SERVE)
             set_serving(front, false);
-        if (must_prove && prove_backend(front)) {
-            proven = generation;
+        if (step == SBX_READINESS_PROVE && prove_backend(front))
             continue;
-        }
-        if (generation == proven)
+        if (step == SBX_READINESS_SERVE)
             learn_versions(front);
         (void)poll(fds, CR_ARRAY_SIZE(fds), LOOK_MS);
-        look_at_thread(front);
+        look_at_threads(front);
         if (fds[1].revents)
             (void)!read(front->event_fd, &count, sizeof(count));
         if (fds[0].revents)

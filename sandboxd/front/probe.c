@@ -5,6 +5,7 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/patience.h"
+#include "common/turns.h"
 #include "common/unconst.h"
 #include "sandboxd/front/backend.h"
 #include "sandboxd/front/execution.h"
@@ -66,16 +67,19 @@ static struct bell *new_bell(void)
 }
 
 /* Waits for the next ring. Returns false at the deadline. */
-static bool wait_bell(const struct bell *bell, int64_t deadline_ns)
+static bool wait_bell(const struct bell *bell, const struct sbx_probe_wait *wait,
+                      int64_t deadline_ns)
 {
     struct pollfd poll_fd = {.fd = bell->fd, .events = POLLIN};
     uint64_t count;
 
     for (;;) {
         int64_t left_ms = (deadline_ns - cr_clock_mono_ns()) / CR_NS_PER_MS;
-        int n = left_ms > 0 ? poll(&poll_fd, 1, (int)left_ms) : 0;
+        int n = left_ms > 0 ? poll(&poll_fd, 1, cr_turn_ms((int)left_ms)) : 0;
 
-        if (n == 0)
+        if (wait->on_turn)
+            wait->on_turn(wait->user);
+        if (n == 0 && left_ms <= 0)
             return false;
         if (n > 0) {
             (void)!read(bell->fd, &count, sizeof(count));
@@ -104,10 +108,10 @@ static void fill_probe(struct sbx_probe *probe, const struct sbx_execution *exec
 }
 
 /* Takes events until the end. Returns 0 or -ETIMEDOUT. */
-static int wait_end(struct sbx_execution *execution, const struct bell *bell, int deadline_ms,
-                    struct sbx_probe *ret_probe)
+static int wait_end(struct sbx_execution *execution, const struct bell *bell,
+                    const struct sbx_probe_wait *wait, struct sbx_probe *ret_probe)
 {
-    int64_t deadline_ns = cr_clock_mono_ns() + deadline_ms * CR_NS_PER_MS;
+    int64_t deadline_ns = cr_clock_mono_ns() + wait->deadline_ms * CR_NS_PER_MS;
     CR_AUTO_BUF struct cr_buf chunk;
     CR_AUTO_BUF struct cr_buf output;
 
@@ -123,7 +127,7 @@ static int wait_end(struct sbx_execution *execution, const struct bell *bell, in
         if (event.type == SBX_EVENT_DATA && event.stream == 1)
             (void)cr_buf_add(&output, chunk.data, chunk.size); /* the first line is enough */
         cr_buf_clear(&chunk);
-        if (event.type == SBX_EVENT_NONE && !wait_bell(bell, deadline_ns))
+        if (event.type == SBX_EVENT_NONE && !wait_bell(bell, wait, deadline_ns))
             return -ETIMEDOUT;
     }
 }
@@ -144,7 +148,7 @@ static void fill_request(const struct sbx_limits *maximum, uint32_t runtime,
 }
 
 int sbx_probe_run(struct sbx_backend *backend, uint32_t runtime, const char *const *argv,
-                  bool gives_way, int deadline_ms, struct sbx_probe *ret_probe)
+                  bool gives_way, const struct sbx_probe_wait *wait, struct sbx_probe *ret_probe)
 {
     Crisol__Sandbox__V1__ExecuteRequest message = CRISOL__SANDBOX__V1__EXECUTE_REQUEST__INIT;
     struct sbx_execution *execution = NULL;
@@ -176,7 +180,7 @@ int sbx_probe_run(struct sbx_backend *backend, uint32_t runtime, const char *con
     if (gives_way)
         sbx_execution_give_way(execution);
     sbx_execution_submit(execution, backend);
-    r = wait_end(execution, bell, deadline_ms, ret_probe);
+    r = wait_end(execution, bell, wait, ret_probe);
     if (r < 0)
         sbx_execution_cancel(execution, true);
     sbx_execution_unref(execution);

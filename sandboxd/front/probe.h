@@ -22,11 +22,19 @@ struct sbx_probe {
     char output[SBX_PROBE_OUTPUT_MAX]; /* first line of standard output */
 };
 
+/* How long the end is waited for, and what is to be done meanwhile, at least once in
+ * CR_TURN_MS. */
+struct sbx_probe_wait {
+    int deadline_ms;
+    void (*on_turn)(void *user); /* NULL: nothing */
+    void *user;
+};
+
 /*
  * Runs one command through the backend, like any caller would, and waits for
  * its end. `argv` is NULL-terminated, its first item absolute. `gives_way`: as
- * of sbx_execution_give_way(). Blocks for at most `deadline_ms`, then cancels.
+ * of sbx_execution_give_way(). Blocks until the deadline at most, then cancels.
  * Returns 0, -ETIMEDOUT or another -errno.
  */
 int sbx_probe_run(struct sbx_backend *backend, uint32_t runtime, const char *const *argv,
-                  bool gives_way, int deadline_ms, struct sbx_probe *ret_probe);
+                  bool gives_way, const struct sbx_probe_wait *wait, struct sbx_probe *ret_probe);

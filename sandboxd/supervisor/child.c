@@ -106,6 +106,7 @@ int sbx_child_start(struct sbx_child *child, const char *const *argv, const int 
         return r;
     child->pid = r;
     child->started_ns = cr_clock_mono_ns();
+    child->pulse = (struct sbx_pulse){0};
     return 0;
 }
 

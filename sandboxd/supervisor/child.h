@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "sandboxd/supervisor/pulse.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +17,7 @@ struct sbx_child {
     pid_t pid;          /* 0: not running */
     int lifeline_fd;    /* our end; its end is the child's end; -1: none */
     int64_t started_ns; /* CLOCK_MONOTONIC */
+    struct sbx_pulse pulse;
 };
 
 #define SBX_CHILD_FDS_MAX 70U

@@ -21,7 +21,6 @@
 #include "sandboxd/wire/lifeline.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -31,6 +30,7 @@
 #include <sys/wait.h>
 
 #define LISTEN_MAX SBX_SPAWN_LISTEN_MAX
+#define SERVING "READY=1\nSTATUS=serving"
 #define BACKEND_STOP_MS 24000
 #define FRONT_STOP_EXTRA_MS 10000 /* beyond the grace */
 #define KILL_WAIT_MS 10000
@@ -51,6 +51,8 @@ struct supervisor {
     struct cr_listen health;
     const struct cr_notify *notify; /* borrowed */
     int64_t alive_at_ns;            /* when to tell the manager so; 0: never */
+    int64_t pulse_at_ns;            /* when to look whether the children turn */
+    bool is_turning;                /* they did, at the last look */
     struct sbx_secrets secrets;
     struct cr_listen metrics; /* its fd is -1: none */
     int audit_fd;
@@ -225,7 +227,10 @@ static void begin_stop(struct supervisor *supervisor)
     set_deadline(supervisor, (int64_t)supervisor->settings->drain_delay_ms +
                                  (int64_t)supervisor->settings->grace_ms +
                                  cr_patience_ms(FRONT_STOP_EXTRA_MS));
-    cr_notify_send(supervisor->notify, "STOPPING=1\nSTATUS=runs in flight go on");
+    cr_notify_stopping(supervisor->notify, "runs in flight go on",
+                       (int64_t)supervisor->settings->drain_delay_ms +
+                           (int64_t)supervisor->settings->grace_ms +
+                           cr_patience_ms(FRONT_STOP_EXTRA_MS + BACKEND_STOP_MS + KILL_WAIT_MS));
     kill_child(&supervisor->front, SIGTERM);
 }
 
@@ -279,6 +284,7 @@ static void plan_restart(struct supervisor *supervisor, const struct sbx_child *
         fail(supervisor);
     } else {
         cr_log_warn("restarting %s delay_ms=%d", child->name, delay_ms);
+        cr_notify_send(supervisor->notify, "STATUS=a process of it is started anew");
         supervisor->start_at_ns = cr_clock_mono_ns() + delay_ms * CR_NS_PER_MS;
     }
 }
@@ -334,6 +340,18 @@ static void reap(struct supervisor *supervisor)
 
 /* ---- events ---- */
 
+/* One that is not ready yet, or goes, has nothing to say of it. */
+static void reload(struct supervisor *supervisor)
+{
+    bool must_tell = supervisor->was_ready && supervisor->phase == PHASE_RUNNING;
+
+    if (must_tell)
+        cr_notify_reloading(supervisor->notify);
+    sbx_secrets_reload(supervisor->settings, &supervisor->secrets, &supervisor->front, true);
+    if (must_tell)
+        cr_notify_send(supervisor->notify, SERVING);
+}
+
 static void read_signals(struct supervisor *supervisor)
 {
     struct signalfd_siginfo info;
@@ -342,8 +360,7 @@ static void read_signals(struct supervisor *supervisor)
         if (info.ssi_signo == SIGCHLD)
             reap(supervisor);
         else if (info.ssi_signo == SIGHUP)
-            sbx_secrets_reload(supervisor->settings, &supervisor->secrets, &supervisor->front,
-                               true);
+            reload(supervisor);
         else
             on_stop_signal(supervisor, info.ssi_signo);
     }
@@ -378,7 +395,9 @@ static void read_front(struct supervisor *supervisor)
     if (r == 0 && msg.type == SBX_LIFELINE_READY) {
         supervisor->was_ready = true;
         log_ready(supervisor, msg.value);
-        cr_notify_send(supervisor->notify, "READY=1\nSTATUS=serving");
+        cr_notify_send(supervisor->notify, SERVING);
+    } else if (r == 0 && msg.type == SBX_LIFELINE_TURNS) {
+        sbx_pulse_hear(&supervisor->front.pulse);
     } else if (r == 0 && msg.type == SBX_LIFELINE_TAKEN) {
         sbx_secrets_taken(&supervisor->secrets, msg.value);
     } else if (r != -EAGAIN) {
@@ -386,6 +405,46 @@ static void read_front(struct supervisor *supervisor)
         if (r != -EPIPE)
             kill_child(&supervisor->front, SIGKILL);
     }
+}
+
+/* It says that it turns and nothing else; what is no message of ours is no sign of life. */
+static void read_backend(struct supervisor *supervisor)
+{
+    struct sbx_lifeline_msg msg;
+    int fd = -1;
+    int r = sbx_lifeline_receive(supervisor->backend.lifeline_fd, &msg, &fd);
+
+    if (fd >= 0)
+        (void)close(fd);
+    if (r == 0 && msg.type == SBX_LIFELINE_TURNS)
+        sbx_pulse_hear(&supervisor->backend.pulse);
+    else if (r == -EPIPE)
+        cr_close_fd(&supervisor->backend.lifeline_fd); /* SIGCHLD follows */
+}
+
+/* One that stands still is of no use to anybody, and its end is a thing that all others know how to
+ * deal with. */
+static bool is_turning(struct sbx_child *child)
+{
+    enum sbx_pulse_state before = child->pulse.state;
+    enum sbx_pulse_state state = child->pid > 0 ? sbx_pulse_look(&child->pulse) : SBX_PULSE_WELL;
+
+    if (before == SBX_PULSE_WELL && state != SBX_PULSE_WELL)
+        cr_log_warn("%s says nothing pid=%d", child->name, (int)child->pid);
+    if (state == SBX_PULSE_DEAD) {
+        cr_log_error("%s stands still, killing it pid=%d", child->name, (int)child->pid);
+        kill_child(child, SIGKILL);
+    }
+    return state == SBX_PULSE_WELL;
+}
+
+/* While it stops, deadlines of its own watch the children. */
+static void look_at_children(struct supervisor *supervisor)
+{
+    bool is_front = supervisor->phase != PHASE_RUNNING || is_turning(&supervisor->front);
+    bool is_backend = supervisor->phase != PHASE_RUNNING || is_turning(&supervisor->backend);
+
+    supervisor->is_turning = is_front && is_backend;
 }
 
 static void on_deadline(struct supervisor *supervisor)
@@ -427,17 +486,13 @@ static int64_t first_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Milliseconds until the next deadline, rounded up; -1: none. */
+/* Milliseconds until the next deadline, rounded up: at most a second. */
 static int wait_ms(const struct supervisor *supervisor)
 {
     int64_t next = first_of(first_of(supervisor->deadline_ns, supervisor->start_at_ns),
                             first_of(supervisor->look_at_ns, supervisor->alive_at_ns));
-    int64_t left_ns = next - cr_clock_mono_ns();
+    int64_t left_ns = first_of(next, supervisor->pulse_at_ns) - cr_clock_mono_ns();
 
-    if (next == 0)
-        return -1;
-    if (left_ns / CR_NS_PER_MS >= INT_MAX)
-        return INT_MAX;
     return left_ns <= 0 ? 0 : (int)(left_ns / CR_NS_PER_MS) + 1;
 }
 
@@ -449,10 +504,14 @@ static void run_timers(struct supervisor *supervisor)
         start_missing(supervisor);
     if (supervisor->deadline_ns != 0 && now >= supervisor->deadline_ns)
         on_deadline(supervisor);
+    if (now >= supervisor->pulse_at_ns) {
+        supervisor->pulse_at_ns = now + CR_TURN_MS * CR_NS_PER_MS;
+        look_at_children(supervisor);
+    }
     if (supervisor->alive_at_ns != 0 && now >= supervisor->alive_at_ns) {
-        /* The front ends itself when it does not turn, and is then started anew. */
         supervisor->alive_at_ns = now + supervisor->notify->watchdog_ns;
-        cr_notify_send(supervisor->notify, "WATCHDOG=1");
+        if (supervisor->is_turning)
+            cr_notify_send(supervisor->notify, "WATCHDOG=1");
     }
     if (supervisor->look_at_ns != 0 && now >= supervisor->look_at_ns) {
         supervisor->look_at_ns = now + FILES_LOOK_MS * CR_NS_PER_MS;
@@ -466,11 +525,14 @@ static void loop(struct supervisor *supervisor)
         struct pollfd fds[] = {
             {.fd = supervisor->signal_fd, .events = POLLIN},
             {.fd = supervisor->front.lifeline_fd, .events = POLLIN}, /* -1 is ignored */
+            {.fd = supervisor->backend.lifeline_fd, .events = POLLIN},
         };
 
         (void)poll(fds, CR_ARRAY_SIZE(fds), wait_ms(supervisor));
         if (fds[1].revents)
             read_front(supervisor);
+        if (fds[2].revents)
+            read_backend(supervisor);
         if (fds[0].revents)
             read_signals(supervisor);
         run_timers(supervisor);
@@ -538,6 +600,8 @@ int sbx_supervisor_run(const struct sbx_settings *settings, const struct cr_noti
         .health = CR_LISTEN_INIT,
         .notify = notify,
         .alive_at_ns = notify->watchdog_ns > 0 ? cr_clock_mono_ns() : 0,
+        .pulse_at_ns = cr_clock_mono_ns(),
+        .is_turning = true,
         .secrets = SBX_SECRETS_INIT,
         .metrics = CR_LISTEN_INIT,
         .audit_fd = -1,

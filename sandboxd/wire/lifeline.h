@@ -5,8 +5,8 @@
 
 /*
  * Between the supervisor and its children: a SOCK_SEQPACKET pair whose end is
- * the end of the child. A backend only waits for that end; the front also
- * speaks.
+ * the end of the child. A backend waits for that end and says that it turns;
+ * the front also says other things, and hears some.
  */
 #define SBX_LIFELINE_VERSION UINT32_C(1)
 
@@ -16,6 +16,8 @@ enum sbx_lifeline_type {
     SBX_LIFELINE_TLS = 3,    /* supervisor ▶ front, with one fd: new certificates */
     SBX_LIFELINE_TOKENS = 4, /* supervisor ▶ front, with one fd: new tokens */
     SBX_LIFELINE_TAKEN = 5,  /* front ▶ supervisor: they are in use; value: which of the two */
+    SBX_LIFELINE_TURNS = 6,  /* child ▶ supervisor, about once a second from when it is set up on:
+                                what it waits and works with turns */
 };
 
 struct sbx_lifeline_msg {

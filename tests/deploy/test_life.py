@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How services begin, are watched and end: health on a port of its own, drain, a second signal, the service manager."""
+import ctypes
 import os
 import shutil
 import signal
@@ -51,8 +52,60 @@ class Manager:
                 return True
         raise AssertionError(f"the manager did not hear {word}")
 
+    def wait_for_silence(self):
+        """Until three seconds pass in which nobody says that all is well, as else happens twice a second."""
+        until = time.monotonic() + 60 * crisol.SLOWNESS
+        last = time.monotonic()
+        self.sock.settimeout(0.2)
+        while time.monotonic() < last + 3:
+            assert time.monotonic() < until, "the manager still hears that all is well"
+            try:
+                if "WATCHDOG=1" in self.sock.recv(4096).decode().split("\n"):
+                    last = time.monotonic()
+            except TimeoutError:
+                pass
+        self.sock.settimeout(20)
+
     def close(self):
         self.sock.close()
+
+
+class HeldThread:
+    """One thread of a process, stopped while the others go on."""
+
+    SEIZE, INTERRUPT = 0x4206, 0x4207  # ptrace(2)
+    WALL = 0x40000000  # of any kind of child
+
+    def __init__(self, pid, name):
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        (self.thread,) = [int(task) for task in os.listdir(f"/proc/{pid}/task") if self.name_of(pid, task) == name]
+        for request in (self.SEIZE, self.INTERRUPT):
+            if libc.ptrace(request, self.thread, None, None) != 0:
+                raise OSError(ctypes.get_errno(), "ptrace")
+        assert os.waitpid(self.thread, self.WALL)[0] == self.thread
+
+    @staticmethod
+    def name_of(pid, task):
+        with open(f"/proc/{pid}/task/{task}/comm", encoding="utf-8") as file:
+            return file.read().strip()
+
+    def bury(self):
+        """The end of the process waits for whoever holds one of its threads."""
+        os.waitpid(self.thread, self.WALL)
+
+
+STARTED = []
+
+
+@pytest.fixture(autouse=True)
+def end_what_a_failure_left():
+    yield
+    while STARTED:
+        process = STARTED.pop()
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 class One:
@@ -86,6 +139,7 @@ class One:
         process = crisol.Process(name, [os.path.join(crisol.BIN, name), *flags], os.path.join(self.folder, f"{name}.log"), env={
             "PATH": "/usr/bin:/bin", "GEMINI_API_KEY": crisol.CANARY, "GEMINI_BASE_URL": "http://127.0.0.1:9", **manager.env()})
         process.manager = manager
+        STARTED.append(process.popen)
         return process
 
     def popen(self, code, wall_ms=60000):
@@ -121,6 +175,43 @@ def test_the_service_manager_hears_of_begin_life_and_end():
         process.popen.send_signal(signal.SIGTERM)
         process.manager.wait_for("STOPPING=1")
         assert process.popen.wait(60) == 0
+    assert one.close() == [0, 0]
+
+
+def test_what_stands_still_is_not_vouched_for():
+    """Neither by what only seems to live: the supervisor itself is as quick as ever, and the main thread of the orchestrator."""
+    one = One()
+    for name in ("sandboxd-front", "sandboxd-native"):
+        one.sandboxd.manager.wait_for("WATCHDOG=1")
+        (pid,) = [pid for pid, (parent, command) in crisol.processes().items()
+                  if parent == one.sandboxd.pid and os.path.basename(command.split(" ")[0]) == name]
+        os.kill(pid, signal.SIGSTOP)
+        one.sandboxd.manager.wait_for_silence()
+        one.sandboxd.match(f"{name} says nothing")
+        os.kill(pid, signal.SIGCONT)
+        one.sandboxd.manager.wait_for("WATCHDOG=1")
+    assert one.popen("echo still there").communicate(timeout=60)[0] == "still there\n"
+    engine = HeldThread(one.orchestrator.pid, "engine")
+    one.orchestrator.manager.wait_for_silence()
+    assert health(one.agent_health, "liveness") == SERVING  # those threads are others
+    one.orchestrator.match("the thread of the engine stands still", 60 * crisol.SLOWNESS)
+    engine.bury()
+    assert one.orchestrator.popen.wait(30) == -signal.SIGABRT  # and a service manager starts another
+    assert one.sandboxd.stop(60) == 0
+    one.close()
+
+
+def test_new_settings_and_the_end_are_announced():
+    one = One(("--grace-ms=20000",))
+    for process in (one.sandboxd, one.orchestrator):
+        process.manager.wait_for("READY=1")
+        process.popen.send_signal(signal.SIGHUP)
+        process.manager.wait_for("RELOADING=1")
+        process.manager.wait_for("READY=1")
+    # The grace, and what comes behind it: a manager with a shorter deadline waits as long.
+    one.sandboxd.popen.send_signal(signal.SIGTERM)
+    one.sandboxd.manager.wait_for("EXTEND_TIMEOUT_USEC=64000000")
+    assert one.sandboxd.popen.wait(60) == 0
     assert one.close() == [0, 0]
 
 
