@@ -4,6 +4,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "grpc/health/v1/health.pb-c.h"
+#include "orchestrator/service/reach.h"
 #include "rpc/client.h"
 #include "rpc/health_port.h"
 #include "rpc/status.h"
@@ -30,10 +31,7 @@ struct agt_readiness {
     pthread_mutex_t lock;         /* guards all below, and the order of what the port is told */
     struct rpc_health_port *port; /* borrowed; NULL: the owner is gone */
     bool is_serving;
-    bool is_looking;
-    bool was_seen;   /* by the look that goes on */
-    bool is_reached; /* a sandboxd serves */
-    unsigned int misses;
+    struct agt_reach reach;
 };
 
 int agt_readiness_new(struct rpc_health_port *port, struct rpc_loop *loop,
@@ -78,7 +76,8 @@ static void tell(const struct agt_readiness *readiness)
     if (!readiness->port)
         return;
     rpc_health_port_set(readiness->port, SERVICE_NAME, readiness->is_serving);
-    rpc_health_port_set_ready(readiness->port, readiness->is_serving && readiness->is_reached);
+    rpc_health_port_set_ready(readiness->port,
+                              readiness->is_serving && readiness->reach.is_reached);
 }
 
 void agt_readiness_set_serving(struct agt_readiness *readiness, bool is_serving)
@@ -95,27 +94,21 @@ static bool on_message(void *user, const ProtobufCMessage *message)
     struct agt_readiness *readiness = user;
 
     (void)pthread_mutex_lock(&readiness->lock);
-    readiness->was_seen = answer->status == SERVING;
+    agt_reach_hear(&readiness->reach, answer->status == SERVING);
     (void)pthread_mutex_unlock(&readiness->lock);
     return true;
 }
 
-/* With the lock. What was seen of one look changes the whole only when it is sure. */
+/* With the lock. */
 static void conclude(struct agt_readiness *readiness)
 {
-    bool was_reached = readiness->is_reached;
-
-    readiness->is_looking = false;
-    readiness->misses = readiness->was_seen ? 0 : readiness->misses + 1;
-    if (readiness->was_seen || readiness->misses >= AGT_READINESS_MISSES)
-        readiness->is_reached = readiness->was_seen;
-    if (was_reached == readiness->is_reached)
+    if (!agt_reach_end(&readiness->reach))
         return;
-    if (readiness->is_reached)
+    if (readiness->reach.is_reached)
         cr_log_info("a sandboxd serves, ready");
     else
         cr_log_warn("no sandboxd serves, not ready; runs wait for one misses=%u",
-                    readiness->misses);
+                    readiness->reach.misses);
     tell(readiness);
 }
 
@@ -138,11 +131,7 @@ static bool begin_look(struct agt_readiness *readiness)
     bool may_begin;
 
     (void)pthread_mutex_lock(&readiness->lock);
-    may_begin = !readiness->is_looking;
-    if (may_begin) {
-        readiness->is_looking = true;
-        readiness->was_seen = false;
-    }
+    may_begin = agt_reach_begin(&readiness->reach);
     (void)pthread_mutex_unlock(&readiness->lock);
     return may_begin;
 }

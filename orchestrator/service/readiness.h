@@ -16,8 +16,6 @@ struct rpc_loop;
  */
 struct agt_readiness;
 
-/* Two misses in a row are an absence: one may be a sandboxd that is just replaced. */
-#define AGT_READINESS_MISSES 2
 #define AGT_READINESS_ASKED_MS 3000 /* an answer that is later counts as none */
 
 /* All borrowed: `port` until the free; `loop` ends its calls before it is gone itself. */
