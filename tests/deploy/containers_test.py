@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The images and the compose files, with a real engine on paths of its own and without any registry.
+The images and the compose files, with a real engine on paths of its own and without any registry; compose_test.py reads the
+files alone.
 
 The engine has no bridge and changes no firewall, so containers have no networks between them: an override joins the
 services by unix sockets on volumes, and the orchestrator shares the loopback of the scripted model. Everything else is as
@@ -237,7 +238,7 @@ class Stack:
             "  orchestrator:\n    ulimits: !reset null\n    networks: !reset null\n    ports: !reset []\n    network_mode: service:model\n"
             "    depends_on: {model: {condition: service_started}}\n"
             "    environment: {GEMINI_BASE_URL: 'http://127.0.0.1:9000', CRISOL_STORE: 'postgresql://crisol@/crisol?host=/run/postgresql&passfile=/run/secrets/postgres_passfile'}\n"
-            "    command: !override [--listen=0.0.0.0:50051, --http=0.0.0.0:8000, --sandbox=unix:/run/crisol/sandboxd.sock, --grace-ms=10000, --log-format=json]\n"
+            "    command: !override [--listen=0.0.0.0:50051, --http=0.0.0.0:8000, --sandbox=unix:/run/crisol/sandboxd.sock, --health-listen=127.0.0.1:50061, --grace-ms=10000, --log-format=json]\n"
             "    volumes: ['database:/run/postgresql:ro']\n"
             "volumes:\n  database:\n    driver_opts: {type: tmpfs, device: tmpfs, o: 'size=1m,mode=0755,uid=999,gid=999'}\n")
 
@@ -263,52 +264,6 @@ class Stack:
 
 
 class Compose(unittest.TestCase):
-    def config(self, *files):
-        return subprocess.run([COMPOSE, *(word for file in files for word in ("-f", file)), "config", "--format=json"], capture_output=True,
-                              text=True, timeout=60, check=False, env=LAB.env)
-
-    def test_every_variant_is_clean(self):
-        base, engine = os.path.join(FILES, "compose.yaml"), os.path.join(FILES, "compose.docker.yaml")
-        for files in ((base,), (base, engine)):
-            done = self.config(*files)
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
-
-    def test_a_misspelt_word_is_refused(self):
-        with open(os.path.join(FILES, "compose.yaml"), encoding="utf-8") as file:
-            text = file.read()
-        path = os.path.join(LAB.folder, "misspelt.yaml")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text.replace("condition: service_healthy", "condition: service_healty", 1))
-        self.assertNotEqual(self.config(path).returncode, 0)
-
-    def test_the_services_take_their_flags_and_have_the_time_to_end(self):
-        base, engine = os.path.join(FILES, "compose.yaml"), os.path.join(FILES, "compose.docker.yaml")
-        for files in ((base,), (base, engine)):
-            project = json.loads(self.config(*files).stdout)["services"]
-            for name, more in (("sandboxd", lab.SANDBOXD_END_S), ("orchestrator", lab.ORCHESTRATOR_END_S)):
-                service = project[name]
-                flags = [re.sub(r"=/run/secrets/\S+", "=/dev/null", flag) for flag in service["command"]]
-                self.assertEqual({flag.split("=")[0] for flag in flags} - lab.known_flags(name), set())
-                settings = lab.settings_of(name, flags, {key: value for key, value in service.get("environment", {}).items()
-                                                         if key != "CRISOL_MODEL_KEY_FILE"})
-                seconds = re.fullmatch(r"(?:(\d+)m)?(?:(\d+)s)?", service["stop_grace_period"])
-                self.assertLessEqual(int(settings["grace-ms"]) / 1000 + more, int(seconds.group(1) or 0) * 60 + int(seconds.group(2) or 0))
-
-    def test_nothing_is_open_to_other_hosts_and_nothing_has_more_than_it_needs(self):
-        project = json.loads(self.config(os.path.join(FILES, "compose.yaml")).stdout)
-        self.assertEqual({port["host_ip"] for service in project["services"].values() for port in service.get("ports", [])}, {"127.0.0.1"})
-        self.assertNotIn("ports", project["services"]["sandboxd"])
-        self.assertEqual(project["services"]["sandboxd"]["network_mode"], "none")
-        self.assertIs(project["networks"]["store"]["internal"], True)
-        for name, service in project["services"].items():
-            self.assertIs(service["read_only"], True, name)
-            self.assertTrue(service["mem_limit"] and service["pids_limit"] and service["cpus"], name)
-            self.assertEqual(service["restart"], "unless-stopped")
-            self.assertIn("healthcheck", service)
-            if name != "sandboxd":
-                self.assertEqual(service["cap_drop"], ["ALL"])
-                self.assertIn("no-new-privileges:true", service["security_opt"])
-
     def test_the_stack_serves_and_its_runs_outlive_down_and_up(self):
         stack = Stack()
         try:
