@@ -11,6 +11,7 @@
 #include "common/config.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/builder/build.h"
 #include "sandboxd/builder/smoke.h"
 #include "sandboxd/builder/state.h"
@@ -36,6 +37,7 @@ struct settings {
     char *state_dir;
     char *accept_gaps;
     uint64_t deadline_s;
+    uint64_t slow_host;
     char *log_level;
     char *log_format;
 };
@@ -61,6 +63,7 @@ static const struct cr_setting table[] = {
         .max = 86400,
         .help = "A build that takes longer is given up.",
     },
+    CR_SLOWNESS_SETTING(offsetof(struct settings, slow_host)),
     TEXT("log-level", NULL, log_level, "info", false, "error, warn, info or debug."),
     TEXT("log-format", NULL, log_format, "text", false, "text or json."),
 };
@@ -339,6 +342,7 @@ int main(int argc, char **argv)
                        argc, argv, &settings, &err);
     if (r == 1) /* --help */
         return EXIT_SUCCESS;
+    cr_patience_set(settings.slow_host);
     if (r == 0)
         r = check_settings(&settings, &err);
     if (r == 0)

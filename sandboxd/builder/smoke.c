@@ -6,6 +6,7 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/patience.h"
 #include "common/unconst.h"
 #include "crisol/sandbox/v1/sandbox.pb-c.h"
 #include "rpc/client.h"
@@ -14,6 +15,7 @@
 #include "sandboxd/builder/tool.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -48,10 +50,11 @@ static int start(const struct sbx_smoke *smoke, struct service *service, struct 
     char socket[PATH_MAX];
     char state[PATH_MAX];
     char gaps[PATH_MAX];
-    const char *argv[ARGS_MAX] = {path,          socket,     state,           "--backend=native",
-                                  "--slots=1",   "--pool=0", "--preload=off", "--log-level=warn",
-                                  "--grace-ms=0"};
-    size_t count = 9;
+    char slow_host[32];
+    const char *argv[ARGS_MAX] = {path,           socket,     state,           "--backend=native",
+                                  "--slots=1",    "--pool=0", "--preload=off", "--log-level=warn",
+                                  "--grace-ms=0", slow_host};
+    size_t count = 10;
     int r = cr_beside_find("sandboxd", path, err);
 
     if (r < 0)
@@ -59,6 +62,7 @@ static int start(const struct sbx_smoke *smoke, struct service *service, struct 
     (void)snprintf(service->address, sizeof(service->address), "unix:%s/socket", smoke->state_dir);
     (void)snprintf(socket, sizeof(socket), "--socket=%s/socket", smoke->state_dir);
     (void)snprintf(state, sizeof(state), "--state-dir=%s", smoke->state_dir);
+    (void)snprintf(slow_host, sizeof(slow_host), "--slow-host=%" PRIu32, cr_patience());
     (void)snprintf(gaps, sizeof(gaps), "--accept-gap=%s",
                    smoke->accept_gaps ? smoke->accept_gaps : "");
     if (smoke->accept_gaps)
@@ -89,7 +93,7 @@ static void stop(struct service *service)
     if (service->pid <= 0)
         return;
     (void)kill(service->pid, SIGTERM);
-    if (poll(&end, 1, STOP_MS) != 1)
+    if (poll(&end, 1, cr_patience_ms(STOP_MS)) != 1)
         (void)kill(service->pid, SIGKILL);
     while (waitpid(service->pid, NULL, 0) < 0 && errno == EINTR)
         ;
@@ -113,7 +117,8 @@ static int is_offered(struct rpc_channel *channel, const char *name)
     struct rpc_status status = RPC_STATUS_INIT;
     int found = 0;
 
-    if (rpc_call_blocking(channel, &method, &request.base, CALL_MS, &base, &status) != RPC_OK)
+    if (rpc_call_blocking(channel, &method, &request.base, cr_patience_ms(CALL_MS), &base,
+                          &status) != RPC_OK)
         return -EAGAIN;
     response = (const Crisol__Sandbox__V1__ListRuntimesResponse *)(const void *)base;
     for (size_t i = 0; i < response->n_runtimes; i++)
@@ -125,7 +130,7 @@ static int is_offered(struct rpc_channel *channel, const char *name)
 static int wait_ready(const struct sbx_smoke *smoke, const struct service *service,
                       struct rpc_channel *channel, struct cr_err *err)
 {
-    const int64_t deadline_ns = cr_clock_mono_ns() + START_MS * CR_NS_PER_MS;
+    const int64_t deadline_ns = cr_clock_mono_ns() + cr_patience_ns(START_MS * CR_NS_PER_MS);
     int found;
 
     while (!is_dead(service) && !sbx_tool_is_told_to_stop() && cr_clock_mono_ns() < deadline_ns) {
@@ -231,8 +236,8 @@ static int call(const struct sbx_runtime *runtime, struct rpc_channel *channel, 
     if (fill_request(runtime, standard, &code, &request) < 0) {
         trial.r = cr_err_set(err, ENOMEM, "out of memory for the smoke test");
     } else {
-        (void)rpc_stream_blocking(channel, &method, &request.base, CALL_MS, sbx_tool_stop_fd(),
-                                  on_message, &trial, &status);
+        (void)rpc_stream_blocking(channel, &method, &request.base, cr_patience_ms(CALL_MS),
+                                  sbx_tool_stop_fd(), on_message, &trial, &status);
         if (!trial.has_ended && sbx_tool_is_told_to_stop())
             trial.r = cr_err_set(err, EINTR, "interrupted");
         else if (!trial.has_ended)

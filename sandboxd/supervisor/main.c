@@ -97,9 +97,10 @@ static int become_selftest(char **argv, struct cr_err *err)
 /* A build fetches packages: through the proxy, and from the index, of whoever starts it. */
 static int become_builder(char **argv, struct cr_err *err)
 {
-    static const char *const kept[] = {"http_proxy",    "https_proxy",        "no_proxy",
-                                       "HTTP_PROXY",    "HTTPS_PROXY",        "NO_PROXY",
-                                       "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"};
+    static const char *const kept[] = {
+        "http_proxy",    "https_proxy",         "no_proxy",
+        "HTTP_PROXY",    "HTTPS_PROXY",         "NO_PROXY",
+        "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", CR_SLOWNESS_ENVIRONMENT};
     static char path[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
     static char locale[] = "LC_ALL=C.UTF-8";
     static char home[] = "HOME=/root";

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
+#include "common/patience.h"
 #include "sandboxd/template/preload.h"
 
 #include <errno.h>
@@ -18,8 +19,7 @@
 #endif
 
 #define PAGE_BYTES UINT64_C(4096)
-/* A machine that is emulated needs most of it; this program has no settings. */
-#define TRIAL_DEADLINE_MS 120000
+#define TRIAL_DEADLINE_MS 120000 /* less than the backend waits for the whole start */
 #define PAGES_AT_ONCE 512U
 #define LINE_MAX_BYTES 512
 #define OWN_BYTES "RssAnon:" /* in kB, see proc(5) */
@@ -130,7 +130,7 @@ int sbx_preload_read_ranges(struct sbx_preload *preload, int fd)
     for (;;) {
         ssize_t n;
 
-        if (poll(&watch, 1, TRIAL_DEADLINE_MS) != 1)
+        if (poll(&watch, 1, cr_patience_ms(TRIAL_DEADLINE_MS)) != 1)
             return -ETIMEDOUT;
         n = read(fd, (char *)memory + size, room - size);
         if (n < 0)

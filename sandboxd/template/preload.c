@@ -10,6 +10,7 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "common/patience.h"
 #include "sandboxd/backend/userns.h"
 #include "sandboxd/template/python.h"
 #include "sandboxd/wire/fds.h"
@@ -76,6 +77,7 @@ static void begin(struct sbx_preload *preload)
     preload->kind = msg.kind;
     preload->is_alone = msg.op == SBX_TEMPLATE_ALONE;
     preload->places = msg.places;
+    cr_patience_set(msg.slowness);
     for (int i = 0; i < 3; i++) {
         struct stat stat;
 

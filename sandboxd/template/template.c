@@ -6,6 +6,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/backend/userns.h"
 #include "sandboxd/template/enter.h"
@@ -152,8 +153,10 @@ static pid_t fork_template(const struct sbx_template_host *host, enum sbx_templa
 
 static int begin(const struct sbx_template_host *host, const struct sbx_template *template)
 {
-    struct sbx_template_msg msg = {
-        .op = SBX_TEMPLATE_BEGIN, .kind = template->kind, .places = host->places};
+    struct sbx_template_msg msg = {.op = SBX_TEMPLATE_BEGIN,
+                                   .kind = template->kind,
+                                   .places = host->places,
+                                   .slowness = cr_patience()};
 
     return sbx_fds_send(template->fd, &msg, sizeof(msg), NULL, 0);
 }

@@ -42,7 +42,7 @@ enum sbx_template_kind {
 };
 
 enum sbx_template_op {
-    SBX_TEMPLATE_BEGIN = 1, /* backend ▶ template, first: kind, places */
+    SBX_TEMPLATE_BEGIN = 1, /* backend ▶ template, first: kind, places, slowness */
     SBX_TEMPLATE_ALONE,     /* sandbox-init ▶ template, in place of BEGIN: kind */
     SBX_TEMPLATE_READY,     /* template ▶ backend: memory_bytes; BOX may follow */
     SBX_TEMPLATE_BOX,       /* backend ▶ template: id, place, limits, fds */
@@ -67,6 +67,7 @@ struct sbx_template_msg {
     int32_t pid;
     int32_t error;         /* errno */
     uint64_t memory_bytes; /* of its own: what a program that it forks has without a charge */
+    uint64_t slowness;     /* of this machine (common/patience.h); 0: a usual one */
     struct sbx_limits limits;
     char text[SBX_TEMPLATE_TEXT_MAX]; /* terminated; of trusted code only */
 };

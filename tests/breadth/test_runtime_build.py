@@ -232,14 +232,23 @@ def test_what_fails_says_why_and_leaves_nothing(place, state, source, output, re
     assert registered(state) == []
 
 
+def trial_of(state):
+    """Command line of the sandboxd that tries what a build has made; None: there is none now."""
+    return next((command for _, command in crisol.processes().values()
+                 if os.path.basename(command.split(" ")[0]) == "sandboxd" and f"--state-dir={state}/runtimes/.build-" in command), None)
+
+
 def test_builds_come_one_at_a_time_and_leave_nothing_when_interrupted(place, state):
     slow = (place / "slow.runtime")
     slow.write_text(FILE.format(version="slow", source="build.folder = one", output="x")
                     .replace("argv = main.txt", "argv = --wait") + "limit.wall_time_ms = 60000\n")
     for number in (signal.SIGTERM, signal.SIGKILL):
         with subprocess.Popen([SANDBOXD, "runtime", "build", str(slow), f"--state-dir={state}"], stderr=subprocess.PIPE,
-                              text=True) as build:
+                              text=True, env={**os.environ, "CRISOL_SLOW_HOST": "3"}) as build:
             crisol.wait_for(lambda: any(name.startswith(".build-") for name in registered(state)), 30, "the build began")
+            # The trial of what was built has the patience that the build was given.
+            crisol.wait_for(lambda: trial_of(state), 60, "its sandboxd is there")
+            assert "--slow-host=3" in trial_of(state).split()
             assert "another build or removal goes on" in runtime("build", str(slow), state=state, ok=False)
             time.sleep(1)
             build.send_signal(number)
