@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-.PHONY: help run up live-check image images images-check package build test lint bench soak torture runtimes clean
+.PHONY: help run up live-check image images images-check package build test lint bench rollout soak torture runtimes clean
 
 help:
 	@echo 'make run            set up, build, and watch one task become working code (TASK="…" with a Gemini key)'
@@ -17,6 +17,7 @@ help:
 	@echo 'make test           every test'
 	@echo 'make lint           formatting, static analysis, structure'
 	@echo 'make bench          benchmarks, as JSON'
+	@echo 'make rollout        several of each service under load: restarts, kills, a partition; no run may be lost'
 	@echo 'make soak           long runs on each backend that look for leaks, and half an hour of kills'
 	@echo 'make torture        the programs of the GCC test suite in sandboxes, compared with bare runs'
 	@echo 'make runtimes       the runtimes that are built of packages (python-data, browser), built and tried'
@@ -55,6 +56,9 @@ lint:
 
 bench:
 	@scripts/build.sh && tests/bench/run.sh
+
+rollout:
+	@scripts/deps.sh test && scripts/build.sh && ctest --test-dir build -R '^deploy_rollout$$' --verbose --no-tests=error
 
 soak:
 	@scripts/build.sh && tests/bench/soak.sh

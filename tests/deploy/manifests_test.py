@@ -404,6 +404,37 @@ class Fitting(unittest.TestCase):
                     needed = (int(given["drain-delay-ms"]) + int(given["grace-ms"])) / 1000 + seconds
                     self.assertLessEqual(needed, spec["terminationGracePeriodSeconds"])
 
+    def test_every_service_has_a_budget_is_spread_and_survives_a_broken_pod(self):
+        for name, found in every_rendering():
+            budgets = {document["spec"]["selector"]["matchLabels"]["app.kubernetes.io/name"]: document
+                       for document in found if document["kind"] == "PodDisruptionBudget"}
+            with self.subTest(rendering=name):
+                self.assertLessEqual({"orchestrator", "sandboxd"}, set(budgets))
+                for service in ("orchestrator", "sandboxd"):
+                    deployment = pick(found, "Deployment", service)
+                    self.assertEqual(budgets[service]["metadata"]["namespace"], deployment["metadata"]["namespace"])
+                    self.assertEqual(budgets[service]["spec"]["maxUnavailable"], 1)
+                    spread = template_of(deployment)["spec"]["topologySpreadConstraints"]
+                    self.assertEqual([one["topologyKey"] for one in spread], ["kubernetes.io/hostname", "topology.kubernetes.io/zone"])
+
+    def test_leftovers_in_an_engine_are_removed_on_a_schedule_and_nowhere_else(self):
+        """Where the native backend makes the sandboxes, nothing outlives it that would have to be collected."""
+        for name, found in every_rendering():
+            jobs = [document for document in found if document["kind"] == "CronJob"]
+            with self.subTest(rendering=name):
+                self.assertEqual([job["metadata"]["name"] for job in jobs], ["crisol-gc"] if name.endswith("docker-socket") else [])
+                for job in jobs:
+                    spec = template_of(job)["spec"]
+                    (container,) = spec["containers"]
+                    sandboxd = template_of(pick(found, "Deployment", "sandboxd"))["spec"]
+                    given = set(sandboxd["containers"][0]["args"])
+                    self.assertEqual(job["spec"]["concurrencyPolicy"], "Forbid")
+                    self.assertEqual(container["image"], sandboxd["containers"][0]["image"])
+                    self.assertEqual((container["command"], container["args"][0]), (["/usr/libexec/crisol/sandboxd"], "gc"))
+                    self.assertLessEqual(set(container["args"][1:]), given)  # of the same engine, and the same image
+                    self.assertEqual((spec["nodeSelector"], spec["tolerations"]), (sandboxd["nodeSelector"], sandboxd["tolerations"]))
+                    self.assertEqual(sorted(volume["hostPath"]["path"] for volume in spec["volumes"]), ["/var/run/docker.sock"])
+
     def test_disruption_budgets_and_spreading_name_pods_that_there_are(self):
         for name, found in every_rendering():
             labels = [template_of(document)["metadata"]["labels"] for document, _ in pods(found)]
