@@ -422,6 +422,15 @@ static void read_backend(struct supervisor *supervisor)
         cr_close_fd(&supervisor->backend.lifeline_fd); /* SIGCHLD follows */
 }
 
+/* By a signal: whoever sent it will know why. */
+static bool is_stopped(const struct sbx_child *child)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(P_PID, (id_t)child->pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == child->pid;
+}
+
 /* One that stands still is of no use to anybody, and its end is a thing that all others know how to
  * deal with. */
 static bool is_turning(struct sbx_child *child)
@@ -431,7 +440,7 @@ static bool is_turning(struct sbx_child *child)
 
     if (before == SBX_PULSE_WELL && state != SBX_PULSE_WELL)
         cr_log_warn("%s says nothing pid=%d", child->name, (int)child->pid);
-    if (state == SBX_PULSE_DEAD) {
+    if (state == SBX_PULSE_DEAD && !is_stopped(child)) {
         cr_log_error("%s stands still, killing it pid=%d", child->name, (int)child->pid);
         kill_child(child, SIGKILL);
     }
