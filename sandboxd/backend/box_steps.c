@@ -30,6 +30,11 @@
 /* Beyond the memory limit: so much that who goes over it is seen, and killed, before. */
 #define DATA_MARGIN_BYTES (UINT64_C(1) << 30)
 
+uint64_t sbx_box_namespaces(void)
+{
+    return CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
+}
+
 /* Dies with the backend; a backend that is gone already shows as EOF on the control socket. */
 int sbx_box_die_with_parent(void)
 {
@@ -60,20 +65,16 @@ int sbx_box_make_network(void)
     return ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
 }
 
-int sbx_box_make_namespaces(uint32_t weakened)
+int sbx_box_enter_network(int net_fd)
 {
-    if (sethostname(HOSTNAME, strlen(HOSTNAME)) < 0)
-        return -errno;
-    return weakened == SBX_CONTROL_NETWORK ? 0 : sbx_box_make_network();
+    if (net_fd < 0)
+        return sbx_box_make_network();
+    return setns(net_fd, CLONE_NEWNET) < 0 ? -errno : 0;
 }
 
-int sbx_box_join_namespaces(int net_fd, uint32_t weakened)
+int sbx_box_name_machine(void)
 {
-    if (sethostname(HOSTNAME, strlen(HOSTNAME)) < 0)
-        return -errno;
-    if (weakened == SBX_CONTROL_NETWORK)
-        return 0;
-    return setns(net_fd, CLONE_NEWNET) < 0 ? -errno : 0;
+    return sethostname(HOSTNAME, strlen(HOSTNAME)) < 0 ? -errno : 0;
 }
 
 /* What hangs where. All come from one mount with nosuid and nodev. */
@@ -142,12 +143,12 @@ static int attach_workspace(int workspace_fd)
     return r;
 }
 
-int sbx_box_mount_proc(uint32_t weakened)
+int sbx_box_mount_proc(void)
 {
-    const char *options = weakened == SBX_CONTROL_PROC ? NULL : "subset=pid,hidepid=invisible";
-
-    return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, options) < 0 ? -errno
-                                                                                         : 0;
+    return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+                 "subset=pid,hidepid=invisible") < 0
+               ? -errno
+               : 0;
 }
 
 int sbx_box_mount_workspace(int workspace_fd)
@@ -213,7 +214,7 @@ void sbx_box_lose_priority(void)
     (void)setpriority(PRIO_PROCESS, 0, NICE);
 }
 
-int sbx_box_make_limits(const struct sbx_limits *limits, uint32_t weakened)
+int sbx_box_make_limits(const struct sbx_limits *limits)
 {
     const struct {
         int resource;
@@ -229,8 +230,6 @@ int sbx_box_make_limits(const struct sbx_limits *limits, uint32_t weakened)
         {RLIMIT_NOFILE, limits->value[SBX_LIMIT_OPEN_FILES]},
     };
 
-    if (weakened == SBX_CONTROL_RLIMITS)
-        return 0;
     for (size_t i = 0; i < CR_ARRAY_SIZE(rows); i++) {
         int r = limit_one(rows[i].resource, rows[i].value);
 

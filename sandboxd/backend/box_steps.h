@@ -9,9 +9,11 @@
 /*
  * The steps by which a process that was just cloned becomes pid 1 of a box,
  * shared by every way to start one. Async-signal-safe, in the order of this
- * file. Each returns 0 or -errno. `weakened` is the control that the self-test
- * leaves out; SBX_CONTROL_COUNT or more: none.
+ * file. Each returns 0 or -errno.
  */
+
+/* The flags of clone3(2) that make a box, but for its network. */
+uint64_t sbx_box_namespaces(void);
 
 /* SIGKILL when the parent ends. A change of ids clears it: call it again behind one. */
 int sbx_box_die_with_parent(void);
@@ -22,17 +24,17 @@ int sbx_box_die_with_parent(void);
  */
 int sbx_box_enter_groups(const int *fds, size_t count);
 
-/* Name of the machine, and a network of its own whose loopback is up. */
-int sbx_box_make_namespaces(uint32_t weakened);
-
-/* The same with a network that was made ahead (`net_fd`, borrowed). */
-int sbx_box_join_namespaces(int net_fd, uint32_t weakened);
-
 /* In a process of its own making: a network namespace with its loopback up. */
 int sbx_box_make_network(void);
 
+/* Enters a network that was made so ahead (borrowed); -1: makes one. */
+int sbx_box_enter_network(int net_fd);
+
+/* Sets the name of the machine that the box sees. */
+int sbx_box_name_machine(void);
+
 /* Of the caller's own process namespace. */
-int sbx_box_mount_proc(uint32_t weakened);
+int sbx_box_mount_proc(void);
 
 /*
  * The folders of a workspace (sbx_workspace_make(), borrowed) on /workspace,
@@ -50,7 +52,7 @@ int sbx_box_make_terminal(uint16_t columns, uint16_t rows, int ret_fds[2]);
 void sbx_box_lose_priority(void);
 
 /* The resource limits of a program. */
-int sbx_box_make_limits(const struct sbx_limits *limits, uint32_t weakened);
+int sbx_box_make_limits(const struct sbx_limits *limits);
 
 /* Enters the user namespace of the slot, as its user 0. */
 int sbx_box_enter_identity(int userns_fd);

@@ -16,8 +16,9 @@ struct sbx_backend;
  * sandboxd has no setting for and no message of the wire can carry. What is
  * left out is a gap in HELLO, so that every result says so.
  *
- * no_new_privs, the capabilities and the user are sandbox-init's doing as
- * well: there the self-test gives an init of its own that does not (--init).
+ * What sandbox-init does, the self-test has left out by an init of its own
+ * (--init): no_new_privs, the capabilities, in a container the user, in a
+ * native box network, IPC, /proc and resource limits.
  */
 #define SBX_WEAKEN_NOTHING SBX_CONTROL_COUNT
 

@@ -22,6 +22,7 @@
 #include "sandboxd/init/program.h"
 #include "sandboxd/init/reap.h"
 #include "sandboxd/init/say.h"
+#include "sandboxd/init/spawner.h"
 #include "sandboxd/init/stream.h"
 #include "sandboxd/init/terminal.h"
 #include "sandboxd/wire/boxctl.h"
@@ -233,6 +234,18 @@ static int serve_files(void)
     return sbx_say(exited) < 0 ? 1 : 0;
 }
 
+/* In a box that the spawner forked. */
+static enum mode be_forked(void)
+{
+    static const enum mode modes[SBX_BOX_MODE_COUNT] = {
+        [SBX_BOX_RUN] = MODE_RUN,           [SBX_BOX_AHEAD] = MODE_WAIT,
+        [SBX_BOX_CELLS] = MODE_CELLS,       [SBX_BOX_FILES] = MODE_FILES,
+        [SBX_BOX_TERMINAL] = MODE_TERMINAL,
+    };
+
+    return modes[sbx_spawner_serve()];
+}
+
 static enum mode parse_mode(int argc, char **argv)
 {
     static const struct {
@@ -317,6 +330,8 @@ int main(int argc, char **argv)
         return sbx_stream_main(true);
     cr_slice_set(CR_SLICE_SHORT_NS);
     r = cr_signals_reset(); /* what the backend left behind is neither ours nor the program's */
+    if (r == 0 && argc == 2 && strcmp(argv[1], SBX_INIT_SPAWN_ARGUMENT) == 0)
+        box.mode = be_forked();
     if (r == 0)
         r = secure_self(box.mode);
     if (r < 0)

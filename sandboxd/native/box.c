@@ -3,9 +3,9 @@
 
 #include "common/auto.h"
 #include "common/err.h"
-#include "sandboxd/backend/cgroup.h"
 #include "sandboxd/backend/cgroup_watched.h"
-#include "sandboxd/native/box_child.h"
+#include "sandboxd/native/spawner.h"
+#include "sandboxd/wire/boxspawn.h"
 #include "sandboxd/wire/fds.h"
 
 #include <fcntl.h>
@@ -16,7 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <linux/sched.h>
 #include <sys/mount.h>
 #include <sys/pidfd.h>
 #include <sys/resource.h>
@@ -95,15 +94,9 @@ int sbx_box_begin(const struct sbx_box_shell *shell, struct sbx_box *ret_box, st
 {
     CR_AUTO_CLOSE int control_fd = -1;
     CR_AUTO_CLOSE int child_fd = -1;
-    int group_fd = sbx_cgroup_clone_fd(shell->group);
+    CR_AUTO_CLOSE int pidfd = -1;
     int pair[2];
-    int pidfd = -1;
-    struct clone_args args = {
-        .flags = CLONE_PIDFD | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS,
-        .pidfd = (uint64_t)(uintptr_t)&pidfd,
-        .exit_signal = (uint64_t)SIGCHLD,
-    };
-    long pid;
+    pid_t pid;
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return cr_err_sys(err, errno, "open the control socket of a box");
@@ -112,45 +105,45 @@ int sbx_box_begin(const struct sbx_box_shell *shell, struct sbx_box *ret_box, st
     /* Only our end: sandbox-init reads its own blocking. */
     if (fcntl(control_fd, F_SETFL, O_NONBLOCK) < 0)
         return cr_err_sys(err, errno, "open the control socket of a box");
-    if (shell->weakened == SBX_CONTROL_IPC)
-        args.flags &= ~(uint64_t)CLONE_NEWIPC;
-    if (group_fd >= 0) {
-        args.flags |= CLONE_INTO_CGROUP;
-        args.cgroup = (unsigned int)group_fd;
-    }
-    pid = syscall(SYS_clone3, &args, sizeof(args));
+    pid = sbx_spawner_fork(shell->spawner, child_fd, shell->group, shell->net_fd, err);
     if (pid < 0)
-        return cr_err_sys(err, errno, "clone a box");
-    if (pid == 0) {
-        cr_close_fd(&control_fd);
-        sbx_box_child(shell, child_fd);
+        return pid;
+    pidfd = pidfd_open(pid, 0);
+    if (pidfd < 0) {
+        int errnum = errno;
+
+        (void)kill(pid, SIGKILL); /* a child of ours that nobody has waited for */
+        (void)waitpid(pid, NULL, 0);
+        return cr_err_sys(err, errnum, "open the pidfd of a box");
     }
-    sbx_cgroup_watch(shell->group, (pid_t)pid);
-    *ret_box =
-        (struct sbx_box){.pid = (pid_t)pid, .pidfd = pidfd, .control_fd = cr_take_fd(&control_fd)};
+    sbx_cgroup_watch(shell->group, pid);
+    *ret_box = (struct sbx_box){
+        .pid = pid, .pidfd = cr_take_fd(&pidfd), .control_fd = cr_take_fd(&control_fd)};
     return 0;
 }
 
 int sbx_box_finish(const struct sbx_box *box, const struct sbx_box_plan *plan, struct cr_err *err)
 {
     const struct sbx_box_order order = {.limits = *plan->limits,
-                                        .mode = plan->mode,
+                                        .mode = (uint32_t)plan->mode,
                                         .is_rootless = plan->is_rootless,
                                         .columns = plan->columns,
                                         .rows = plan->rows,
                                         .has_root = plan->root_fd >= 0};
-    const int fds[SBX_BOX_ORDER_FDS] = {
+    const uint32_t count = sbx_box_order_fds(&order);
+    int fds[SBX_BOX_ORDER_FDS] = {
+        [SBX_BOX_ORDER_USERNS] = plan->userns_fd,
+        [SBX_BOX_ORDER_WORKSPACE] = plan->workspace_fd,
+        [SBX_BOX_ORDER_PAYLOAD] = plan->payload_fd,
         [SBX_BOX_ORDER_STDIO] = plan->stdio_fds[0],
         [SBX_BOX_ORDER_STDIO + 1] = plan->stdio_fds[1],
         [SBX_BOX_ORDER_STDIO + 2] = plan->stdio_fds[2],
-        [SBX_BOX_ORDER_PAYLOAD] = plan->payload_fd,
-        [SBX_BOX_ORDER_USERNS] = plan->userns_fd,
-        [SBX_BOX_ORDER_WORKSPACE] = plan->workspace_fd,
-        [SBX_BOX_ORDER_ROOT] = plan->root_fd,
     };
-    int r = sbx_fds_send(box->control_fd, &order, sizeof(order), fds,
-                         SBX_BOX_ORDER_FDS - (order.has_root ? 0 : 1));
+    int r;
 
+    if (order.has_root)
+        fds[count - 1] = plan->root_fd;
+    r = sbx_fds_send(box->control_fd, &order, sizeof(order), fds, count);
     /* Dead: what it said before that is still to be read, and its end is seen as any other. */
     return r < 0 && r != -EPIPE ? cr_err_sys(err, -r, "tell a box what it is for") : 0;
 }

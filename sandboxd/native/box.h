@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "sandboxd/wire/boxspawn.h"
 #include "sandboxd/wire/msg.h"
 
 #include <stdbool.h>
@@ -10,13 +11,14 @@
 
 struct cr_err;
 struct sbx_cgroup;
+struct sbx_spawner;
 
 /*
- * One box: its sandbox-init, seen from the backend. Built by clone3(2); the
- * child then builds its own surroundings step by step: first what is the same
- * for every box, then, when it is told whose box it is, the rest, and becomes
- * sandbox-init. A step that fails comes back as SBX_INIT_FAILED with the
- * stage on the control socket, exactly as failures of sandbox-init do.
+ * One box: its sandbox-init, seen from the backend. A fork of the spawner,
+ * which builds its own surroundings step by step: first what is the same for
+ * every box, then, when it is told whose box it is, the rest. A step that
+ * fails comes back as SBX_INIT_FAILED with the stage on the control socket,
+ * exactly as later failures do.
  */
 struct sbx_box {
     pid_t pid;
@@ -31,23 +33,11 @@ struct sbx_box {
         .pid = -1, .pidfd = -1, .control_fd = -1                                                   \
     }
 
-/* The first half. All fds are borrowed for the call. */
+/* The first half. All of it is borrowed for the call. */
 struct sbx_box_shell {
+    const struct sbx_spawner *spawner;
     const struct sbx_cgroup *group;
-    int init_fd;       /* the sandbox-init binary, O_PATH */
-    int seccomp_fd;    /* its seccomp program */
-    int net_fd;        /* network namespace made ahead; -1: the box makes its own */
-    uint32_t weakened; /* see backend/weaken.h */
-};
-
-/* What a box is for: how its sandbox-init is started, see boxctl.h. */
-enum sbx_box_mode {
-    SBX_BOX_RUN,      /* one program, which is known */
-    SBX_BOX_AHEAD,    /* one that is not: payload and stdio are /dev/null */
-    SBX_BOX_CELLS,    /* the interpreter of a session, likewise */
-    SBX_BOX_FILES,    /* none: files in and out */
-    SBX_BOX_TERMINAL, /* one program, with a terminal */
-    SBX_BOX_MODE_COUNT,
+    int net_fd; /* network namespace made ahead; -1: the box makes its own */
 };
 
 /* The second half. All fds are borrowed for the call. */
@@ -56,7 +46,7 @@ struct sbx_box_plan {
     int userns_fd;    /* user namespace of the place */
     int root_fd;      /* mount namespace of another root file system; -1: the backend's own */
     int workspace_fd; /* from sbx_workspace_make() */
-    int payload_fd;
+    int payload_fd;   /* and these: for modes whose run is known */
     int stdio_fds[3];
     enum sbx_box_mode mode;
     bool is_rootless; /* its user namespace has one id, and nobody else limits processes */

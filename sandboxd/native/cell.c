@@ -77,7 +77,6 @@ enum sbx_stage sbx_cell_furnish(struct sbx_native *native, struct sbx_cell *cell
 int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, enum sbx_box_mode mode,
                    const int *fds, struct cr_err *err)
 {
-    int null_fd = native->null_fd;
     /* A box of the pool has the most that anybody may ask for: only that can be lowered later. */
     const struct sbx_limits *limits =
         mode == SBX_BOX_AHEAD ? &native->base.link.maximum : &cell->limits;
@@ -86,8 +85,8 @@ int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, enum sbx_bo
         .userns_fd = native->places[cell->place].userns_fd,
         .workspace_fd = cell->workspace_fd,
         .root_fd = cell->root_fd,
-        .payload_fd = fds ? fds[0] : null_fd,
-        .stdio_fds = {fds ? fds[1] : null_fd, fds ? fds[2] : null_fd, fds ? fds[3] : null_fd},
+        .payload_fd = fds ? fds[0] : -1,
+        .stdio_fds = {fds ? fds[1] : -1, fds ? fds[2] : -1, fds ? fds[3] : -1},
         .mode = mode,
         .is_rootless = native->is_rootless,
         .columns = cell->columns,

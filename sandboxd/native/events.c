@@ -13,12 +13,26 @@ static void on_keeper(struct sbx_native *native)
     sbx_backend_begin_stop(&native->base, "the keeper is gone");
 }
 
+/*
+ * It says nothing unasked, so this is its end. Boxes that are there go on, and
+ * whoever needs another one starts another spawner.
+ */
+static void on_spawner(struct sbx_native *native)
+{
+    if (!sbx_spawner_is_gone(&native->spawner))
+        return; /* the event was of one that has been replaced since */
+    sbx_groups_stop_spawner(native);
+    cr_log_warn("the spawner is gone, the next box starts another");
+}
+
 static void on_event(struct sbx_backend *backend, struct sbx_job *job, uint32_t kind)
 {
     struct sbx_native *native = sbx_native_of(backend);
 
     if (kind == SBX_NATIVE_WATCH_KEEPER)
         on_keeper(native);
+    else if (kind == SBX_NATIVE_WATCH_SPAWNER)
+        on_spawner(native);
     else if (kind == SBX_NATIVE_WATCH_DEAD)
         sbx_run_on_dead(native, (struct sbx_run *)job);
     else if (kind == SBX_NATIVE_WATCH_ENDED)

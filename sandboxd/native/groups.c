@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sys/epoll.h>
+
 /* One more group, and those that failed before. */
 static int ask(struct sbx_native *native)
 {
@@ -58,18 +60,62 @@ static int find(const struct sbx_groups *groups, bool with_shell)
     return found;
 }
 
-int sbx_groups_begin_box(const struct sbx_native *native, const struct sbx_cgroup *group,
-                         int net_fd, struct sbx_box *ret_box, struct cr_err *err)
+int sbx_groups_start_spawner(struct sbx_native *native, struct cr_err *err)
 {
-    const struct sbx_box_shell shell = {
-        .group = group,
+    const uint32_t weakened = native->base.weakened;
+    const struct sbx_spawner_plan plan = {
         .init_fd = native->init_fd,
         .seccomp_fd = native->seccomp_fd,
-        .net_fd = net_fd,
-        .weakened = native->base.weakened,
+        .left_out = weakened == SBX_WEAKEN_NOTHING ? NULL : sbx_control_name(weakened),
     };
 
-    return sbx_box_begin(&shell, ret_box, err);
+    return sbx_spawner_start(&plan, &native->spawner, err);
+}
+
+void sbx_groups_stop_spawner(struct sbx_native *native)
+{
+    if (native->spawner.fd >= 0)
+        sbx_backend_unwatch(&native->base, native->spawner.fd);
+    sbx_spawner_stop(&native->spawner);
+}
+
+int sbx_groups_watch_spawner(struct sbx_native *native, struct cr_err *err)
+{
+    int r = sbx_backend_watch(&native->base, native->spawner.fd, EPOLLIN, SBX_NATIVE_WATCH_SPAWNER,
+                              NULL);
+
+    return r < 0 ? cr_err_sys(err, -r, "watch the spawner") : 0;
+}
+
+/* In the place of one that is gone. */
+static int renew_spawner(struct sbx_native *native, struct cr_err *err)
+{
+    int r;
+
+    sbx_groups_stop_spawner(native);
+    r = sbx_groups_start_spawner(native, err);
+    if (r == 0)
+        r = sbx_groups_watch_spawner(native, err);
+    return r;
+}
+
+int sbx_groups_begin_box(struct sbx_native *native, const struct sbx_cgroup *group, int net_fd,
+                         struct sbx_box *ret_box, struct cr_err *err)
+{
+    const struct sbx_box_shell shell = {
+        .spawner = &native->spawner,
+        .group = group,
+        .net_fd = net_fd,
+    };
+    int r = sbx_box_begin(&shell, ret_box, err);
+
+    if (r != -ENOTCONN)
+        return r;
+    cr_log_warn("the spawner is gone, starting another");
+    if (err)
+        *err = (struct cr_err)CR_ERR_INIT;
+    r = renew_spawner(native, err);
+    return r < 0 ? r : sbx_box_begin(&shell, ret_box, err);
 }
 
 /* A group and a network in which nothing is left of their run are those of another one. */

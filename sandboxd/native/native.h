@@ -10,6 +10,7 @@
 #include "sandboxd/native/roots.h"
 #include "sandboxd/native/run.h"
 #include "sandboxd/native/session.h"
+#include "sandboxd/native/spawner.h"
 #include "sandboxd/native/templates.h"
 #include "sandboxd/native/vault.h"
 #include "sandboxd/wire/msg.h"
@@ -89,13 +90,13 @@ struct sbx_native {
     struct sbx_backend base; /* first, so that one is found from the other */
     int init_fd;
     int seccomp_fd;
-    int null_fd; /* /dev/null of the boxes */
     uint32_t uid_base;
     bool is_rootless;
     uint32_t place_count; /* one for each run and each slot of the pool, and some to spare */
     struct sbx_place places[SBX_PLACES_MAX];
     uint64_t box_bytes; /* memory that a box without a program is charged for */
     struct sbx_keeper keeper;
+    struct sbx_spawner spawner;
     struct sbx_groups groups;
     struct sbx_pool pool;
     struct sbx_ending ending;
@@ -138,6 +139,7 @@ int sbx_native_check(const struct sbx_native_settings *settings, struct sbx_nati
 /* The kinds of events that are its own; only DEAD has a job. */
 enum sbx_native_watch_kind {
     SBX_NATIVE_WATCH_KEEPER = SBX_WATCH_OWN,
+    SBX_NATIVE_WATCH_SPAWNER,
     SBX_NATIVE_WATCH_DEAD,
     SBX_NATIVE_WATCH_ENDED,        /* one of those that end */
     SBX_NATIVE_WATCH_SESSION,      /* an interpreter that waits has died */
@@ -170,9 +172,21 @@ int sbx_groups_start(struct sbx_native *native, struct cr_err *err);
  */
 int sbx_groups_take(struct sbx_native *native, bool with_shell, struct sbx_cell *cell);
 
-/* The first half of a box; `net_fd` is borrowed. Returns 0 or -errno. */
-int sbx_groups_begin_box(const struct sbx_native *native, const struct sbx_cgroup *group,
-                         int net_fd, struct sbx_box *ret_box, struct cr_err *err);
+/* Starts what boxes are forked from, when all that goes into it is there. */
+int sbx_groups_start_spawner(struct sbx_native *native, struct cr_err *err);
+
+/* Its end is an event from here on. */
+int sbx_groups_watch_spawner(struct sbx_native *native, struct cr_err *err);
+
+/* Safe to repeat; boxes that are there go on. */
+void sbx_groups_stop_spawner(struct sbx_native *native);
+
+/*
+ * The first half of a box; `net_fd` is borrowed. Starts another spawner where
+ * that is gone. Returns 0 or -errno.
+ */
+int sbx_groups_begin_box(struct sbx_native *native, const struct sbx_cgroup *group, int net_fd,
+                         struct sbx_box *ret_box, struct cr_err *err);
 
 /*
  * Gives a used group back, with the workspace to drop and a network namespace

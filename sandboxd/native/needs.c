@@ -244,6 +244,14 @@ static int meet_roots(const struct sbx_native_settings *settings, struct sbx_nat
     return sbx_roots_open(settings->roots, &native->roots, err);
 }
 
+static int meet_spawner(const struct sbx_native_settings *settings, struct sbx_native *native,
+                        uint32_t argument, struct cr_err *err)
+{
+    (void)settings;
+    (void)argument;
+    return sbx_groups_start_spawner(native, err);
+}
+
 static int meet_box(const struct sbx_native_settings *settings, struct sbx_native *native,
                     uint32_t argument, struct cr_err *err)
 {
@@ -306,6 +314,7 @@ const struct sbx_need sbx_needs[] = {
     BASIS("sandbox-init on a tmpfs", meet_init),
     BASIS("root file systems of runtimes", meet_roots),
     BASIS("root file system", meet_rootfs),
+    BASIS("spawner of the boxes", meet_spawner),
     BASIS("a whole box, tried", meet_box),
     {.name = NULL},
 };

@@ -130,12 +130,9 @@ static int run_box(struct sbx_native *native, const struct sbx_cgroup *group,
                                sbx_cell_owner(native, &(struct sbx_cell){.place = 0}),
                                &workspace_fd, err);
     if (r == 0)
-        r = sbx_box_begin(&(struct sbx_box_shell){.group = group,
-                                                  .init_fd = native->init_fd,
-                                                  .seccomp_fd = native->seccomp_fd,
-                                                  .net_fd = -1,
-                                                  .weakened = native->base.weakened},
-                          &box, err);
+        r = sbx_box_begin(
+            &(struct sbx_box_shell){.spawner = &native->spawner, .group = group, .net_fd = -1},
+            &box, err);
     if (r < 0)
         return r;
     r = sbx_box_finish(&box,

@@ -65,7 +65,7 @@ static int open_loop(struct sbx_native *native, struct cr_err *err)
     if (r < 0)
         return r;
     r = sbx_backend_watch(&native->base, native->keeper.fd, EPOLLIN, SBX_NATIVE_WATCH_KEEPER, NULL);
-    return r < 0 ? cr_err_sys(err, -r, "watch the keeper") : 0;
+    return r < 0 ? cr_err_sys(err, -r, "watch the keeper") : sbx_groups_watch_spawner(native, err);
 }
 
 void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_native *native)
@@ -73,10 +73,10 @@ void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_nati
     *native = (struct sbx_native){
         .init_fd = -1,
         .seccomp_fd = -1,
-        .null_fd = -1,
         .uid_base = (uint32_t)settings->uid_base,
         .is_rootless = settings->is_rootless,
         .keeper = SBX_KEEPER_INIT,
+        .spawner = SBX_SPAWNER_INIT,
         .vault = SBX_VAULT_INIT,
     };
     sbx_templates_init(&native->templates, settings->preload);
@@ -101,10 +101,6 @@ static int prepare(const struct sbx_native_settings *settings, struct sbx_native
 {
     int r = sbx_needs_meet(settings, native, err);
 
-    if (r == 0) {
-        native->null_fd = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
-        r = native->null_fd < 0 ? cr_err_sys(err, errno, "open /dev/null of the boxes") : 0;
-    }
     if (r == 0 && native->sessions.most > 0)
         r = sbx_vault_open(&native->vault, err);
     if (r == 0)
@@ -184,7 +180,7 @@ void sbx_native_stop(struct sbx_native *native)
         cr_log_error("%s", err.text);
     sbx_roots_close(&native->roots);
     sbx_vault_close(&native->vault);
-    cr_close_fd(&native->null_fd);
+    sbx_spawner_stop(&native->spawner);
     cr_close_fd(&native->seccomp_fd);
     cr_close_fd(&native->init_fd);
     sbx_backend_close(&native->base);

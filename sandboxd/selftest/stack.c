@@ -80,10 +80,17 @@ static bool is_of_init(uint32_t control)
     return control == SBX_CONTROL_NO_NEW_PRIVS || control == SBX_CONTROL_CAPABILITIES;
 }
 
+/* Those which the init of a native box sees to, and which it is told to leave out. */
+static bool is_of_box(uint32_t control)
+{
+    return control == SBX_CONTROL_NETWORK || control == SBX_CONTROL_IPC ||
+           control == SBX_CONTROL_PROC || control == SBX_CONTROL_RLIMITS;
+}
+
 /* A container's user is sandbox-init's from the start, so that leaving it out takes that too. */
 static bool needs_weak_init(bool is_docker, uint32_t control)
 {
-    return is_of_init(control) || (is_docker && control == SBX_CONTROL_USER);
+    return is_of_init(control) || (is_docker ? control == SBX_CONTROL_USER : is_of_box(control));
 }
 
 static int add_weakness(struct sbx_child_args *args, bool is_docker, uint32_t weakened,

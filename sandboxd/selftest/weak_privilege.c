@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * In place of common/privilege.c in sandbox-init-weak, the init that the
- * self-test alone starts: it changes the user and leaves out no_new_privs and
- * the emptying of the bounding set, so that their probes can be seen to fail.
- * sandbox-init itself has no way to leave anything out.
+ * In place of cr_privilege_drop() in sandbox-init-weak, unless it is to leave
+ * something else out (weak_box.c): it changes the user and leaves out
+ * no_new_privs and the emptying of the bounding set, so that their probes can
+ * be seen to fail.
  */
 #include "common/err.h"
 #include "common/privilege.h"
+#include "sandboxd/wire/boxspawn.h"
 
 #include <errno.h>
 #include <grp.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <linux/capability.h>
@@ -41,10 +43,16 @@ static int has_nothing(void)
     return (data[0].permitted | data[1].permitted) == 0;
 }
 
-int cr_privilege_drop(uid_t uid, gid_t gid, struct cr_err *err)
-{
-    int r = has_nothing();
+int __real_cr_privilege_drop(uid_t uid, gid_t gid, struct cr_err *err);
+int __wrap_cr_privilege_drop(uid_t uid, gid_t gid, struct cr_err *err);
 
+int __wrap_cr_privilege_drop(uid_t uid, gid_t gid, struct cr_err *err)
+{
+    int r;
+
+    if (secure_getenv(SBX_INIT_LEAVE_OUT))
+        return __real_cr_privilege_drop(uid, gid, err);
+    r = has_nothing();
     if (r < 0)
         return cr_err_sys(err, -r, "read the capabilities");
     if (r > 0)

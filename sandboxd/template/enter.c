@@ -59,13 +59,16 @@ static int mount_proc(void)
 /* From here on no capability of ours counts outside of the template's user namespace. */
 static int leave_host(int userns_fd)
 {
+    int r;
+
     if (setns(userns_fd, CLONE_NEWUSER) < 0 || syscall(SYS_setgroups, 0, NULL) < 0 ||
         syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
         return -errno;
     if (unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC) < 0)
         return -errno;
-    /* Its name is asked for and remembered by modules: the one that boxes have. */
-    return sbx_box_make_namespaces(SBX_CONTROL_COUNT);
+    r = sbx_box_enter_network(-1);
+    /* The machine's name is asked for and remembered by modules: the one that boxes have. */
+    return r < 0 ? r : sbx_box_name_machine();
 }
 
 /* What the libc derives from it at start (stacks of threads) must be as in a box. */

@@ -55,7 +55,7 @@ _Noreturn static void become_init(const struct sbx_limits *limits, int control_f
 
     sbx_box_check(control_fd, SBX_STAGE_INIT, place_fds(control_fd, channel_fd));
     control_fd = SBX_INIT_FD_CONTROL;
-    sbx_box_check(control_fd, SBX_STAGE_LIMITS, sbx_box_make_limits(limits, SBX_CONTROL_COUNT));
+    sbx_box_check(control_fd, SBX_STAGE_LIMITS, sbx_box_make_limits(limits));
     (void)syscall(SYS_execveat, FD_BINARY, "", argv, environment, AT_EMPTY_PATH);
     sbx_box_fail(control_fd, SBX_STAGE_INIT, -errno);
 }
@@ -71,8 +71,9 @@ static int be_box(const struct sbx_template_msg *msg, const int *fds, size_t cou
     sbx_box_check(
         control_fd, SBX_STAGE_CGROUP,
         sbx_box_enter_groups(fds + SBX_TEMPLATE_BOX_FDS_MIN, count - SBX_TEMPLATE_BOX_FDS_MIN));
-    sbx_box_check(control_fd, SBX_STAGE_NAMESPACE, sbx_box_make_namespaces(SBX_CONTROL_COUNT));
-    sbx_box_check(control_fd, SBX_STAGE_MOUNT, sbx_box_mount_proc(SBX_CONTROL_COUNT));
+    sbx_box_check(control_fd, SBX_STAGE_NAMESPACE, sbx_box_enter_network(-1));
+    sbx_box_check(control_fd, SBX_STAGE_NAMESPACE, sbx_box_name_machine());
+    sbx_box_check(control_fd, SBX_STAGE_MOUNT, sbx_box_mount_proc());
     sbx_box_check(control_fd, SBX_STAGE_MOUNT, sbx_box_mount_workspace(fds[1]));
     sbx_box_lose_priority();
     sbx_box_check(control_fd, SBX_STAGE_IDENTITY,
@@ -102,8 +103,8 @@ pid_t sbx_preload_spawn(const struct sbx_template_msg *msg, const int *fds, size
      * template ends. The kernel keeps the libc's copy of the thread id right.
      */
     struct clone_args args = {
-        .flags = CLONE_PIDFD | CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC |
-                 CLONE_NEWUTS | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID,
+        .flags = CLONE_PIDFD | CLONE_PARENT | sbx_box_namespaces() | CLONE_CHILD_SETTID |
+                 CLONE_CHILD_CLEARTID,
         .pidfd = (uint64_t)(uintptr_t)&pidfd,
     };
     long pid;

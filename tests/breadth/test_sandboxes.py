@@ -103,7 +103,11 @@ class House(crisol.Services):
         return super().stop()
 
     def child(self, name):
-        return next((pid for pid in crisol.descendants(self.sandboxd.pid, False) if crisol.name_of(pid) == name), None)
+        for pid in crisol.descendants(self.sandboxd.pid, False):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if crisol.name_of(pid) == name:
+                    return pid
+        return None
 
     def programs(self):
         """Processes of programs, stopped or not, in boxes that have or had a run."""
@@ -414,6 +418,18 @@ def test_an_interpreter_that_was_killed_is_started_anew(house, box):
         assert result.sandbox.is_alive and not result.sandbox.is_state_kept
         out, result = house.root.run(box, "print('x' in globals(), open('f').read())")
     assert out == "False here\n" and result.sandbox.is_state_new
+
+
+def test_they_outlive_what_their_boxes_were_forked_from(house, box):
+    house.root.run(box, "x = 1; open('f', 'w').write('here')")
+    spawner = house.child("crisol-spawner")
+    os.kill(spawner, signal.SIGKILL)
+    out, result = house.root.run(box, "print(x, open('f').read())")
+    assert out == "1 here\n" and not result.sandbox.is_state_new
+    another = house.root.create()
+    assert house.root.run(another, "print('x' in globals())")[0] == "False\n"
+    house.root.delete(another)
+    crisol.wait_for(lambda: house.child("crisol-spawner") not in (None, spawner), 20, "another one")
 
 
 @pytest.mark.parametrize("victim", ["sandboxd-native", "sandboxd-front", "crisol-keeper"])

@@ -86,8 +86,12 @@ def nobody_leaves_a_control_out_by_a_setting():
                           timeout=10, check=False)
     assert done.returncode != 0 and "is for the self-test" in done.stderr, done.stderr
     # sandbox-init cannot leave anything out; the one that does is another program.
-    with open(os.path.join(service.BIN, "sandbox-init"), "rb") as file:
-        assert b"weaken" not in file.read()
+    texts = {}
+    for program in ("sandbox-init", "sandbox-init-weak"):
+        with open(os.path.join(service.BIN, program), "rb") as file:
+            texts[program] = file.read()
+    assert b"weaken" not in texts["sandbox-init"]
+    assert [b"CRISOL_LEAVE_OUT" in text for text in texts.values()] == [False, True]
 
 
 def an_interrupted_one_leaves_nothing():

@@ -3,7 +3,7 @@
 """kill -9 of every process of sandboxd, in every phase of a run.
 
 A point is a phase and a victim, in a sandboxd of its own. The run is held in its phase, not caught in
-passing: its keeper, its front or its sandbox-init is stopped, or its program is frozen. What must hold
+passing: its keeper, its spawner, its front or its sandbox-init is stopped, or its program is frozen. What must hold
 is the same at every point: after a second (services.Deadline) nothing of the run lives, and no namespace
 and no mount of it is there; its caller has a typed end; what only a next start can remove is gone when that one serves;
 and the next run works.
@@ -11,6 +11,7 @@ and the next run works.
 import concurrent.futures
 import contextlib
 import os
+import platform
 import re
 import signal
 import sys
@@ -27,6 +28,7 @@ GONE_SECONDS = 1
 ENDED_SECONDS = 10
 SLEEP = "sleep 50"
 UP = f"echo up; {SLEEP}"  # part of every program that is held
+RECVMSG = {"x86_64": "47", "aarch64": "212"}[platform.machine()]  # asm/unistd.h
 FREEZER = "/sys/fs/cgroup/freezer"  # v1: what is frozen there does not even die
 SPARE_GROUPS = 100  # more than the backend keeps ready for one slot, its pool and sandboxes that live on
 
@@ -44,6 +46,7 @@ CANCELLED = ("CANCELLED", "cancelled by the caller")
 ENDS_OF_VICTIM = {"supervisor": {LOST}, "front": {BROKEN}, "native": {LOST}, "keeper": {LOST}}
 PHASES = {
     "queued": {"supervisor": {STOPPING, NO_BACKEND}, "front": {BROKEN}, "native": {NO_BACKEND}, "keeper": {NO_BACKEND}},
+    "forking": {"spawner": {DONE}},
     "starting": {**ENDS_OF_VICTIM, "supervisor": {LOST, DONE}},
     "preparing": {**ENDS_OF_VICTIM, "init": {FAILED}},
     "running": {**ENDS_OF_VICTIM, "init": {FAILED}},
@@ -124,7 +127,8 @@ class Point:
         own = 1 + len(self.stub.ListRuntimes(pb.ListRuntimesRequest(), timeout=10).runtimes)
         host.wait_for(lambda: self.service.log().count(" run ended execution=") >= own, 20, "its own runs are over")
         self.native, self.front = self.service.child("sandboxd-native"), self.service.child("sandboxd-front")
-        self.keeper = next(pid for pid in children(self.native) if name_of(pid) == "crisol-keeper")
+        self.keeper, self.spawner = (next(pid for pid in children(self.native) if name_of(pid) == name)
+                                     for name in ("crisol-keeper", "crisol-spawner"))
         host.settled(lambda: children(self.native))
         self.groups = len(host.control_groups(self.native))
         self.mounts = host.mounts_of(os.getpid())
@@ -203,6 +207,20 @@ class Point:
             if not caller.end:
                 return
         raise AssertionError("the backend does not run out of control groups")
+
+    def hold_forking(self):
+        """The backend waits for a box: what runs use up, it begins again."""
+        def waits():
+            with contextlib.suppress(OSError), open(f"/proc/{self.native}/syscall", encoding="ascii") as file:
+                if file.read().split()[0] == RECVMSG:
+                    return True
+            if not self.caller or self.caller.end:
+                self.call("true")
+            return False
+        self.stop(self.spawner)
+        host.wait_for(waits, 30, "the backend waits for its spawner")
+        if self.caller.end:
+            self.call("true")
 
     def hold_preparing(self):
         attempts = iter(range(1000))
@@ -292,8 +310,8 @@ class Point:
         run = {pid for first in (self.box, self.collector) if first for pid in [first, *host.descendants(first)]}
         spaces = set().union(*(namespaces(pid) for pid in run)) - namespaces(self.native)
         self.others = {self.native, *host.descendants(self.native)} - run
-        victim = {"supervisor": self.service.process.pid, "front": self.front, "native": self.native,
-                  "init": self.box, "keeper": self.keeper, "collector": self.collector}[self.victim]
+        victim = {"supervisor": self.service.process.pid, "front": self.front, "native": self.native, "init": self.box,
+                  "keeper": self.keeper, "spawner": self.spawner, "collector": self.collector}[self.victim]
         os.kill(victim, signal.SIGKILL)
         for action in self.after_kill:
             action()
@@ -310,7 +328,7 @@ class Point:
             return [f"{pid} {name_of(pid)}" for pid in sorted(set(found) - successors())]
         host.wait_for(lambda: not left(), GONE_SECONDS, lambda: f"no process and no namespace of {sorted(run)}: {left()}")
         assert host.mounts_of(os.getpid()) == self.mounts
-        if self.victim not in ("init", "collector"):  # the backend ends, and with it the boxes that wait for runs
+        if self.victim not in ("init", "spawner", "collector"):  # the backend ends, and with it the boxes that wait for runs
             host.wait_for(lambda: not self.others & set(host.processes()), ENDED_SECONDS,
                           f"the backend and all of {sorted(self.others)} have ended")
 
@@ -334,7 +352,7 @@ class Point:
             self.service.wait_ready(1)
         elif self.victim in ("front", "native", "keeper"):
             self.service.wait_ready(2)
-        if self.victim not in ("init", "collector"):
+        if self.victim not in ("init", "spawner", "collector"):
             host.wait_for(self.is_serving, 10, "it serves again")
             assert not host.control_groups(self.native)
         else:

@@ -416,6 +416,34 @@ static bool is_init(int proc_fd, const char *pid)
     return strstr(path, "/sandbox-init") != NULL || is_first(proc_fd, pid);
 }
 
+pid_t native_client_find_child(const struct native_client *client, const char *name)
+{
+    char path[64];
+    pid_t found = 0;
+    int pid;
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", client->pid, client->pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    while (found == 0 && fscanf(file, "%d", &pid) == 1) { // NOLINT(cert-err34-c): the kernel's own
+        char comm[32] = "";
+        FILE *comm_file;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+        comm_file = fopen(path, "re");
+        if (!comm_file)
+            continue; /* a box that has just ended */
+        if (fgets(comm, sizeof(comm), comm_file)) {
+            comm[strcspn(comm, "\n")] = 0;
+            found = strcmp(comm, name) == 0 ? pid : 0;
+        }
+        (void)fclose(comm_file);
+    }
+    (void)fclose(file);
+    return found;
+}
+
 static int count_processes(const struct native_client *client, bool with_init)
 {
     DIR *dir = opendir("/proc");

@@ -81,6 +81,9 @@ void native_client_run(const struct native_client *client, const struct native_s
 
 void native_run_done(struct native_run *run);
 
+/* The child of the backend with that name (comm), or 0. */
+pid_t native_client_find_child(const struct native_client *client, const char *name);
+
 /* Processes of the boxes, counted on the host by their user ids: those of programs, and with
  * sandbox-init, of which the pool has some that wait. */
 int native_client_count_programs(const struct native_client *client);

@@ -5,6 +5,11 @@
 #include "tests/harness/test.h"
 #include "tests/integration/sandboxd/native_client.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -188,6 +193,91 @@ static void nothing_survives_a_run(void **state)
     }
 }
 
+/* Boxes are copies of one process; their programs are not. */
+static void programs_of_two_boxes_lie_at_different_addresses(void **state)
+{
+    static const char script[] = "grep -E 'sh$|libc|stack' /proc/self/maps";
+    struct native_run runs[2];
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(runs); i++) {
+        native_client_run(&client, &(struct native_spec){.shell = script}, &runs[i]);
+        assert_int_equal(runs[i].result.verdict, SBX_VERDICT_OK);
+    }
+    assert_string_not_equal(cr_buf_str(&runs[0].out[0]), cr_buf_str(&runs[1].out[0]));
+    for (size_t i = 0; i < CR_ARRAY_SIZE(runs); i++)
+        native_run_done(&runs[i]);
+}
+
+static int count_fds(pid_t pid)
+{
+    char path[64];
+    int count = 0;
+    DIR *dir;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+    dir = opendir(path);
+    assert_non_null(dir);
+    while (readdir(dir)) // NOLINT(concurrency-mt-unsafe): one thread
+        count++;
+    (void)closedir(dir);
+    return count;
+}
+
+/* Whether `text` is anywhere in what the process may write to. */
+static bool holds(pid_t pid, const char *text)
+{
+    char path[64];
+    char line[256];
+    bool is_found = false;
+    size_t sizes = 0;
+    FILE *maps;
+    int mem;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+    maps = fopen(path, "re");
+    (void)snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+    mem = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(maps && mem >= 0);
+    while (fgets(line, sizeof(line), maps)) {
+        uint64_t from = 0;
+        uint64_t to = 0;
+        char rights[5] = "";
+        ssize_t size;
+        void *data;
+
+        // NOLINTNEXTLINE(cert-err34-c): the kernel's own format
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &from, &to, rights) != 3 ||
+            rights[1] != 'w')
+            continue;
+        data = malloc(to - from);
+        assert_non_null(data);
+        size = pread(mem, data, to - from, (off_t)from);
+        is_found = is_found || (size > 0 && memmem(data, (size_t)size, text, strlen(text)));
+        sizes += size > 0 ? (size_t)size : 0;
+        free(data);
+    }
+    (void)fclose(maps);
+    (void)close(mem);
+    assert_true(sizes > 4096); /* it could be looked into */
+    return is_found;
+}
+
+/* What it held would be in every box that comes. */
+static void the_spawner_has_nothing_of_a_run(void **state)
+{
+    static const char mark[] = "a-mark-of-one-caller";
+    const pid_t spawner = native_client_find_child(&client, "crisol-spawner");
+    const int fds = count_fds(spawner);
+
+    (void)state;
+    expect_shell("echo a-mark-of-one-caller", "a-mark-of-one-caller\n");
+
+    assert_int_equal(count_fds(spawner), fds);
+    assert_false(holds(spawner, mark));
+    assert_true(holds(spawner, "--spawn")); /* argv lies on the stack: it would be found */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +292,8 @@ int main(void)
         cmocka_unit_test(programs_come_last_when_the_machine_is_short),
         cmocka_unit_test(honest_code_works),
         cmocka_unit_test(nothing_survives_a_run),
+        cmocka_unit_test(programs_of_two_boxes_lie_at_different_addresses),
+        cmocka_unit_test(the_spawner_has_nothing_of_a_run),
     };
 
     if (geteuid() != 0)

@@ -402,32 +402,50 @@ static void sigkill_may_come_at_any_time(void **state)
     }
 }
 
-/* The child of `pid` that is called crisol-keeper. */
-static pid_t find_keeper(pid_t parent)
+static void kill_spawner(const struct native_client *client)
 {
-    char path[64];
-    FILE *file;
-    int pid = 0;
+    int64_t deadline_ns = cr_clock_mono_ns() + REAP_MS * CR_NS_PER_MS * test_slowness();
+    const pid_t spawner = native_client_find_child(client, "crisol-spawner");
 
-    (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
-    file = fopen(path, "re");
-    assert_non_null(file);
-    while (fscanf(file, "%d", &pid) == 1) { // NOLINT(cert-err34-c): the kernel's own format
-        char comm[32] = "";
-        FILE *comm_file;
-
-        (void)snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-        comm_file = fopen(path, "re");
-        if (!comm_file)
-            continue; /* a box that has just ended */
-        assert_non_null(fgets(comm, sizeof(comm), comm_file));
-        (void)fclose(comm_file);
-        if (strcmp(comm, "crisol-keeper\n") == 0)
-            break;
+    assert_true(spawner > 0);
+    assert_int_equal(kill(spawner, SIGKILL), 0);
+    /* Reaped: the backend has noticed it, without being asked for anything. */
+    while (native_client_find_child(client, "crisol-spawner") == spawner) {
+        assert_true(cr_clock_mono_ns() < deadline_ns);
+        (void)poll(NULL, 0, 1);
     }
-    (void)fclose(file);
-    assert_true(pid > 0);
-    return pid;
+}
+
+/* With boxes that wait, and without any. */
+static void a_spawner_that_dies_takes_nobody_with_it(void **state)
+{
+    static const char *const pools[] = {"--pool=plain=2", "--pool=0"};
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(pools); i++) {
+        struct native_client client;
+        struct native_run runs[2];
+        struct native_run next;
+
+        native_client_start(&client, (const char *const[]){"--slots=3", pools[i], NULL});
+        start_some(&client, runs);
+        for (size_t death = 0; death < 3; death++) {
+            kill_spawner(&client);
+            for (size_t run = 0; run < 4; run++) { /* more than what may wait */
+                native_client_run(&client, &(struct native_spec){.shell = "echo next"}, &next);
+                assert_int_equal(next.result.verdict, SBX_VERDICT_OK);
+                native_run_done(&next);
+            }
+        }
+        for (size_t run = 0; run < 2; run++)
+            native_client_cancel(&client, &runs[run]);
+        native_client_wait(&client, runs, 2);
+
+        for (size_t run = 0; run < 2; run++)
+            assert_int_equal(runs[run].result.verdict, SBX_VERDICT_CANCELLED);
+        native_client_stop(&client);
+        expect_clean(&client, runs);
+    }
 }
 
 /* With the keeper gone too, only the next start can clean up. */
@@ -442,7 +460,8 @@ static void a_successor_sweeps(void **state)
     (void)state;
     native_client_start(&client, (const char *const[]){"--slots=2", NULL});
     start_some(&client, runs);
-    keeper = find_keeper(client.pid);
+    keeper = native_client_find_child(&client, "crisol-keeper");
+    assert_true(keeper > 0);
     assert_int_equal(kill(client.pid, SIGSTOP), 0); /* so that it does not see the keeper's end */
     assert_int_equal(kill(keeper, SIGKILL), 0);
     assert_int_equal(kill(client.pid, SIGKILL), 0);
@@ -491,6 +510,7 @@ int main(void)
         cmocka_unit_test(sigterm_is_the_supervisors_business),
         cmocka_unit_test(sigkill_leaves_nothing_behind),
         cmocka_unit_test(sigkill_may_come_at_any_time),
+        cmocka_unit_test(a_spawner_that_dies_takes_nobody_with_it),
         cmocka_unit_test(a_successor_sweeps),
         cmocka_unit_test(neighbours_do_not_sweep_each_other),
     };
