@@ -20,7 +20,7 @@ IS_NATIVE = BACKEND == "native"
 CALLERS = 3 if IS_NATIVE else 2
 TEMPLATES = 3
 PATIENCE = 60  # seconds until an interpreter waits in a container, on a machine that has others to do
-LIMITS = pb.Limits(cpu_millicores=1000)
+LIMITS = pb.Limits(cpu_millicores=1000, wall_time_ms=50000)  # on a busy machine pytest takes its time
 # What differs from run to run without any template.
 VARYING = [(re.compile(pattern), text) for pattern, text in (
     (rb"0x[0-9a-f]{6,}", b"0xADDRESS"),
