@@ -181,13 +181,13 @@ def cold_part(facts):
     run, floor = facts.latency("back-to-back", False), facts.find("floor")
     text = [run_stages(facts, run, "back-to-back")] if run else []
     if floor:
-        steps = [(name, one["p50_us"] / 1000) for name, one in floor["series"].items() if name.startswith("+") or name == "fork and exec"]
-        more = [(name, value - before) for (name, value), (_, before) in zip(steps, [("", 0), *steps])]
-        text.append("The floor, back-to-back: the same box by bare calls, each line what it costs beside those above it.\n\n"
-                    + lines_of("ms", [*more, ("**all of the bare box**", steps[-1][1])]))
+        steps = [(name, one) for name, one in floor["series"].items() if name.startswith("+") or name == "fork and exec"]
+        text.append("\n".join(["The floor, back-to-back: the same box by bare calls, each line with all above it.\n", "| steps | least, ms | median, ms |",
+                               "|---|---|---|", *(f"| {name} | {one['min_us'] / 1000:.3g} | {one['p50_us'] / 1000:.3g} |" for name, one in steps)]))
         call = facts.value.get("floor_call_b2b_p50")
         if call is not None:
-            text.append(f"With a call that runs nothing ({call:.3g} ms) that is {steps[-1][1] + call:.3g} ms, before anybody has supervised, counted or told anything.")
+            whole = steps[-1][1]["p50_us"] / 1000 + call
+            text.append(f"With a call that runs nothing ({call:.3g} ms) that is {whole:.3g} ms, before anybody has supervised, counted or told anything.")
     return "\n\n".join(text)
 
 
@@ -211,7 +211,7 @@ def neighbours_part(facts):
     for name, quiet, attacked in (("`true` in a sandbox", "quiet", "attacked"), ("the floor: bare `true`", "bare quiet", "bare attacked")):
         one, other = run["series"][quiet], run["series"][attacked]
         lines.append(f"| {name} | " + " | ".join(f"{series[key] / 1000:.3g} ms" for series in (one, other) for key in ("p50_us", "p99_us"))
-                     + f" | {other['p99_us'] / one['p99_us']:.2g} × |")
+                     + f" | {other['p99_us'] / one['p99_us']:.3g} × |")
     return "\n".join(lines)
 
 
