@@ -297,14 +297,16 @@ static bool is_passing(uint32_t code)
     return code == RPC_RESOURCE_EXHAUSTED || code == RPC_UNAVAILABLE;
 }
 
+/* No wait is longer than we would wait for any answer: past that the next refusal is the last. */
 static void try_again(struct cli_batch_items *items, struct cli_item *item, int64_t after_ns)
 {
     int64_t wait_ns = cli_batch_backoff_ns(items, item->tries);
+    int64_t least_ns = after_ns < items->give_up_ns ? after_ns : items->give_up_ns;
 
     item->tries++;
     items->retries++;
     item->state = CLI_ITEM_READY;
-    item->due_ns = cr_clock_mono_ns() + (wait_ns > after_ns ? wait_ns : after_ns);
+    item->due_ns = cr_clock_mono_ns() + (wait_ns > least_ns ? wait_ns : least_ns);
 }
 
 static int on_error(struct cli_batch_items *items, struct cli_item *item,

@@ -31,13 +31,10 @@ static const char help[] =
 
 static int read_program(struct cli_batch_options *options, const char *path)
 {
-    if (cli_read_file(path, &options->program) < 0)
+    if (cli_read_text(path, &options->program) < 0)
         return -EINVAL;
     options->defaults.code = cr_buf_str(&options->program);
-    if (strlen(options->defaults.code) == options->program.size)
-        return 0;
-    (void)cli_fail("'%s' holds a NUL byte: it is not program text", path);
-    return -EINVAL;
+    return 0;
 }
 
 static int set_number(const char *name, uint32_t max, uint32_t *ret_value)

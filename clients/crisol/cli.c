@@ -263,6 +263,16 @@ int cli_read_file(const char *path, struct cr_buf *buf)
     }
 }
 
+int cli_read_text(const char *path, struct cr_buf *buf)
+{
+    int r = cli_read_file(path, buf);
+
+    if (r < 0 || strlen(cr_buf_str(buf)) == buf->size)
+        return r;
+    (void)cli_fail("'%s' holds a NUL byte: it is not text", path);
+    return -EINVAL;
+}
+
 int cli_write_all(int fd, const void *data, size_t size)
 {
     const char *at = data;

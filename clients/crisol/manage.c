@@ -115,7 +115,7 @@ static int take_edit(struct options *options, const char *path, size_t path_size
     cr_buf_init(&edit->text, EDIT_MAX);
     edit->path = strndup(path, path_size);
     options->edit_count++; /* so that it is freed */
-    return edit->path ? cli_read_file(file, &edit->text) : -ENOMEM;
+    return edit->path ? cli_read_text(file, &edit->text) : -ENOMEM;
 }
 
 static int take_solution(void *user, const char *file)
@@ -156,10 +156,10 @@ static int resume(const void *user, int cancel_fd)
     CR_AUTO_BUF struct cr_buf plan = {0};
 
     cr_buf_init(&plan, EDIT_MAX);
-    if (options->plan && cli_read_file(options->plan, &plan) < 0)
+    if (options->plan && cli_read_text(options->plan, &plan) < 0)
         return CLI_EXIT_SERVICE;
     if (plan.size > 0)
-        request.plan = (char *)plan.data;
+        request.plan = cr_unconst(cr_buf_str(&plan));
     for (size_t i = 0; i < options->edit_count; i++) {
         crisol__agent__v1__file__init(&files[i]);
         files[i].path = options->edits[i].path;

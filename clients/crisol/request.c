@@ -214,13 +214,9 @@ static int set_program_file(struct cli_request *request, const char *path)
     }
     if (strcmp(message->runtime, "pytest") == 0)
         return add_file(request, path, name);
-    if (cli_read_file(path, &request->code) < 0)
+    if (cli_read_text(path, &request->code) < 0)
         return -EINVAL;
     message->code = cr_unconst(cr_buf_str(&request->code));
-    if (strlen(message->code) != request->code.size) {
-        (void)cli_fail("'%s' holds a NUL byte: it is not program text", path);
-        return -EINVAL;
-    }
     return 0;
 }
 

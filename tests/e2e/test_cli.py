@@ -53,6 +53,15 @@ def test_exec_names_an_unknown_runtime(services):
     assert b"NOT_FOUND" in done.stderr and b"cobol" in done.stderr
 
 
+def test_text_with_a_nul_byte_is_refused_and_not_cut(services, tmp_path):
+    text = tmp_path / "text.py"
+    text.write_bytes(b"print(1)\0print(2)\n")
+    for words in (("exec", str(text)), ("batch", "--program", str(text)), ("resume", "--tests", str(text), "0" * 32),
+                  ("resume", "--plan", str(text), "0" * 32)):
+        done = services.crisol(*words)
+        assert done.returncode not in (0, 1) and b"text.py' holds a NUL byte" in done.stderr, (words, done.stderr)
+
+
 def test_exec_runs_pytest_files(services, tmp_path):
     test = tmp_path / "test_it.py"
     test.write_text("def test_a():\n    assert 1 == 2\n")

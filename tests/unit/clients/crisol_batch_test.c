@@ -274,6 +274,24 @@ static void a_refusal_is_sent_again_not_before_its_time(void **state)
     assert_non_null(strstr(text, "\"code\":8"));
 }
 
+static void a_refusal_for_weeks_is_asked_again_when_we_would_give_up(void **state)
+{
+    char one[] = "1";
+    char text[16384];
+    struct desk desk;
+    int64_t due_ns = 0;
+
+    (void)state;
+    desk_open(&desk, false);
+    add(&desk, 1, "{\"request\":{}}");
+    (void)send_line(&desk, 1);
+    refuse(&desk, one, RPC_RESOURCE_EXHAUSTED, UINT32_MAX);
+
+    assert_null(cli_batch_items_next(desk.items, cr_clock_mono_ns(), &due_ns));
+    assert_true(due_ns <= cr_clock_mono_ns() + desk.items->give_up_ns);
+    desk_close(&desk, text, sizeof(text));
+}
+
 static void what_the_sandbox_broke_is_tried_three_times_more(void **state)
 {
     char one[] = "1";
@@ -326,6 +344,7 @@ int main(void)
         cmocka_unit_test(answers_are_written_as_they_come_under_their_ids),
         cmocka_unit_test(ordered_answers_wait_for_those_before_them),
         cmocka_unit_test(a_refusal_is_sent_again_not_before_its_time),
+        cmocka_unit_test(a_refusal_for_weeks_is_asked_again_when_we_would_give_up),
         cmocka_unit_test(what_the_sandbox_broke_is_tried_three_times_more),
         cmocka_unit_test(a_broken_stream_sends_again_what_has_no_answer),
     };
