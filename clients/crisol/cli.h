@@ -92,7 +92,8 @@ int cli_parse_number(const char *option, const char *text, unsigned long long mi
  * -errno. */
 int cli_read_file(const char *path, struct cr_buf *buf);
 
-/* The same for what goes into a string of a request, which a NUL byte would cut: -EINVAL for one. */
+/* The same for what goes into a string of a request, which a NUL byte would cut: -EINVAL for one.
+ */
 int cli_read_text(const char *path, struct cr_buf *buf);
 
 /* Writes everything to an fd. Returns 0 or -errno (-EPIPE quietly). */

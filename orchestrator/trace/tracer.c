@@ -107,7 +107,7 @@ static enum fate post(struct agt_tracer *tracer, const char *body, long timeout_
     (void)curl_easy_setopt(tracer->curl, CURLOPT_POSTFIELDS, body);
     (void)curl_easy_setopt(tracer->curl, CURLOPT_TIMEOUT_MS, timeout_ms);
     code = curl_easy_perform(tracer->curl);
-    if (code == CURLE_WRITE_ERROR) /* on_answer has cut it off: its status says what became of them */
+    if (code == CURLE_WRITE_ERROR) /* cut off by on_answer: its status counts */
         code = CURLE_OK;
     (void)curl_easy_getinfo(tracer->curl, CURLINFO_RESPONSE_CODE, &status);
     if (code == CURLE_OK && status >= 200 && status < 300) {
