@@ -123,10 +123,7 @@ void sbx_backend_init(struct sbx_backend *backend, const struct sbx_backend_ops 
         .lifeline_fd = -1,
         .weakened = SBX_WEAKEN_NOTHING,
     };
-    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++) {
-        backend->cgroups.own_fds[i] = -1;
-        backend->cgroups.base_fds[i] = -1;
-    }
+    sbx_cgroup_host_init(&backend->cgroups, NULL);
 }
 
 int sbx_backend_take_fds(struct sbx_backend *backend, const char *program, bool with_runtimes,

@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/buf.h"
 #include "common/err.h"
+#include "common/read_all.h"
 #include "sandboxd/backend/cgroup_paths.h"
 #include "sandboxd/backend/cgroup_watched.h"
 #include "sandboxd/wire/msg.h"
@@ -36,22 +37,9 @@ const char *const sbx_controller_names[SBX_CONTROLLER_COUNT] = {
 int sbx_cgroup_read_proc(const char *path, struct cr_buf *buf, struct cr_err *err)
 {
     CR_AUTO_CLOSE int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-    char chunk[4096];
+    int r = fd < 0 ? -errno : cr_read_all(fd, buf);
 
-    if (fd < 0)
-        return cr_err_sys(err, errno, "open %s", path);
-    for (;;) {
-        ssize_t n = read(fd, chunk, sizeof(chunk));
-        int r;
-
-        if (n < 0)
-            return cr_err_sys(err, errno, "read %s", path);
-        if (n == 0)
-            return 0;
-        r = cr_buf_add(buf, chunk, (size_t)n);
-        if (r < 0)
-            return cr_err_sys(err, -r, "read %s", path);
-    }
+    return r < 0 ? cr_err_sys(err, -r, "read %s", path) : 0;
 }
 
 int sbx_cgroup_open_path(const char *cgroups, const char *mounts, const char *controller)
@@ -143,18 +131,23 @@ static bool find_v2(struct sbx_cgroup_host *host, const char *cgroups, const cha
     return true;
 }
 
+void sbx_cgroup_host_init(struct sbx_cgroup_host *host, const struct sbx_cgroup_ops *ops)
+{
+    *host = (struct sbx_cgroup_host){.ops = ops};
+    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++) {
+        host->own_fds[i] = -1;
+        host->base_fds[i] = -1;
+        host->hierarchy[i] = -1;
+    }
+}
+
 int sbx_cgroup_host_find(struct sbx_cgroup_host *host, struct cr_err *err)
 {
     CR_AUTO_BUF struct cr_buf cgroups = {0};
     CR_AUTO_BUF struct cr_buf mounts = {0};
     int r;
 
-    *host = (struct sbx_cgroup_host){0};
-    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++) {
-        host->own_fds[i] = -1;
-        host->base_fds[i] = -1;
-        host->hierarchy[i] = -1;
-    }
+    sbx_cgroup_host_init(host, NULL);
     cr_buf_init(&cgroups, PROC_TEXT_MAX);
     cr_buf_init(&mounts, PROC_TEXT_MAX);
     r = sbx_cgroup_read_proc("/proc/self/cgroup", &cgroups, err);
@@ -349,7 +342,9 @@ void sbx_cgroup_forget_peak(const struct sbx_cgroup *group)
 
 int sbx_cgroup_hear(const struct sbx_cgroup *group)
 {
-    return group->host->ops->hear(group);
+    const struct sbx_cgroup_ops *ops = group->host->ops;
+
+    return ops->hear ? ops->hear(group) : 0;
 }
 
 int sbx_cgroup_clone_fd(const struct sbx_cgroup *group)
@@ -371,7 +366,9 @@ int sbx_cgroup_renew(struct sbx_cgroup *group)
 
 int sbx_cgroup_kill(const struct sbx_cgroup *group)
 {
-    return group->host->ops->kill(group);
+    const struct sbx_cgroup_ops *ops = group->host->ops;
+
+    return ops->kill ? ops->kill(group) : -EOPNOTSUPP;
 }
 
 int sbx_cgroup_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,

@@ -61,15 +61,15 @@ struct sbx_cgroup_ops {
     int (*limit)(const struct sbx_cgroup *group, const struct sbx_limits *limits,
                  struct cr_err *err);
     int (*limit_cpu)(const struct sbx_cgroup *group, uint64_t millicores, struct cr_err *err);
-    int (*arm)(struct sbx_cgroup *group, struct cr_err *err);
+    int (*arm)(struct sbx_cgroup *group, struct cr_err *err); /* with a memory controller */
     int (*usage)(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
                  struct cr_err *err);
     int (*cpu_us)(const struct sbx_cgroup *group, uint64_t *ret_us);
     int (*oom_kills)(const struct sbx_cgroup *group, uint64_t *ret_count);
-    int (*hear)(const struct sbx_cgroup *group);
-    int (*memory_bytes)(const struct sbx_cgroup *group, uint64_t *ret_bytes);
-    int (*kill)(const struct sbx_cgroup *group);
-    int (*renew)(const struct sbx_cgroup *group); /* NULL: cannot be */
+    int (*hear)(const struct sbx_cgroup *group); /* NULL: there is nothing to hear */
+    int (*memory_bytes)(const struct sbx_cgroup *group, uint64_t *ret_bytes); /* as arm */
+    int (*kill)(const struct sbx_cgroup *group);                              /* NULL: cannot be */
+    int (*renew)(const struct sbx_cgroup *group);                             /* NULL: cannot be */
 };
 
 /*
@@ -113,6 +113,9 @@ struct sbx_cgroup_usage {
     uint64_t processes_peak; /* 0 when the kernel does not tell */
     uint64_t process_limit_hits;
 };
+
+/* Nothing found and nothing open yet. */
+void sbx_cgroup_host_init(struct sbx_cgroup_host *host, const struct sbx_cgroup_ops *ops);
 
 /* Finds the hierarchies of this process. Missing controllers leave hierarchy[] at -1. */
 int sbx_cgroup_host_find(struct sbx_cgroup_host *host, struct cr_err *err);

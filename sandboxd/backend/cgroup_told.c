@@ -25,13 +25,6 @@ static int told_limit_cpu(const struct sbx_cgroup *group, uint64_t millicores, s
     return -EOPNOTSUPP;
 }
 
-static int told_arm(struct sbx_cgroup *group, struct cr_err *err)
-{
-    (void)group;
-    (void)err;
-    return 0;
-}
-
 static int told_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
                       struct cr_err *err)
 {
@@ -52,46 +45,18 @@ static int told_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count)
     return 0;
 }
 
-static int told_hear(const struct sbx_cgroup *group)
-{
-    (void)group;
-    return 0;
-}
-
-static int told_memory_bytes(const struct sbx_cgroup *group, uint64_t *ret_bytes)
-{
-    (void)group;
-    *ret_bytes = 0;
-    return 0;
-}
-
-static int told_kill(const struct sbx_cgroup *group)
-{
-    (void)group;
-    return -EOPNOTSUPP;
-}
-
 static const struct sbx_cgroup_ops sbx_cgroup_told = {
     .version = 0,
     .limit = told_limit,
     .limit_cpu = told_limit_cpu,
-    .arm = told_arm,
     .usage = told_usage,
     .cpu_us = told_cpu_us,
     .oom_kills = told_oom_kills,
-    .hear = told_hear,
-    .memory_bytes = told_memory_bytes,
-    .kill = told_kill,
 };
 
 void sbx_cgroup_host_be_told(struct sbx_cgroup_host *host)
 {
-    *host = (struct sbx_cgroup_host){.ops = &sbx_cgroup_told};
-    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++) {
-        host->own_fds[i] = -1;
-        host->base_fds[i] = -1;
-        host->hierarchy[i] = -1;
-    }
+    sbx_cgroup_host_init(host, &sbx_cgroup_told);
 }
 
 void sbx_cgroup_open_told(const struct sbx_cgroup_host *host, const struct sbx_cgroup_usage *told,

@@ -150,7 +150,6 @@ static void keep(struct sbx_watch *watch, const struct sum *sum)
     seen->cpu_user_us = most(seen->cpu_user_us, microseconds(sum->user_ticks));
     seen->cpu_system_us = most(seen->cpu_system_us, microseconds(sum->system_ticks));
     seen->cpu_total_us = most(seen->cpu_total_us, seen->cpu_user_us + seen->cpu_system_us);
-    watch->memory_bytes = sum->memory_bytes;
     seen->memory_peak_bytes = most(seen->memory_peak_bytes, sum->memory_bytes);
     seen->processes_peak = most(seen->processes_peak, sum->threads > 0 ? sum->threads - 1 : 0);
     if (watch->memory_limit_bytes > 0 && sum->memory_bytes > watch->memory_limit_bytes)
@@ -192,13 +191,6 @@ static int watched_limit_cpu(const struct sbx_cgroup *group, uint64_t millicores
     return 0; /* nobody can: the control is a gap */
 }
 
-static int watched_arm(struct sbx_cgroup *group, struct cr_err *err)
-{
-    (void)group;
-    (void)err;
-    return 0;
-}
-
 static int watched_usage(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
                          struct cr_err *err)
 {
@@ -221,49 +213,20 @@ static int watched_oom_kills(const struct sbx_cgroup *group, uint64_t *ret_count
     return 0;
 }
 
-static int watched_hear(const struct sbx_cgroup *group)
-{
-    (void)group;
-    return 0;
-}
-
-static int watched_memory_bytes(const struct sbx_cgroup *group, uint64_t *ret_bytes)
-{
-    look(group->watch);
-    *ret_bytes = group->watch->memory_bytes;
-    return 0;
-}
-
-/* The end of pid 1 is that of all. */
-static int watched_kill(const struct sbx_cgroup *group)
-{
-    (void)group;
-    return -EOPNOTSUPP;
-}
-
 static const struct sbx_cgroup_ops watched = {
     .version = 0,
     .look_ns = SBX_WATCHED_NS,
     .limit = watched_limit,
     .limit_cpu = watched_limit_cpu,
-    .arm = watched_arm,
     .usage = watched_usage,
     .cpu_us = watched_cpu_us,
     .oom_kills = watched_oom_kills,
-    .hear = watched_hear,
-    .memory_bytes = watched_memory_bytes,
-    .kill = watched_kill,
 };
 
 void sbx_cgroup_host_watch(struct sbx_cgroup_host *host)
 {
     sbx_cgroup_host_close(host);
-    *host = (struct sbx_cgroup_host){.ops = &watched};
-    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++) {
-        host->own_fds[i] = -1;
-        host->base_fds[i] = -1;
-        host->hierarchy[i] = -1;
-    }
+    sbx_cgroup_host_init(host, &watched);
 }
 
 void sbx_cgroup_watch(const struct sbx_cgroup *group, pid_t pid)

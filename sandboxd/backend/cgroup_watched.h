@@ -21,7 +21,6 @@ struct sbx_watch {
     pid_t pid; /* of sandbox-init; 0: none yet */
     uint64_t memory_limit_bytes;
     uint64_t process_limit; /* sandbox-init counted */
-    uint64_t memory_bytes;  /* at the last look */
     struct sbx_cgroup_usage seen;
 };
 

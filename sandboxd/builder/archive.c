@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/buf.h"
 #include "common/err.h"
+#include "common/read_all.h"
 #include "sandboxd/builder/tool.h"
 #include "sandboxd/builder/tree.h"
 #include "sandboxd/wire/payload.h"
@@ -232,21 +233,9 @@ static int open_inside(const char *folder, const char *path)
 static int read_json(const char *folder, const char *name, struct cr_buf *buf)
 {
     CR_AUTO_CLOSE int fd = open_inside(folder, name);
-    char piece[4096];
 
     cr_buf_init(buf, JSON_MAX);
-    if (fd < 0)
-        return fd;
-    for (;;) {
-        ssize_t n = read(fd, piece, sizeof(piece));
-        int r;
-
-        if (n <= 0)
-            return n < 0 ? -errno : 0;
-        r = cr_buf_add(buf, piece, (size_t)n);
-        if (r < 0)
-            return r;
-    }
+    return fd < 0 ? fd : cr_read_all(fd, buf);
 }
 
 static int parse_oci(const struct unpacking *unpacking, const char *folder, const char *index,

@@ -3,6 +3,7 @@
 #include "common/beside.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/read_all.h"
 #include "sandboxd/backend/etc_files.h"
 #include "sandboxd/docker/engine.h"
 #include "sandboxd/docker/image_parts.h"
@@ -60,22 +61,9 @@ static int find_part(const char *init_path, size_t part, char path[PATH_MAX], st
 static int read_file(const char *path, struct cr_buf *buf, struct cr_err *err)
 {
     CR_AUTO_CLOSE int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    char chunk[16384];
+    int r = fd < 0 ? -errno : cr_read_all(fd, buf);
 
-    if (fd < 0)
-        return cr_err_sys(err, errno, "open '%s'", path);
-    for (;;) {
-        ssize_t n = read(fd, chunk, sizeof(chunk));
-        int r;
-
-        if (n < 0)
-            return cr_err_sys(err, errno, "read '%s'", path);
-        if (n == 0)
-            return 0;
-        r = cr_buf_add(buf, chunk, (size_t)n);
-        if (r < 0)
-            return cr_err_sys(err, -r, "read '%s'", path);
-    }
+    return r < 0 ? cr_err_sys(err, -r, "read '%s'", path) : 0;
 }
 
 static int read_parts(const char *init_path, struct sbx_image_inputs *inputs, struct cr_err *err)
