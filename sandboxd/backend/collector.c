@@ -3,10 +3,9 @@
 
 #include "common/auto.h"
 #include "common/err.h"
-#include "common/privilege.h"
-#include "common/signals.h"
 #include "sandboxd/backend/bpf.h"
 #include "sandboxd/backend/collect_walk.h"
+#include "sandboxd/backend/disarm.h"
 #include "sandboxd/wire/payload.h"
 
 #include <errno.h>
@@ -19,8 +18,6 @@
 #include <string.h>
 
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -228,29 +225,19 @@ static int place_fds(const struct sbx_collector_plan *plan)
 
 static int limit_self(void)
 {
-    static const struct {
-        __rlimit_resource_t resource;
-        rlim_t value;
-    } limits[] = {
-        {RLIMIT_CORE, 0},
+    static const struct sbx_disarm_limit limits[] = {
         {RLIMIT_FSIZE, 0}, /* pipes have no size */
         {RLIMIT_NOFILE, WORKSPACE_FD + FDS_MAX + 1},
         {RLIMIT_CPU, CPU_SECONDS_MAX},
     };
 
-    for (size_t i = 0; i < CR_ARRAY_SIZE(limits); i++) {
-        const struct rlimit limit = {.rlim_cur = limits[i].value, .rlim_max = limits[i].value};
-
-        if (setrlimit(limits[i].resource, &limit) < 0)
-            return -errno;
-    }
-    return 0;
+    return sbx_disarm_limit(limits, CR_ARRAY_SIZE(limits));
 }
 
 /* What the rest of this process calls; everything else ends it. */
 static int load_filter(void)
 {
-    static const struct sock_filter code[] = {
+    struct sock_filter code[] = {
         SBX_BPF_HEAD,
         SBX_BPF_ALLOW(openat2),
         SBX_BPF_ALLOW(fstat),
@@ -268,11 +255,8 @@ static int load_filter(void)
         SBX_BPF_ALLOW(exit_group),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
     };
-    struct sock_filter copy[CR_ARRAY_SIZE(code)]; /* sock_fprog is not const */
-    const struct sock_fprog program = {.len = CR_ARRAY_SIZE(code), .filter = copy};
 
-    memcpy(copy, code, sizeof(copy));
-    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? -errno : 0;
+    return sbx_disarm_filter(code, CR_ARRAY_SIZE(code));
 }
 
 /* As sandbox-init does: by an unprivileged process, at the end of its life. */
@@ -291,15 +275,6 @@ static int map_payload(struct sbx_payload_reader *ret_reader)
     return sbx_payload_open(ret_reader, data, (size_t)info.st_size);
 }
 
-static int reset_signals(void)
-{
-    const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    int r = cr_signals_reset();
-
-    (void)sigaction(SIGPIPE, &ignore, NULL); /* EPIPE will do */
-    return r;
-}
-
 static bool has_size(const struct collector *collector, const struct sbx_collector_plan *plan)
 {
     for (size_t i = 0; plan->size > 0 && i < plan->place_count; i++) {
@@ -316,17 +291,14 @@ static int run(const struct sbx_collector_plan *plan, pid_t parent)
     struct sbx_payload_reader reader;
     int r;
 
-    r = reset_signals();
+    r = sbx_disarm_signals();
     if (r == 0)
         r = place_fds(plan);
     if (r == 0)
         r = limit_self();
     if (r == 0)
-        r = cr_privilege_drop(plan->id, plan->id, NULL);
+        r = sbx_disarm_drop(plan->id, plan->id, parent);
     if (r < 0)
-        return SBX_COLLECTOR_FAILED;
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
-        getppid() != parent)
         return SBX_COLLECTOR_FAILED;
     collector.buffer = mmap(NULL, FILE_BYTES_MAX + 1, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -3,9 +3,8 @@
 
 #include "common/auto.h"
 #include "common/err.h"
-#include "common/privilege.h"
-#include "common/signals.h"
 #include "sandboxd/backend/bpf.h"
+#include "sandboxd/backend/disarm.h"
 #include "sandboxd/docker/relay_child.h"
 #include "sandboxd/wire/fds.h"
 #include "sandboxd/wire/msg.h"
@@ -15,14 +14,10 @@
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <sys/pidfd.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define UNPACK_FDS 64 /* folders below folders */
@@ -31,7 +26,7 @@
 /* What the rest of this process calls; everything else ends it. */
 static int load_filter(void)
 {
-    static const struct sock_filter code[] = {
+    struct sock_filter code[] = {
         SBX_BPF_HEAD,
         SBX_BPF_ALLOW(read),
         SBX_BPF_ALLOW(write),
@@ -47,20 +42,16 @@ static int load_filter(void)
         SBX_BPF_ALLOW(exit_group),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
     };
-    struct sock_filter copy[CR_ARRAY_SIZE(code)]; /* sock_fprog is not const */
-    const struct sock_fprog program = {.len = CR_ARRAY_SIZE(code), .filter = copy};
 
-    memcpy(copy, code, sizeof(copy));
-    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? -errno : 0;
+    return sbx_disarm_filter(code, CR_ARRAY_SIZE(code));
 }
 
 static int reset_signals(void)
 {
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    int r = cr_signals_reset();
+    int r = sbx_disarm_signals();
 
-    (void)sigaction(SIGPIPE, &ignore, NULL); /* EPIPE will do */
-    (void)sigaction(SIGXFSZ, &ignore, NULL); /* and EFBIG */
+    (void)sigaction(SIGXFSZ, &ignore, NULL); /* EFBIG will do */
     return r;
 }
 
@@ -123,22 +114,12 @@ static int await_order(struct sbx_relay_order *order)
 
 static int limit_self(uint64_t file_size, uint64_t fds)
 {
-    const struct {
-        __rlimit_resource_t resource;
-        rlim_t value;
-    } limits[] = {
-        {RLIMIT_CORE, 0},
+    const struct sbx_disarm_limit limits[] = {
         {RLIMIT_FSIZE, file_size},
         {RLIMIT_NOFILE, fds},
     };
 
-    for (size_t i = 0; i < CR_ARRAY_SIZE(limits); i++) {
-        const struct rlimit limit = {.rlim_cur = limits[i].value, .rlim_max = limits[i].value};
-
-        if (setrlimit(limits[i].resource, &limit) < 0)
-            return -errno;
-    }
-    return 0;
+    return sbx_disarm_limit(limits, CR_ARRAY_SIZE(limits));
 }
 
 /* With what came: read-only files, and then nothing but passing on. */
@@ -168,13 +149,9 @@ static int run(const struct sbx_relay_plan *plan, int control_fd, pid_t parent)
     if (r == 0)
         r = place_fds(plan, control_fd);
     if (r == 0)
-        r = cr_privilege_drop(plan->uid, plan->gid, NULL);
-    if (r < 0)
-        return r;
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
-        getppid() != parent)
-        return -ESRCH;
-    r = await_order(&order);
+        r = sbx_disarm_drop(plan->uid, plan->gid, parent);
+    if (r == 0)
+        r = await_order(&order);
     if (r != 0)
         return r < 0 ? r : 0;
     return serve(plan, &order);
