@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Returns 1 when the need is not met. */
 static int print_line(const char *name, int r, const char *text)
@@ -17,13 +16,7 @@ static int print_line(const char *name, int r, const char *text)
 
 static int check_image(const struct sbx_docker *docker)
 {
-    const struct sbx_docker_settings *settings = docker->settings;
-    const struct sbx_image_plan plan = {
-        .image = settings->image,
-        .base = settings->base,
-        .may_pull = strcmp(settings->pull, "missing") == 0,
-        .init_path = settings->init_path,
-    };
+    const struct sbx_image_plan plan = sbx_docker_main_image(docker->settings);
     struct cr_err err = CR_ERR_INIT;
     int r = sbx_image_check(docker->engine, &plan, &err);
 

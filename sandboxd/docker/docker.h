@@ -90,6 +90,9 @@ int sbx_docker_ask_info(struct sbx_docker *docker, struct cr_err *err);
 
 /* images.c */
 
+/* The plan of the image that all runtimes without a root file system of their own are in. */
+struct sbx_image_plan sbx_docker_main_image(const struct sbx_docker_settings *settings);
+
 /* Makes sure of all images and finds out which runtimes can be run in them. Waits, minutes when
  * some have to be made. */
 int sbx_docker_ensure_images(struct sbx_docker *docker, struct cr_err *err);

@@ -111,8 +111,7 @@ static bool is_orphan(const cJSON *container)
 static int collect(struct sbx_engine *engine, const struct sbx_docker_settings *settings,
                    struct cr_err *err)
 {
-    const struct sbx_image_plan plan = {
-        .image = settings->image, .base = settings->base, .init_path = settings->init_path};
+    const struct sbx_image_plan plan = sbx_docker_main_image(settings);
     CR_AUTO_JSON cJSON *containers = NULL;
     const cJSON *container;
     int removed = 0;

@@ -15,15 +15,19 @@ const char *sbx_docker_image_of(const struct sbx_docker *docker, uint32_t runtim
     return docker->root_images[runtime][0] ? docker->root_images[runtime] : docker->image;
 }
 
-static int ensure_main(struct sbx_docker *docker, struct cr_err *err)
+struct sbx_image_plan sbx_docker_main_image(const struct sbx_docker_settings *settings)
 {
-    const struct sbx_docker_settings *settings = docker->settings;
-    const struct sbx_image_plan plan = {
+    return (struct sbx_image_plan){
         .image = settings->image,
         .base = settings->base,
         .may_pull = strcmp(settings->pull, "missing") == 0,
         .init_path = settings->init_path,
     };
+}
+
+static int ensure_main(struct sbx_docker *docker, struct cr_err *err)
+{
+    const struct sbx_image_plan plan = sbx_docker_main_image(docker->settings);
 
     return sbx_image_ensure(docker->engine, &plan, docker->image, err);
 }
