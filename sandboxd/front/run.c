@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandboxd/front/run.h"
-
 #include "common/auto.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "sandboxd/front/run_parts.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <sys/epoll.h>
-
-#define REST_READS 16 /* of SBX_CHUNK_MAX: the largest pipe that a program can ask for */
 #define STARTED_PATIENCE_NS (2 * CR_NS_PER_MS)
 #define BIT(state) (UINT32_C(1) << (state))
 
@@ -48,28 +42,10 @@ static int move_to(struct sbx_execution *execution, enum sbx_run_state state)
     return 0;
 }
 
-static void wake(struct sbx_execution *execution)
+void sbx_run_wake(struct sbx_execution *execution)
 {
     execution->tell_ns = INT64_MAX;
     execution->waker.wake(execution->waker.user);
-}
-
-/* Lets epoll report the pipe once; a failure shows as a pipe that is never read, so it ends here.
- */
-static void arm(struct sbx_execution *execution, enum sbx_source_kind kind)
-{
-    struct sbx_source *source = &execution->sources[kind];
-    struct epoll_event event = {
-        .events = (kind == SBX_SOURCE_STDIN ? EPOLLOUT : EPOLLIN) | EPOLLONESHOT,
-        .data.ptr = source,
-    };
-
-    if (source->fd < 0)
-        return;
-    if (epoll_ctl(execution->host->epoll_fd, source->is_watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
-                  source->fd, &event) < 0)
-        cr_log_error("watch a pipe execution=%s error=%s", execution->id, strerrordesc_np(errno));
-    source->is_watched = true;
 }
 
 static void close_sources(struct sbx_execution *execution)
@@ -97,7 +73,7 @@ static void end(struct sbx_execution *execution)
     (void)pthread_mutex_unlock(&execution->lock);
     /* Before anybody is told: who has the result may send the next call. */
     execution->sandbox = sbx_sandbox_leave(execution->sandbox);
-    wake(execution);
+    sbx_run_wake(execution);
     if (execution->waker.release)
         execution->waker.release(execution->waker.user);
     execution->host->ended(execution->host->user, execution);
@@ -206,12 +182,12 @@ static void owe(struct sbx_execution *execution, uint32_t message)
     sbx_run_flush(execution);
 }
 
-static bool is_final(const struct sbx_execution *execution)
+bool sbx_run_is_final(const struct sbx_execution *execution)
 {
     return execution->state >= SBX_RUN_DRAINING;
 }
 
-static void note_overflow(struct sbx_execution *execution, uint32_t stream, uint64_t observed)
+void sbx_run_note_overflow(struct sbx_execution *execution, uint32_t stream, uint64_t observed)
 {
     if (execution->overflow_stream)
         return;
@@ -221,54 +197,14 @@ static void note_overflow(struct sbx_execution *execution, uint32_t stream, uint
         owe(execution, SBX_OWED_OUTPUT_LIMIT);
 }
 
-/* Takes what one read() of an output pipe gave; 0 bytes are its end. Returns true to go on. */
-static bool feed_output(struct sbx_execution *execution, enum sbx_source_kind kind, size_t size)
-{
-    uint32_t stream = kind == SBX_SOURCE_STDOUT ? 1 : 2;
-    struct sbx_output *output = &execution->outputs[stream - 1];
-    bool is_over = false;
-    bool has_piece;
-    bool wants_more;
-    uint64_t total;
-
-    (void)pthread_mutex_lock(&execution->lock);
-    if (size > 0)
-        is_over = sbx_output_feed(output, execution->host->scratch, size);
-    else
-        sbx_output_end(output);
-    wants_more = sbx_output_wants_more(output);
-    has_piece = sbx_output_has_piece(output);
-    total = output->total;
-    (void)pthread_mutex_unlock(&execution->lock);
-    if (has_piece)
-        wake(execution);
-    if (is_over)
-        note_overflow(execution, stream, total);
-    return wants_more;
-}
-
-/* What a pipe held when the backend was lost; who writes may still be dying, so it is bounded. */
-static void read_rest(struct sbx_execution *execution, enum sbx_source_kind kind)
-{
-    const struct sbx_source *source = &execution->sources[kind];
-
-    for (int i = 0; source->fd >= 0 && i < REST_READS; i++) {
-        ssize_t n = read(source->fd, execution->host->scratch, SBX_CHUNK_MAX);
-
-        if (n <= 0)
-            return;
-        (void)feed_output(execution, kind, (size_t)n);
-    }
-}
-
 void sbx_run_abort(struct sbx_execution *execution, enum sbx_verdict verdict, enum sbx_stage stage,
                    int error)
 {
     struct sbx_msg_result *result = &execution->outcome.result;
 
     if (verdict == SBX_VERDICT_SANDBOX_LOST) {
-        read_rest(execution, SBX_SOURCE_STDOUT);
-        read_rest(execution, SBX_SOURCE_STDERR);
+        sbx_run_read_rest(execution, SBX_SOURCE_STDOUT);
+        sbx_run_read_rest(execution, SBX_SOURCE_STDERR);
     }
     result->verdict = verdict;
     result->stage = stage;
@@ -286,42 +222,6 @@ void sbx_run_refuse(struct sbx_execution *execution, enum rpc_code code, const c
     end(execution);
 }
 
-/* One pipe; `ours` becomes non-blocking, the program's end stays as a program expects it. */
-static int open_pipe(int *ours, int *theirs, bool is_input)
-{
-    int ends[2];
-
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return -errno;
-    *ours = ends[is_input ? 1 : 0];
-    *theirs = ends[is_input ? 0 : 1];
-    return fcntl(*ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
-}
-
-/* What tells the backend that nothing is to be collected, see wire/msg.h. */
-static int leave_out_collect(struct sbx_execution *execution)
-{
-    int *fd = &execution->child_fds[SBX_SOURCE_COLLECT + 1];
-
-    *fd = fcntl(execution->host->null_fd, F_DUPFD_CLOEXEC, 0);
-    return *fd < 0 ? -errno : 0;
-}
-
-static int open_pipes(struct sbx_execution *execution)
-{
-    for (size_t i = 0; i < SBX_SOURCE_COUNT; i++) {
-        int r;
-
-        if (i == SBX_SOURCE_COLLECT && execution->collector.count == 0)
-            return leave_out_collect(execution);
-        r = open_pipe(&execution->sources[i].fd, &execution->child_fds[i + 1],
-                      i == SBX_SOURCE_STDIN);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
 void sbx_run_start(struct sbx_execution *execution, uint64_t run)
 {
     int64_t waited_ns = cr_clock_mono_ns() - execution->submitted_ns;
@@ -332,7 +232,7 @@ void sbx_run_start(struct sbx_execution *execution, uint64_t run)
     execution->queue_us = (uint64_t)(waited_ns / CR_NS_PER_US);
     (void)pthread_mutex_unlock(&execution->lock);
     (void)move_to(execution, SBX_RUN_STARTING);
-    r = open_pipes(execution);
+    r = sbx_run_open_pipes(execution);
     if (r < 0) {
         cr_log_error("open the pipes of a run execution=%s error=%s", execution->id,
                      strerrordesc_np(-r));
@@ -342,109 +242,6 @@ void sbx_run_start(struct sbx_execution *execution, uint64_t run)
     if (execution->stdin_size == 0 && !execution->request.is_interactive)
         cr_close_fd(&execution->sources[SBX_SOURCE_STDIN].fd);
     owe(execution, SBX_OWED_RUN);
-}
-
-/* What came for an interactive program since. Returns false when there is nothing: *ret_is_over
- * tells whether nothing will come. */
-static bool take_input(struct sbx_execution *execution, bool *ret_is_over)
-{
-    struct cr_buf *input = &execution->input;
-    size_t size;
-
-    free(execution->stdin_data);
-    execution->stdin_data = NULL;
-    execution->stdin_size = 0;
-    execution->stdin_at = 0;
-    (void)pthread_mutex_lock(&execution->lock);
-    size = input->size;
-    *ret_is_over = execution->is_input_closed || !execution->request.is_interactive;
-    execution->stdin_data = size > 0 ? malloc(size) : NULL;
-    if (execution->stdin_data) {
-        memcpy(execution->stdin_data, input->data, size);
-        execution->stdin_size = size;
-        cr_buf_consume(input, size);
-    }
-    (void)pthread_mutex_unlock(&execution->lock);
-    if (size > 0)
-        wake(execution); /* there is room for more */
-    return execution->stdin_size > 0;
-}
-
-/* The program reads no more: what comes is dropped. */
-static void drop_input(struct sbx_execution *execution)
-{
-    (void)pthread_mutex_lock(&execution->lock);
-    execution->is_input_closed = true;
-    cr_buf_clear(&execution->input);
-    (void)pthread_mutex_unlock(&execution->lock);
-    wake(execution);
-}
-
-static void write_stdin(struct sbx_execution *execution)
-{
-    struct sbx_source *source = &execution->sources[SBX_SOURCE_STDIN];
-    bool is_over = false;
-
-    while (source->fd >= 0) {
-        ssize_t n;
-
-        if (execution->stdin_at == execution->stdin_size && !take_input(execution, &is_over)) {
-            if (!is_over)
-                return; /* the next kick comes back here */
-            break;
-        }
-        n = write(source->fd, execution->stdin_data + execution->stdin_at,
-                  execution->stdin_size - execution->stdin_at);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN) {
-            arm(execution, SBX_SOURCE_STDIN);
-            return;
-        }
-        if (n < 0) {
-            drop_input(execution); /* EPIPE: the program does not read it */
-            break;
-        }
-        execution->stdin_at += (size_t)n;
-    }
-    cr_close_fd(&source->fd);
-    free(execution->stdin_data);
-    execution->stdin_data = NULL;
-    execution->stdin_size = 0;
-    execution->stdin_at = 0;
-}
-
-/*
- * Reads a pipe: once while the program runs, so that one loud run cannot hold
- * up the others, and to its end when everything in the box is dead, which is
- * at most what a pipe holds.
- */
-static void read_pipe(struct sbx_execution *execution, enum sbx_source_kind kind)
-{
-    struct sbx_source *source = &execution->sources[kind];
-    bool wants_more = true;
-
-    while (source->fd >= 0) {
-        ssize_t n = read(source->fd, execution->host->scratch, SBX_CHUNK_MAX);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
-            break;
-        if (n < 0)
-            n = 0;
-        if (kind == SBX_SOURCE_COLLECT)
-            sbx_collector_feed(&execution->collector, execution->host->scratch, (size_t)n);
-        else
-            wants_more = feed_output(execution, kind, (size_t)n);
-        if (n == 0)
-            cr_close_fd(&source->fd);
-        if (!is_final(execution))
-            break;
-    }
-    if (source->fd >= 0 && (wants_more || is_final(execution)))
-        arm(execution, kind);
 }
 
 static void check_drained(struct sbx_execution *execution)
@@ -462,10 +259,10 @@ void sbx_run_ready(struct sbx_execution *execution, enum sbx_source_kind kind)
     if (execution->state == SBX_RUN_ENDED)
         return; /* a late event of the same epoll round */
     if (kind == SBX_SOURCE_STDIN) {
-        write_stdin(execution);
+        sbx_run_write_stdin(execution);
         return;
     }
-    read_pipe(execution, kind);
+    sbx_run_read_pipe(execution, kind);
     check_drained(execution);
 }
 
@@ -477,7 +274,7 @@ int64_t sbx_run_next_ns(const struct sbx_execution *execution)
 void sbx_run_on_time(struct sbx_execution *execution, int64_t now_ns)
 {
     if (now_ns >= execution->tell_ns)
-        wake(execution);
+        sbx_run_wake(execution);
 }
 
 static int on_started(struct sbx_execution *execution)
@@ -489,19 +286,11 @@ static int on_started(struct sbx_execution *execution)
     execution->is_started = true;
     (void)pthread_mutex_unlock(&execution->lock);
     for (size_t i = 0; i < SBX_SOURCE_COUNT; i++)
-        arm(execution, (enum sbx_source_kind)i);
+        sbx_run_arm(execution, (enum sbx_source_kind)i);
     settle_controls(execution, 0, NULL);
     sbx_run_flush(execution);
     execution->tell_ns = cr_clock_mono_ns() + STARTED_PATIENCE_NS;
     return 0;
-}
-
-static void close_output(struct sbx_execution *execution, enum sbx_source_kind kind)
-{
-    if (execution->sources[kind].fd < 0)
-        return;
-    (void)feed_output(execution, kind, 0);
-    cr_close_fd(&execution->sources[kind].fd);
 }
 
 static int on_exited(struct sbx_execution *execution)
@@ -509,13 +298,13 @@ static int on_exited(struct sbx_execution *execution)
     if (move_to(execution, SBX_RUN_DRAINING) < 0)
         return -EPROTO;
     cr_close_fd(&execution->sources[SBX_SOURCE_STDIN].fd);
-    read_pipe(execution, SBX_SOURCE_STDOUT);
-    read_pipe(execution, SBX_SOURCE_STDERR);
-    read_pipe(execution, SBX_SOURCE_COLLECT);
+    sbx_run_read_pipe(execution, SBX_SOURCE_STDOUT);
+    sbx_run_read_pipe(execution, SBX_SOURCE_STDERR);
+    sbx_run_read_pipe(execution, SBX_SOURCE_COLLECT);
     /* What is stopped and waits for the next call may hold them open: nothing more comes. */
     if (execution->request.flags & SBX_RUN_HAS_CELL) {
-        close_output(execution, SBX_SOURCE_STDOUT);
-        close_output(execution, SBX_SOURCE_STDERR);
+        sbx_run_close_output(execution, SBX_SOURCE_STDOUT);
+        sbx_run_close_output(execution, SBX_SOURCE_STDERR);
     }
     check_drained(execution);
     return 0;
@@ -529,7 +318,7 @@ static int on_result(struct sbx_execution *execution, const struct sbx_msg_resul
 {
     bool is_early = result->is_early != 0;
 
-    if (!is_final(execution) && (execution->state != SBX_RUN_STARTING || is_early))
+    if (!sbx_run_is_final(execution) && (execution->state != SBX_RUN_STARTING || is_early))
         return -EPROTO;
     if (result->stage == SBX_STAGE_REFUSED && result->stage_errno == ESRCH) {
         sbx_run_refuse(execution, RPC_NOT_FOUND, "sandbox_id: this sandbox has just ended",
@@ -567,37 +356,22 @@ static void abandon(struct sbx_execution *execution)
     (void)pthread_mutex_unlock(&execution->lock);
 }
 
-/* Reads on where the call has made room. */
-static void resume(struct sbx_execution *execution)
-{
-    bool wants_more[2];
-
-    (void)pthread_mutex_lock(&execution->lock);
-    wants_more[0] = sbx_output_wants_more(&execution->outputs[0]);
-    wants_more[1] = sbx_output_wants_more(&execution->outputs[1]);
-    (void)pthread_mutex_unlock(&execution->lock);
-    if (wants_more[0])
-        arm(execution, SBX_SOURCE_STDOUT);
-    if (wants_more[1])
-        arm(execution, SBX_SOURCE_STDERR);
-}
-
 void sbx_run_kicked(struct sbx_execution *execution, uint32_t kicks)
 {
     if (execution->state < SBX_RUN_STARTING || execution->state == SBX_RUN_ENDED)
         return;
     if (kicks & SBX_KICK_ABANDON)
         abandon(execution);
-    if ((kicks & SBX_KICK_CANCEL) && !execution->is_cancel_sent && !is_final(execution)) {
+    if ((kicks & SBX_KICK_CANCEL) && !execution->is_cancel_sent && !sbx_run_is_final(execution)) {
         execution->is_cancel_sent = true;
         owe(execution, SBX_OWED_CANCEL);
     }
     if (execution->state == SBX_RUN_RUNNING && (kicks & SBX_KICK_INPUT))
-        write_stdin(execution);
+        sbx_run_write_stdin(execution);
     if (execution->state == SBX_RUN_RUNNING && (kicks & SBX_KICK_CONTROL)) {
         settle_controls(execution, 0, NULL);
         sbx_run_flush(execution);
     }
     if (execution->state == SBX_RUN_RUNNING && (kicks & (SBX_KICK_ROOM | SBX_KICK_ABANDON)))
-        resume(execution);
+        sbx_run_resume(execution);
 }

@@ -13,7 +13,7 @@
 
 /*
  * The stream thread's side of an execution: its pipes, its messages on the
- * wire and its state. Only execution.c, run.c and backend.c include this.
+ * wire and its state. run_parts.h has what its two files share.
  */
 enum sbx_run_state {
     SBX_RUN_NEW,
