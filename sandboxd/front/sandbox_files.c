@@ -12,6 +12,7 @@
 #include "sandboxd/front/sandbox_calls.h"
 #include "sandboxd/front/sandbox_request.h"
 #include "sandboxd/front/sandboxes.h"
+#include "sandboxd/wire/payload.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -353,6 +354,9 @@ static const char *find_fault(const struct transfer *transfer,
         return "is required with the first chunk of a file";
     if (*message->path && transfer->part_count == SBX_FILES_MAX)
         return "1,024 files are the maximum of one call";
+    /* The rules of paths come with the run; until then each is kept. */
+    if (strnlen(message->path, SBX_PAYLOAD_NAME_MAX + 1) > SBX_PAYLOAD_NAME_MAX)
+        return "is longer than 1,024 bytes";
     *ret_field = "mode";
     if (!*message->path && message->mode != 0)
         return "belongs to the first chunk of a file";

@@ -351,7 +351,7 @@ def test_bad_files_name_their_field(house, box):
             ([chunk(sandbox_id=ID, path="a"), chunk(sandbox_id=ID, path="b")], "sandbox_id"),
             ([chunk(sandbox_id=ID, path="a", data=b"x" * 65537)], "data"),
             ([chunk(sandbox_id=ID, path="a"), chunk(mode=1)], "mode"),
-            ([chunk(sandbox_id=ID, path="/a")], "files[0].path"),
+            ([chunk(sandbox_id=ID, path="/a")], "files[0].path"), ([chunk(sandbox_id=ID, path="a/" * 513)], "path"),
             ([chunk(sandbox_id=ID, path="a"), chunk(path="a")], "files[1].path"),
             ([chunk(sandbox_id=ID, path="a", mode=0o4755)], "files[0].mode")]:
         assert refusal(lambda m=messages: stub.WriteFiles(iter(m), timeout=TIMEOUT)) == ("INVALID_ARGUMENT", [field]), field
