@@ -37,7 +37,9 @@ struct sbx_request_rules {
     uint32_t runtimes;         /* bit i: runtime i is offered on this host */
     Crisol__Sandbox__V1__Backend backend;
     bool can_resume;    /* `resume` may be set */
-    bool is_files_only; /* files in and out of a sandbox: there is no program to ask for */
+    /* Files in and out of a sandbox: there is no program to ask for, and what is collected is named
+     * as ReadFiles does, `files`. */
+    bool is_files_only;
     const struct sbx_contents *contents; /* borrowed; NULL: nothing is stored */
 };
 

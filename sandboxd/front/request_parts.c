@@ -213,6 +213,12 @@ static void check_output(struct sbx_checker *check)
     check->request->as_text = check->message->output_text || (output && output->as_text);
 }
 
+/* What the caller calls them: ReadFiles has a field of its own for the same list. */
+static const char *collect_field(const struct sbx_checker *check)
+{
+    return check->rules->is_files_only ? "files" : "collect";
+}
+
 /* Exactly one of path and pattern, and its own rules. */
 static void check_collect_name(struct sbx_checker *check, size_t index)
 {
@@ -222,7 +228,8 @@ static void check_collect_name(struct sbx_checker *check, size_t index)
         is_glob ? sbx_glob_problem(spec->glob, strlen(spec->glob)) : sbx_path_problem(spec->path);
     char field[40];
 
-    (void)snprintf(field, sizeof(field), "collect[%zu].%s", index, is_glob ? "glob" : "path");
+    (void)snprintf(field, sizeof(field), "%s[%zu].%s", collect_field(check), index,
+                   is_glob ? "glob" : "path");
     if (is_glob && is_set(spec->path))
         problem = "set path or glob, not both";
     if (problem)
@@ -235,11 +242,11 @@ static void check_collect_spec(struct sbx_checker *check, size_t index)
     char field[40];
 
     check_collect_name(check, index);
-    (void)snprintf(field, sizeof(field), "collect[%zu].max_bytes", index);
+    (void)snprintf(field, sizeof(field), "%s[%zu].max_bytes", collect_field(check), index);
     if (spec->max_bytes > SBX_COLLECT_BYTES_MAX)
         rpc_status_add_violation(check->status, field, "%" PRIu32 " is more than the maximum of %u",
                                  spec->max_bytes, SBX_COLLECT_BYTES_MAX);
-    (void)snprintf(field, sizeof(field), "collect[%zu].max_files", index);
+    (void)snprintf(field, sizeof(field), "%s[%zu].max_files", collect_field(check), index);
     if (spec->max_files > SBX_COLLECT_FILES_MAX)
         rpc_status_add_violation(check->status, field, "%" PRIu32 " is more than the maximum of %u",
                                  spec->max_files, SBX_COLLECT_FILES_MAX);
@@ -253,7 +260,7 @@ static void check_collect(struct sbx_checker *check)
     uint64_t files = 0;
 
     if (message->n_collect > SBX_COLLECT_MAX) {
-        rpc_status_add_violation(check->status, "collect",
+        rpc_status_add_violation(check->status, collect_field(check),
                                  "%zu files are more than the maximum of %u", message->n_collect,
                                  SBX_COLLECT_MAX);
         return;
@@ -265,7 +272,7 @@ static void check_collect(struct sbx_checker *check)
         files += most <= SBX_COLLECT_FILES_MAX ? most : 0; /* was named on its own */
     }
     if (files > SBX_COLLECT_FILES_MAX)
-        rpc_status_add_violation(check->status, "collect",
+        rpc_status_add_violation(check->status, collect_field(check),
                                  "max_files of all patterns together is %" PRIu64
                                  ", more than the maximum of %u",
                                  files, SBX_COLLECT_FILES_MAX);

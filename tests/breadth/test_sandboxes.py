@@ -356,7 +356,11 @@ def test_bad_files_name_their_field(house, box):
             ([chunk(sandbox_id=ID, path="a", mode=0o4755)], "files[0].mode")]:
         assert refusal(lambda m=messages: stub.WriteFiles(iter(m), timeout=TIMEOUT)) == ("INVALID_ARGUMENT", [field]), field
     assert refusal(lambda: stub.ReadFiles(pb.ReadFilesRequest(sandbox_id=ID), timeout=TIMEOUT).next())[1] == ["files"]
-    assert refusal(lambda: house.root.read(box, "../a"))[1] == ["collect[0].path"]
+    for specs, field in [
+            (["a", "../a"], "files[1].path"), ([pb.CollectSpec(glob="/**")], "files[0].glob"),
+            ([pb.CollectSpec(path="a", max_bytes=1 << 30)], "files[0].max_bytes"),
+            ([pb.CollectSpec(path="a", max_files=2)], "files[0].max_files"), (["a"] * 65, "files")]:
+        assert refusal(lambda s=specs: house.root.read(box, *s)) == ("INVALID_ARGUMENT", [field])
     # An id is no beginning of one.
     longer = pb.ReadFilesRequest(sandbox_id=ID + "0", files=[pb.CollectSpec(path="a")])
     assert refusal(lambda: stub.ReadFiles(longer, timeout=TIMEOUT).next())[1] == ["sandbox_id"]
