@@ -48,9 +48,11 @@ static int begin(void *user, const struct sbx_msg_run *msg, const int fds[SBX_RU
     int error = job ? 0 : EBUSY;
 
     if (error == 0 &&
-        ((msg->session != 0 && backend->sessions == 0) ||
+        ((msg->session != 0 && backend->sessions.most == 0) ||
          ((msg->flags & SBX_RUN_HAS_TERMINAL) && !(backend->features & SBX_FEATURE_TERMINAL))))
         error = ENOTSUP;
+    if (error == 0)
+        error = sbx_sessions_admit(backend, msg);
     if (error == 0 && backend->ops->admit)
         error = backend->ops->admit(backend, msg);
     if (error == 0)
@@ -65,19 +67,12 @@ static void cancel(void *user, uint64_t id)
 
 static int open_session(void *user, const struct sbx_msg_open *msg)
 {
-    struct sbx_backend *backend = user;
-
-    if (backend->sessions == 0 || msg->life_ms > backend->session_life_ms)
-        return EINVAL;
-    return backend->ops->open_session(backend, msg);
+    return sbx_sessions_open(user, msg);
 }
 
 static void close_session(void *user, uint64_t id)
 {
-    struct sbx_backend *backend = user;
-
-    if (backend->sessions > 0)
-        backend->ops->close_session(backend, id);
+    sbx_sessions_close(user, id);
 }
 
 static void signal_program(void *user, const struct sbx_msg_signal *msg)
@@ -188,8 +183,8 @@ void sbx_backend_say_hello(struct sbx_backend *backend, uint32_t number)
     (void)sbx_runtimes(&runtime_count);
     sbx_msg_init(&msg, SBX_MSG_HELLO, 0);
     msg.hello.backend = number;
-    msg.hello.sessions = backend->sessions;
-    msg.hello.session_life_ms = backend->session_life_ms;
+    msg.hello.sessions = (uint8_t)backend->sessions.most;
+    msg.hello.session_life_ms = backend->sessions.most > 0 ? backend->sessions.life_ms : 0;
     msg.hello.features = backend->features;
     msg.hello.slots = backend->slot_count;
     msg.hello.runtime_count = (uint32_t)runtime_count;

@@ -4,6 +4,7 @@
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/backend/collector.h"
 #include "sandboxd/backend/link.h"
+#include "sandboxd/backend/session.h"
 #include "sandboxd/wire/boxctl.h"
 #include "sandboxd/wire/msg.h"
 
@@ -29,11 +30,11 @@ struct sbx_backend_ops {
     int (*admit)(struct sbx_backend *backend, const struct sbx_msg_run *msg);
 
     /*
-     * A session: 0, or the errno for which there is none. Both NULL: none ever is. Its end is told
-     * with sbx_backend_send(), whoever wanted it.
+     * What a session has from its beginning: 0, or the errno for which there is none. And the end
+     * of it, whoever wanted that; no run is in it. Both NULL: no sessions.
      */
-    int (*open_session)(struct sbx_backend *backend, const struct sbx_msg_open *msg);
-    void (*close_session)(struct sbx_backend *backend, uint64_t id);
+    int (*make_session)(struct sbx_backend *backend, struct sbx_session *session);
+    void (*drop_session)(struct sbx_backend *backend, struct sbx_session *session);
     /*
      * The program of a run in a session has not ended: everything in its box is stopped and waits
      * for the next run. Takes the control socket of the job back. NULL: no sessions.
@@ -119,8 +120,7 @@ struct sbx_backend {
     bool is_inferring;     /* counters are what somebody told of them: results say so */
     uint32_t runtimes;     /* bits of the runtime table: those that can be run; 0 until asked */
     bool is_image_root;    /* boxes have a root file system that the operator named */
-    uint8_t sessions;      /* that may live at one time; 0: none */
-    uint32_t session_life_ms;         /* the longest that one may live */
+    struct sbx_sessions sessions;
     uint32_t features;                /* SBX_FEATURE_… */
     uint32_t pool_slots;              /* boxes that are to wait for runs; 0: no pool */
     uint32_t pool_ready;              /* of them, those that do */

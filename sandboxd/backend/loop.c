@@ -167,6 +167,8 @@ static int64_t next_ns(struct sbx_backend *backend)
     }
     if (has_news(backend) && backend->told_ns + TELL_NS < next)
         next = backend->told_ns + TELL_NS;
+    next = own_ns < next ? own_ns : next;
+    own_ns = sbx_sessions_next_ns(backend);
     return own_ns < next ? own_ns : next;
 }
 
@@ -190,7 +192,8 @@ static bool is_idle(struct sbx_backend *backend)
         if (backend->jobs[i]->state != SBX_JOB_FREE)
             return false;
     }
-    return !backend->ops->is_idle || backend->ops->is_idle(backend);
+    return sbx_sessions_count(backend) == 0 &&
+           (!backend->ops->is_idle || backend->ops->is_idle(backend));
 }
 
 /* OOM before the front's messages and the clocks: events of one round count as simultaneous. */
@@ -213,6 +216,7 @@ static void dispatch_round(struct sbx_backend *backend, const struct epoll_event
     }
     if (backend->ops->on_time)
         backend->ops->on_time(backend, now_ns);
+    sbx_sessions_on_time(backend, now_ns);
     tell_counts(backend, now_ns);
     tell_turn(backend, now_ns);
 }

@@ -29,6 +29,7 @@ static const struct {
     [SBX_CLOSED_IDLE] = {"SANDBOX_IDLE", "nobody used it for its idle_time_ms"},
     [SBX_CLOSED_LIFE] = {"SANDBOX_EXPIRED", "its life_time_ms is over"},
     [SBX_CLOSED_FAILED] = {"SANDBOX_FAILED", "the backend could not make it"},
+    [SBX_CLOSED_LOST] = {"SANDBOX_LOST", "its container was ended from outside"},
     [SBX_SANDBOX_LOST] = {"SANDBOX_LOST", "the backend that had it ended; its files are gone"},
 };
 

@@ -38,7 +38,7 @@ static void on_event(struct sbx_backend *backend, struct sbx_job *job, uint32_t 
     else if (kind == SBX_NATIVE_WATCH_ENDED)
         sbx_ending_on_event(native);
     else if (kind == SBX_NATIVE_WATCH_SESSION)
-        sbx_session_on_event(native);
+        sbx_native_session_on_event(native);
     else if (kind >= SBX_NATIVE_WATCH_TEMPLATE)
         sbx_templates_on_event(native, kind - SBX_NATIVE_WATCH_TEMPLATE);
     else if (kind < SBX_NATIVE_WATCH_POOL_DEAD)
@@ -52,12 +52,10 @@ static int64_t next_ns(struct sbx_backend *backend)
     const struct sbx_native *native = sbx_native_of(backend);
     int64_t pool_ns = sbx_pool_next_ns(native);
     int64_t template_ns = sbx_templates_next_ns(native);
-    int64_t session_ns = sbx_session_next_ns(native);
-    int64_t next = pool_ns < template_ns ? pool_ns : template_ns;
 
     if (native->groups.has_news)
         return 0;
-    return session_ns < next ? session_ns : next;
+    return pool_ns < template_ns ? pool_ns : template_ns;
 }
 
 static void on_time(struct sbx_backend *backend, int64_t now_ns)
@@ -65,15 +63,13 @@ static void on_time(struct sbx_backend *backend, int64_t now_ns)
     sbx_groups_on_time(sbx_native_of(backend));
     sbx_templates_on_time(sbx_native_of(backend), now_ns);
     sbx_pool_on_time(sbx_native_of(backend), now_ns);
-    sbx_session_on_time(sbx_native_of(backend), now_ns);
 }
 
 static bool is_idle(struct sbx_backend *backend)
 {
     const struct sbx_native *native = sbx_native_of(backend);
 
-    return sbx_pool_is_empty(&native->pool) && native->ending.count == 0 &&
-           sbx_session_count(native) == 0;
+    return sbx_pool_is_empty(&native->pool) && native->ending.count == 0;
 }
 
 static void count(struct sbx_backend *backend)
@@ -83,9 +79,8 @@ static void count(struct sbx_backend *backend)
 
 const struct sbx_backend_ops sbx_native_ops = {
     .stuck = "a box does not die; leaving it to the keeper",
-    .admit = sbx_session_admit,
-    .open_session = sbx_session_open,
-    .close_session = sbx_session_close,
+    .make_session = sbx_native_session_make,
+    .drop_session = sbx_native_session_drop,
     .park = sbx_run_park,
     .start = sbx_run_start,
     .on_start_time = sbx_run_on_start_time,

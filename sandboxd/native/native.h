@@ -100,7 +100,7 @@ struct sbx_native {
     struct sbx_groups groups;
     struct sbx_pool pool;
     struct sbx_ending ending;
-    struct sbx_sessions sessions;
+    struct sbx_native_session sessions[SBX_SESSIONS_MAX];
     struct sbx_vault vault;
     struct sbx_templates templates;
     struct sbx_roots roots;

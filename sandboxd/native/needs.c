@@ -215,7 +215,7 @@ static int meet_slots(const struct sbx_native_settings *settings, struct sbx_nat
         sbx_run_init(&native->runs[i], i);
         sbx_backend_add_slot(&native->base, &native->runs[i].job);
     }
-    count += native->pool.slot_count + native->sessions.most + SBX_USERNS_SPARE;
+    count += native->pool.slot_count + native->base.sessions.most + SBX_USERNS_SPARE;
     sbx_templates_prepare(native, count);
     return make_places(native, count, err);
 }

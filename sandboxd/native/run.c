@@ -118,7 +118,7 @@ static bool is_usual(const struct sbx_job *job)
 static int open_cell(struct sbx_native *native, struct sbx_run *run)
 {
     return run->job.session != 0
-               ? sbx_session_open_cell(native, run)
+               ? sbx_native_session_open_cell(native, run)
                : sbx_cell_open(native, !sbx_templates_suit(native, &run->job), &run->cell);
 }
 
@@ -138,7 +138,7 @@ void sbx_run_on_group(struct sbx_native *native, struct sbx_run *run)
         return;
     }
     if (job->session != 0)
-        sbx_session_take_off(native, run, &limits);
+        sbx_native_session_take_off(native, run, &limits);
     stage = sbx_cell_furnish(native, &run->cell, &limits, run->box_bytes, &err);
     if (stage != SBX_STAGE_NONE)
         fail_start(native, run, stage, &err);
@@ -202,7 +202,7 @@ void sbx_run_start(struct sbx_backend *backend, struct sbx_job *job)
     run->cell = (struct sbx_cell)SBX_CELL_INIT;
     run->elsewhere = 0;
     job->is_pool_hit = is_usual(job) && sbx_pool_take(native, job, &run->cell, &run->box_bytes);
-    if (job->is_pool_hit || (job->session != 0 && sbx_session_enter(native, run))) {
+    if (job->is_pool_hit || (job->session != 0 && sbx_native_session_enter(native, run))) {
         close_streams(job);
         go_on(native, run);
         return;
@@ -337,6 +337,6 @@ void sbx_run_release(struct sbx_backend *backend, struct sbx_job *job)
 
     run->cell.is_net_clean = job->has_no_socket;
     if (job->session != 0)
-        sbx_session_leave(native, run);
+        sbx_native_session_leave(native, run);
     sbx_ending_close(native, &run->cell); /* unless the session has it */
 }

@@ -86,11 +86,10 @@ void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_nati
     sbx_roots_init(&native->roots);
     sbx_backend_init(&native->base, &sbx_native_ops);
     native->base.features = SBX_FEATURES;
+    native->base.sessions.life_ms = (uint32_t)settings->session_life_ms;
     /* Without a time to live there is none. */
-    native->sessions.most = settings->session_life_ms > 0 ? (uint32_t)settings->sessions : 0;
-    native->base.sessions = (uint8_t)native->sessions.most;
-    native->base.session_life_ms =
-        native->sessions.most > 0 ? (uint32_t)settings->session_life_ms : 0;
+    for (uint32_t i = 0; i < settings->sessions && settings->session_life_ms > 0; i++)
+        sbx_sessions_add(&native->base, &native->sessions[i].base);
     for (uint32_t i = 0; i < SBX_PLACES_MAX; i++)
         native->places[i].userns_fd = -1;
 }
@@ -101,7 +100,7 @@ static int prepare(const struct sbx_native_settings *settings, struct sbx_native
 {
     int r = sbx_needs_meet(settings, native, err);
 
-    if (r == 0 && native->sessions.most > 0)
+    if (r == 0 && native->base.sessions.most > 0)
         r = sbx_vault_open(&native->vault, err);
     if (r == 0)
         r = sbx_keeper_start(&native->base.cgroups, &native->keeper, err);

@@ -253,6 +253,7 @@ enum sbx_closed {
     SBX_CLOSED_IDLE = 2,   /* idle_ms passed */
     SBX_CLOSED_LIFE = 3,   /* life_ms passed */
     SBX_CLOSED_FAILED = 4, /* it could not be made */
+    SBX_CLOSED_LOST = 5,   /* what it kept is gone, and neither we nor its caller ended it */
     SBX_CLOSED_END,
 };
 
