@@ -176,7 +176,7 @@ void sbx_job_check_memory(struct sbx_job *job)
 {
     uint64_t oom_kills = 0;
 
-    if (sbx_cgroup_oom_kills(&job->group, &oom_kills) == 0 && oom_kills > 0)
+    if (sbx_cgroup_oom_kills(&job->group, &oom_kills) == 0 && oom_kills > job->baseline.oom_kills)
         sbx_facts_add(&job->facts, SBX_VERDICT_MEMORY_LIMIT, 0);
 }
 

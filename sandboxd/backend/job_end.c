@@ -58,6 +58,7 @@ int sbx_job_read_counters(struct sbx_job *job, struct cr_err *err)
     usage.cpu_user_us = since(usage.cpu_user_us, job->baseline.cpu_user_us);
     usage.cpu_system_us = since(usage.cpu_system_us, job->baseline.cpu_system_us);
     usage.cpu_throttled_us = since(usage.cpu_throttled_us, job->baseline.cpu_throttled_us);
+    usage.oom_kills = since(usage.oom_kills, job->baseline.oom_kills);
     usage.process_limit_hits = since(usage.process_limit_hits, job->baseline.process_limit_hits);
     split_cpu(&usage);
     job->facts.usage = usage;

@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +40,17 @@ static void clear(struct sbx_docker_box *box)
     for (int i = 0; i < SBX_DOCKER_FOLDERS; i++)
         box->folder_fds[i] = -1;
     box->has_group = false;
+    box->is_kept = false;
+    box->must_renew = false;
+    box->waiting = 0;
     box->relay = (struct sbx_relay)SBX_RELAY_INIT;
+}
+
+bool sbx_docker_has_ended(int pidfd)
+{
+    struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+
+    return poll(&ended, 1, 0) > 0;
 }
 
 void sbx_docker_box_init(struct sbx_docker_box *box, uint32_t place, struct sbx_docker_run *run)
@@ -53,7 +64,7 @@ void sbx_docker_box_drop(struct sbx_docker *docker, struct sbx_docker_box *box)
 {
     sbx_backend_unwatch(&docker->base, box->attach_fd);
     sbx_relay_kill(&box->relay);
-    sbx_relay_reap(&box->relay);
+    (void)sbx_relay_reap(&box->relay);
     cr_close_fd(&box->attach_fd); /* a sandbox-init that waits for it ends itself */
     if (box->pidfd >= 0)
         (void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);

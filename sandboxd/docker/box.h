@@ -35,7 +35,7 @@ enum sbx_docker_step {
  */
 struct sbx_docker_box {
     enum sbx_docker_step step;
-    uint32_t place;             /* of the owner, see sbx_docker_box_at() */
+    uint32_t place;             /* of the owner who makes it, see sbx_docker_box_at() */
     uint32_t generation;        /* counts boxes of this owner: a late answer is known as such */
     struct sbx_docker_run *run; /* the owner; NULL: a slot of the pool */
     const char *image;          /* borrowed: of struct sbx_docker */
@@ -48,10 +48,17 @@ struct sbx_docker_box {
     int folder_fds[SBX_DOCKER_FOLDERS]; /* which the fds keep when the container is gone; -1 too */
     struct sbx_cgroup group;
     bool has_group;
+    /* Of one that a session has, see session.h. */
+    bool is_kept;     /* it has had a run */
+    bool must_renew;  /* the interpreter that waits in it is not to be used any more */
+    uint64_t waiting; /* processes that do, stopped */
     /* Of one that waits in the pool. */
     struct sbx_cgroup_usage idle; /* what its counters said when it began to wait */
     struct sbx_relay relay;       /* waits as well; the run's once it is handed out */
 };
+
+/* True when the process has ended, whether or not that was told. */
+bool sbx_docker_has_ended(int pidfd);
 
 /* Once per owner. */
 void sbx_docker_box_init(struct sbx_docker_box *box, uint32_t place, struct sbx_docker_run *run);

@@ -7,6 +7,7 @@
 #include "sandboxd/docker/image.h"
 #include "sandboxd/docker/pool.h"
 #include "sandboxd/docker/run.h"
+#include "sandboxd/docker/session.h"
 #include "sandboxd/docker/wreck.h"
 #include "sandboxd/runtimes/table.h"
 #include "sandboxd/wire/msg.h"
@@ -33,7 +34,9 @@ struct sbx_docker_settings {
     char *roots; /* folder of registered runtimes, see builder/state.h; NULL: none */
     char *accept_gaps;
     uint64_t relay_user;
-    bool must_wait; /* for an engine that does not answer yet */
+    uint64_t sessions;        /* that may live at one time */
+    uint64_t session_life_ms; /* the longest that one may live */
+    bool must_wait;           /* for an engine that does not answer yet */
     bool is_gc;
     bool is_ping;
     bool is_check;
@@ -59,6 +62,7 @@ struct sbx_docker {
     bool is_engine_lost;
     struct sbx_docker_run runs[SBX_SLOTS_MAX];
     struct sbx_docker_pool pool;
+    struct sbx_docker_session sessions[SBX_SESSIONS_MAX];
     struct sbx_wreckage wreckage;
 };
 
@@ -102,12 +106,13 @@ const char *sbx_docker_image_of(const struct sbx_docker *docker, uint32_t runtim
 
 /* events.c */
 
-/* The kinds of events that are its own; the first and those of the pool have no job. */
+/* The kinds of events that are its own; the first, and those from SESSION on, have no job. */
 enum sbx_docker_watch_kind {
     SBX_DOCKER_WATCH_ENGINE = SBX_WATCH_OWN,
     SBX_DOCKER_WATCH_ATTACH,
     SBX_DOCKER_WATCH_RELAY,
     SBX_DOCKER_WATCH_BOX,
+    SBX_DOCKER_WATCH_SESSION,     /* one of them, between two of its runs */
     SBX_DOCKER_WATCH_POOL_ATTACH, /* and the index of the slot */
     SBX_DOCKER_WATCH_POOL_DEAD = SBX_DOCKER_WATCH_POOL_ATTACH + SBX_AHEAD_MAX, /* likewise */
     SBX_DOCKER_WATCH_END = SBX_DOCKER_WATCH_POOL_DEAD + SBX_AHEAD_MAX,

@@ -47,6 +47,9 @@ static void on_event(struct sbx_backend *backend, struct sbx_job *job, uint32_t 
     case SBX_DOCKER_WATCH_BOX:
         sbx_docker_run_on_box(docker, sbx_docker_run_of(job));
         break;
+    case SBX_DOCKER_WATCH_SESSION:
+        sbx_docker_session_on_event(docker);
+        break;
     default:
         on_pool_event(docker, kind);
         break;
@@ -98,6 +101,9 @@ static void count(struct sbx_backend *backend)
 const struct sbx_backend_ops sbx_docker_ops = {
     .stuck = "containers do not go away; leaving them to the next start",
     .admit = admit,
+    .make_session = sbx_docker_session_make,
+    .drop_session = sbx_docker_session_drop,
+    .park = sbx_docker_run_park,
     .start = sbx_docker_run_start,
     .on_start_time = sbx_docker_run_on_start_time,
     .on_start_cancelled = sbx_docker_run_on_start_cancelled,

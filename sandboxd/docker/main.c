@@ -51,6 +51,8 @@ static const struct cr_setting settings_table[] = {
     TEXT("preload", preload, "off", false,
          "on, caller or off: whether interpreters wait in them; each serves one run, so that on "
          "and caller are the same."),
+    NUMBER("sessions", sessions, 0, SBX_SESSIONS_MAX, "Sandboxes that live on, at one time."),
+    NUMBER("session-life-ms", session_life_ms, 0, UINT32_MAX, "The longest that one may live."),
     NUMBER("relay-user", relay_user, 1, UINT32_MAX - 1, "User id of the relays."),
     BOOL("wait-for-engine", must_wait, "Wait for an engine that does not answer."),
     BOOL("gc", is_gc, "Remove what was left behind, and end."),

@@ -320,10 +320,11 @@ static bool take_of(struct sbx_docker *docker, struct sbx_docker_run *run, uint3
     return false;
 }
 
-/* One that waits has no terminal. */
+/* One that waits has no terminal, and serves one run. */
 static bool may_have_interpreter(uint32_t kind, const struct sbx_job *job)
 {
-    return !(job->flags & SBX_RUN_HAS_TERMINAL) && sbx_template_suits(kind, job);
+    return job->session == 0 && !(job->flags & SBX_RUN_HAS_TERMINAL) &&
+           sbx_template_suits(kind, job);
 }
 
 /* The more special ones first. */

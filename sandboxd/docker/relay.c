@@ -202,6 +202,7 @@ int sbx_relay_load(const struct sbx_relay *relay, const struct sbx_relay_load *l
         .file_size_bytes = load->file_size_bytes,
         .mode = (uint32_t)load->mode,
         .size = load->terminal_size,
+        .is_fresh = load->is_fresh,
     };
     int fds[SBX_RELAY_ORDER_FDS] = {load->payload_fd, load->stdio_fds[0], load->stdio_fds[1],
                                     load->stdio_fds[2]};
@@ -228,11 +229,14 @@ void sbx_relay_kill(const struct sbx_relay *relay)
         (void)pidfd_send_signal(relay->pidfd, SIGKILL, NULL, 0);
 }
 
-void sbx_relay_reap(struct sbx_relay *relay)
+int sbx_relay_reap(struct sbx_relay *relay)
 {
-    if (relay->pid >= 0)
-        (void)waitpid(relay->pid, NULL, 0);
+    int status = 0;
+    bool has_exited =
+        relay->pid >= 0 && waitpid(relay->pid, &status, 0) == relay->pid && WIFEXITED(status);
+
     relay->pid = -1;
     cr_close_fd(&relay->pidfd);
     cr_close_fd(&relay->control_fd);
+    return has_exited ? WEXITSTATUS(status) : -1;
 }

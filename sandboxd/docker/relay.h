@@ -40,6 +40,7 @@ struct sbx_relay_load {
     bool is_going;                   /* GO goes along, nobody says it later */
     enum sbx_stream_mode mode;
     uint32_t terminal_size;   /* as of SBX_STREAM_RESIZE */
+    bool is_fresh;            /* the interpreter that stayed is to go first */
     uint64_t file_size_bytes; /* the most that one of the read-only files may have */
 };
 
@@ -74,5 +75,11 @@ int sbx_relay_load(const struct sbx_relay *relay, const struct sbx_relay_load *l
 /* SIGKILL; safe when it is gone. */
 void sbx_relay_kill(const struct sbx_relay *relay);
 
-/* Reaps an ended (or killed) relay and closes the fds. Safe to repeat. */
-void sbx_relay_reap(struct sbx_relay *relay);
+/* Exit code: the run of a session is over, and the connection is as it was before it. */
+#define SBX_RELAY_RESTED 7
+
+/*
+ * Reaps an ended (or killed) relay and closes the fds. Safe to repeat. Returns
+ * its exit code, or -1 when it was killed or there is none.
+ */
+int sbx_relay_reap(struct sbx_relay *relay);

@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 
 #define RELAY_POLLS 4
+#define FLUSH_MS 500 /* for a front that does not read, when the run is at its end */
 #define FRAME_MAX (sizeof(struct sbx_stream_header) + SBX_STREAM_DATA_MAX)
 #define FILTER_MAX ((off_t)(BPF_MAXINSNS * sizeof(struct sock_filter)))
 
@@ -43,7 +44,9 @@ struct relay {
     bool is_prepare_sent;
     bool must_go;
     bool is_started;
+    bool is_session; /* its box goes on: the end of the run is agreed upon, see boxstream.h */
     bool must_kill;
+    uint32_t end; /* what END says then */
     bool is_kill_sent;
     bool is_stdin_over;
     bool is_gone;     /* the container: what it sent can still be read */
@@ -66,6 +69,7 @@ struct relay {
     bool is_output_closed[3];      /* of enum output: the front does not read it any more */
     bool is_collected;             /* nothing comes any more */
     uint32_t collected;            /* `detail` of COLLECTED */
+    bool is_rested;                /* likewise, of this run */
 };
 
 /* Where what comes from the container goes. */
@@ -159,8 +163,11 @@ void sbx_relay_take_order(const struct sbx_relay_order *order)
     relay.has_limits = order->has_limits != 0;
     relay.limits = order->limits;
     relay.must_go = order->is_going != 0;
-    relay.prepare = (struct sbx_stream_prepare){
-        .version = SBX_STREAM_VERSION, .mode = order->mode, .size = order->size};
+    relay.prepare = (struct sbx_stream_prepare){.version = SBX_STREAM_VERSION,
+                                                .mode = order->mode,
+                                                .size = order->size,
+                                                .flags = order->is_fresh ? SBX_STREAM_FRESH : 0};
+    relay.is_session = order->mode >= SBX_STREAM_MODE_CALL;
 }
 
 /* There is room for one; see send_pending(). */
@@ -219,6 +226,16 @@ static bool wants_input(void)
            relay.credit > 0;
 }
 
+static bool put_kill(void)
+{
+    relay.is_kill_sent = true;
+    if (relay.is_session)
+        put_frame(SBX_STREAM_END, &relay.end, sizeof(relay.end));
+    else
+        put_frame(SBX_STREAM_KILL, NULL, 0);
+    return true;
+}
+
 /* What the running program is told beside its input. Returns false when there is nothing. */
 static bool put_word(void)
 {
@@ -226,11 +243,8 @@ static bool put_word(void)
 
     if (!relay.is_started || relay.is_kill_sent)
         return false;
-    if (relay.must_kill) {
-        relay.is_kill_sent = true;
-        put_frame(SBX_STREAM_KILL, NULL, 0);
-        return true;
-    }
+    if (relay.must_kill)
+        return put_kill();
     if (relay.signals != 0) {
         value = (uint32_t)__builtin_ctzll(relay.signals) + 1;
         relay.signals &= relay.signals - 1;
@@ -246,6 +260,9 @@ static bool put_word(void)
 
 static bool put_next(void)
 {
+    /* A box that goes on does not want the rest of what it is not to run. */
+    if (relay.is_session && (relay.must_kill || relay.is_kill_sent))
+        return !relay.is_kill_sent && put_kill();
     if (put_source())
         return true;
     if (relay.has_limits) {
@@ -342,6 +359,13 @@ static void close_output(enum output output)
     relay.is_output_closed[output] = true;
 }
 
+/* Nobody reads it, nor what follows. */
+static void drop_output(void)
+{
+    close_output(output_of(relay.item.kind));
+    relay.item.size = 0;
+}
+
 /* What the events mean for this process itself. */
 static void hear(const struct sbx_init_msg *msg)
 {
@@ -349,6 +373,7 @@ static void hear(const struct sbx_init_msg *msg)
         /* All output came before; the front waits for the end of both. */
         close_output(OUTPUT_STDOUT);
         close_output(OUTPUT_STDERR);
+        relay.is_rested = relay.is_kill_sent && msg->event == SBX_INIT_EMPTY && relay.is_session;
     } else if (msg->event == SBX_INIT_COLLECTED) {
         relay.is_collected = true;
         relay.collected = msg->detail;
@@ -438,7 +463,10 @@ static bool read_control(void)
     if (n != sizeof(msg))
         return n > 0;
     relay.must_go = relay.must_go || msg.event == SBX_INIT_GO;
-    relay.must_kill = relay.must_kill || msg.event == SBX_INIT_KILL;
+    if (msg.event == SBX_INIT_KILL) {
+        relay.must_kill = true;
+        relay.end = msg.detail;
+    }
     if (msg.event == SBX_INIT_SIGNAL && msg.detail >= 1 && msg.detail <= SBX_SIGNAL_MAX)
         relay.signals |= UINT64_C(1) << (msg.detail - 1);
     if (msg.event == SBX_INIT_RESIZE) {
@@ -451,6 +479,22 @@ static bool read_control(void)
 static bool is_blocked(void)
 {
     return relay.item.size > 0;
+}
+
+/* What nobody takes shall not keep a run from its end: sandbox-init says nothing more before it has
+ * said this. */
+static bool must_drop(void)
+{
+    return relay.is_session && relay.must_kill && is_blocked();
+}
+
+/* Whoever has the connection next begins with a whole frame. */
+static int end_run(void)
+{
+    bool is_whole = relay.piece.size == 0 && relay.in_at == relay.in_size &&
+                    relay.frames.header_have == 0 && relay.out_at == relay.out_size;
+
+    return is_whole ? SBX_RELAY_RESTED : -EPROTO;
 }
 
 /* A full output stops everything that comes after it: there is one stream. */
@@ -468,20 +512,42 @@ static void fill_polls(struct pollfd fds[RELAY_POLLS])
     fds[3] = (struct pollfd){.fd = is_blocked() ? output : -1, .events = POLLOUT};
 }
 
-int sbx_relay_loop(void)
+/* True when there is nothing more to do, with the exit code. */
+static bool is_at_end(int *ret_code)
 {
-    sbx_stream_init(&relay.parser, SBX_STREAM_TO_RELAY);
-    for (;;) {
-        struct pollfd fds[RELAY_POLLS];
-        int r = 0;
+    if (relay.is_collected)
+        *ret_code =
+            relay.collected == SBX_INIT_SIZE_SEEN ? SBX_COLLECTOR_SIZE_SEEN : SBX_COLLECTOR_DONE;
+    else if (relay.is_rested)
+        *ret_code = end_run();
+    return relay.is_collected || relay.is_rested;
+}
 
-        if (relay.is_collected)
-            return relay.collected == SBX_INIT_SIZE_SEEN ? SBX_COLLECTOR_SIZE_SEEN
-                                                         : SBX_COLLECTOR_DONE;
+/* Returns 0, or what came of the rest of the input when an output was waited for in vain. */
+static int await(struct pollfd fds[RELAY_POLLS])
+{
+    int n;
+
+    do {
         send_pending();
         fill_polls(fds);
-        if (poll(fds, RELAY_POLLS, -1) < 0)
-            continue;
+        n = poll(fds, RELAY_POLLS, must_drop() ? FLUSH_MS : -1);
+    } while (n < 0);
+    if (n > 0)
+        return 0;
+    drop_output();
+    return parse_input();
+}
+
+int sbx_relay_loop(void)
+{
+    int code = 0;
+
+    sbx_stream_init(&relay.parser, SBX_STREAM_TO_RELAY);
+    while (!is_at_end(&code)) {
+        struct pollfd fds[RELAY_POLLS];
+        int r = await(fds);
+
         if (fds[0].revents && !read_control())
             return 0;
         if (fds[3].revents)
@@ -494,4 +560,5 @@ int sbx_relay_loop(void)
         if (r < 0 && r != -EAGAIN)
             return r;
     }
+    return code;
 }

@@ -38,6 +38,8 @@ struct sbx_relay_order {
     struct sbx_stream_limits limits;
     uint32_t mode; /* enum sbx_stream_mode */
     uint32_t size; /* of its terminal, as of SBX_STREAM_RESIZE */
+    uint32_t is_fresh;
+    uint32_t reserved;
 };
 
 #define SBX_RELAY_ORDER_FDS 6
@@ -45,6 +47,6 @@ struct sbx_relay_order {
 /* Resource limits for sandbox-init, and whether GO is sent right behind the rest. */
 void sbx_relay_take_order(const struct sbx_relay_order *order);
 
-/* Until the container or the backend is gone, or files were collected. Returns the exit code, or
- * -EPROTO for a stream that is not our sandbox-init's. */
+/* Until the container or the backend is gone, files were collected, or a run of a session is over.
+ * Returns the exit code, or -EPROTO for a stream that is not our sandbox-init's. */
 int sbx_relay_loop(void);

@@ -53,11 +53,15 @@ void sbx_docker_run_measure(struct sbx_backend *backend, struct sbx_job *job)
 /* While the control group is still there: the engine takes it away with the container. */
 static void read_counters(struct sbx_job *job)
 {
+    uint64_t *processes = &job->facts.usage.processes_peak;
     struct cr_err err = CR_ERR_INIT;
 
     if (!job->has_group || job->go_ns == 0)
         return;
     if (sbx_job_read_counters(job, &err) == 0) {
+        /* Those of a session, see session.c: one of them may have been ours. */
+        if (*processes > job->limits.value[SBX_LIMIT_PROCESSES])
+            *processes = job->limits.value[SBX_LIMIT_PROCESSES];
         job->is_lost = job->is_lost && job->facts.usage.oom_kills == 0;
     } else if (!job->is_lost) {
         cr_log_error("cannot read counters run=%" PRIu64 " error=\"%s\"", job->id, err.text);
@@ -82,6 +86,10 @@ void sbx_docker_run_kill(struct sbx_backend *backend, struct sbx_job *job)
     }
     sbx_docker_run_measure(backend, job);
     read_counters(job);
+    if (sbx_docker_session_ask(sbx_docker_of(backend), run)) {
+        run->is_alone = job->facts.has_leader && sbx_docker_session_is_quiet(run);
+        return;
+    }
     /*
      * What the program left was killed, too, and sandbox-init starts nothing any more. Its own end,
      * and that of its namespaces, takes many times as long as a short run: nobody waits for it, nor
@@ -93,6 +101,18 @@ void sbx_docker_run_kill(struct sbx_backend *backend, struct sbx_job *job)
     /* Everything that the program wrote has come before the word of its end. */
     if (job->facts.has_leader)
         cr_close_fd(&job->control_fd);
+}
+
+/* Everybody is stopped: what the kernel counts beside sandbox-init from now on is who waits. */
+void sbx_docker_run_park(struct sbx_backend *backend, struct sbx_job *job)
+{
+    struct sbx_docker_run *run = sbx_docker_run_of(job);
+    uint64_t count = 0;
+
+    read_counters(job);
+    if (sbx_cgroup_count(&job->group, SBX_CGROUP_FILE_PROCESSES, NULL, &count) == 0 && count > 0)
+        run->box.waiting = count - 1;
+    (void)sbx_docker_session_ask(sbx_docker_of(backend), run);
 }
 
 bool sbx_docker_run_is_alone(struct sbx_backend *backend, struct sbx_job *job)
@@ -148,6 +168,8 @@ void sbx_docker_run_on_box(struct sbx_docker *docker, struct sbx_docker_run *run
     sbx_docker_run_note_loss(docker, run);
     sbx_backend_unwatch(&docker->base, run->box.pidfd);
     cr_close_fd(&run->box.pidfd);
+    if (run->job.session != 0)
+        sbx_docker_session_on_box(docker, run);
     if (run->job.state != SBX_JOB_KILLING)
         return; /* it was alone, and the run has gone on */
     run->job.dead_ns = cr_clock_mono_ns();
@@ -157,6 +179,8 @@ void sbx_docker_run_on_box(struct sbx_docker *docker, struct sbx_docker_run *run
 
 void sbx_docker_run_on_relay(struct sbx_docker *docker, struct sbx_docker_run *run)
 {
+    int code;
+
     if (run->relay.pid < 0)
         return;
     if (docker->plan.is_inside) {
@@ -165,8 +189,10 @@ void sbx_docker_run_on_relay(struct sbx_docker *docker, struct sbx_docker_run *r
     }
     sbx_job_read_last_words(&docker->base, &run->job);
     sbx_docker_run_note_loss(docker, run);
-    sbx_relay_reap(&run->relay);
+    code = sbx_relay_reap(&run->relay);
     cr_close_fd(&run->job.control_fd);
+    if (run->job.session != 0)
+        sbx_docker_session_on_relay(docker, run, code);
     finish_when_dead(docker, run);
 }
 
@@ -191,8 +217,12 @@ bool sbx_docker_run_on_own_message(struct sbx_backend *backend, struct sbx_job *
 
     if (sbx_docker_of(backend)->plan.is_inside)
         return sbx_docker_inside_on_message(sbx_docker_of(backend), sbx_docker_run_of(job), msg);
+    if (job->session != 0 && msg->event == SBX_INIT_EMPTY)
+        return true; /* the end of the relay says so, too, and that nothing else came */
     if (job->state != SBX_JOB_PREPARING)
         return false;
+    job->is_new_state = (job->flags & SBX_RUN_HAS_CELL) && msg->event == SBX_INIT_READY &&
+                        (msg->detail & SBX_INIT_NEW_STATE);
     if (msg->event == SBX_INIT_READY && job->along_ns > 0 &&
         sbx_docker_run_before_go(backend, job, &err) < 0) {
         cr_log_error("a box went with other limits run=%" PRIu64 " error=\"%s\"", job->id,
@@ -234,8 +264,10 @@ void sbx_docker_run_release(struct sbx_backend *backend, struct sbx_job *job)
     struct sbx_docker *docker = sbx_docker_of(backend);
     struct sbx_docker_run *run = sbx_docker_run_of(job);
 
+    if (job->session != 0)
+        sbx_docker_session_leave(docker, run); /* with what it keeps of the following */
     sbx_relay_kill(&run->relay);
-    sbx_relay_reap(&run->relay);
+    (void)sbx_relay_reap(&run->relay);
     if (job->has_group)
         sbx_cgroup_close(&job->group);
     sbx_docker_box_drop(docker, &run->box);

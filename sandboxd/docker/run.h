@@ -28,7 +28,11 @@ struct sbx_docker_run {
     struct sbx_docker_box box; /* its group is the job's once it is made */
     struct sbx_relay relay;    /* its control socket is the job's */
     struct sbx_docker_told told;
-    bool is_alone;     /* sandbox-init is the last process of the box: as good as dead */
+    bool is_alone; /* sandbox-init is the last process of the box: as good as dead */
+    /* Of a run in a session, see session.h. */
+    bool is_waiting;   /* for the run before it to leave the container */
+    bool is_asked;     /* sandbox-init is to end it */
+    bool is_rested;    /* and has, and waits for the next */
     int64_t answer_ns; /* sandbox-init has to end the box by then; INT64_MAX: it need not */
 };
 
@@ -57,6 +61,7 @@ int sbx_docker_start_relay(struct sbx_docker *docker, const struct sbx_docker_bo
 /* run.c */
 bool sbx_docker_run_on_own_message(struct sbx_backend *backend, struct sbx_job *job,
                                    const struct sbx_init_msg *msg);
+void sbx_docker_run_park(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_docker_run_kill(struct sbx_backend *backend, struct sbx_job *job);
 bool sbx_docker_run_is_alone(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_docker_run_on_kill_time(struct sbx_backend *backend, struct sbx_job *job);

@@ -270,7 +270,7 @@ void sbx_docker_inside_on_relay(struct sbx_docker *docker, struct sbx_docker_run
     if (job->state == SBX_JOB_FREE || run->relay.pid < 0)
         return; /* its last words were of the end; it is the job's collector now, or gone */
     sbx_docker_run_note_loss(docker, run);
-    sbx_relay_reap(&run->relay);
+    (void)sbx_relay_reap(&run->relay);
     cr_close_fd(&job->control_fd);
     run->answer_ns = INT64_MAX;
     if (job->state != SBX_JOB_KILLING)

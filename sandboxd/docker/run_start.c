@@ -8,6 +8,7 @@
 #include "sandboxd/init/program.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 
 #include <sys/epoll.h>
@@ -42,6 +43,12 @@ int sbx_docker_start_relay(struct sbx_docker *docker, const struct sbx_docker_bo
 
 static enum sbx_stream_mode mode_of(const struct sbx_job *job)
 {
+    if (job->flags & SBX_RUN_HAS_CELL)
+        return SBX_STREAM_MODE_CELL;
+    if (job->flags & SBX_RUN_NO_PROGRAM)
+        return SBX_STREAM_MODE_FILES;
+    if (job->session != 0)
+        return SBX_STREAM_MODE_CALL;
     return job->flags & SBX_RUN_HAS_TERMINAL ? SBX_STREAM_MODE_TERMINAL : SBX_STREAM_MODE_RUN;
 }
 
@@ -58,7 +65,9 @@ static int load_relay(struct sbx_docker *docker, struct sbx_docker_run *run, str
         .mode = mode_of(&run->job),
         .terminal_size = (uint32_t)run->job.columns << 16 | run->job.rows,
         .file_size_bytes = run->job.limits.value[SBX_LIMIT_FILE_SIZE],
+        .is_fresh = run->box.must_renew,
     };
+    const bool has_filter = run->box.is_kept || run->job.start_mode != SBX_START_COLD;
     int r;
 
     run->relay = run->box.relay;
@@ -66,9 +75,8 @@ static int load_relay(struct sbx_docker *docker, struct sbx_docker_run *run, str
     if (run->relay.pid >= 0 && sbx_relay_load(&run->relay, &load, err) == 0)
         return 0;
     sbx_relay_kill(&run->relay);
-    sbx_relay_reap(&run->relay);
-    r = sbx_docker_start_relay(docker, &run->box, run->job.start_mode != SBX_START_COLD,
-                               &run->relay, err);
+    (void)sbx_relay_reap(&run->relay);
+    r = sbx_docker_start_relay(docker, &run->box, has_filter, &run->relay, err);
     return r < 0 ? r : sbx_relay_load(&run->relay, &load, err);
 }
 
@@ -78,12 +86,17 @@ static int start_relay(struct sbx_docker *docker, struct sbx_docker_run *run, st
 
     if (r < 0)
         return r;
-    run->job.control_fd = cr_take_fd(&run->relay.control_fd);
     /* Only the relay holds these from now on: their end is its end. */
     for (int i = 1; i <= 3; i++)
         cr_close_fd(&run->job.fds[i]);
-    cr_close_fd(&run->box.attach_fd);
-    return 0;
+    if (run->job.session == 0) {
+        run->job.control_fd = cr_take_fd(&run->relay.control_fd);
+        cr_close_fd(&run->box.attach_fd);
+        return 0;
+    }
+    /* The next run needs the connection, and the relay outlives this one. */
+    run->job.control_fd = fcntl(run->relay.control_fd, F_DUPFD_CLOEXEC, 0);
+    return run->job.control_fd < 0 ? cr_err_sys(err, errno, "keep the socket of a relay") : 0;
 }
 
 static int watch_box(struct sbx_docker *docker, struct sbx_docker_run *run, struct cr_err *err)
@@ -109,7 +122,8 @@ void sbx_docker_run_on_made(struct sbx_docker *docker, struct sbx_docker_run *ru
         run->job.group = run->box.group;
     run->box.has_group = false;
     run->job.has_group = true;
-    if (run->job.is_pool_hit && !docker->plan.is_inside && sbx_ahead_is_small(&run->job))
+    if (run->job.is_pool_hit && run->job.session == 0 && !docker->plan.is_inside &&
+        sbx_ahead_is_small(&run->job))
         sbx_job_go_along(&run->job, &run->box.idle);
     r = start_relay(docker, run, &err);
     if (r == 0)
@@ -129,6 +143,9 @@ static void reset(struct sbx_docker_run *run)
     run->relay = (struct sbx_relay)SBX_RELAY_INIT;
     run->told = (struct sbx_docker_told){.workspace_bytes = 0};
     run->is_alone = false;
+    run->is_waiting = false;
+    run->is_asked = false;
+    run->is_rested = false;
     run->answer_ns = INT64_MAX;
 }
 
@@ -146,6 +163,8 @@ void sbx_docker_run_start(struct sbx_backend *backend, struct sbx_job *job)
     struct sbx_docker_run *run = sbx_docker_run_of(job);
 
     reset(run);
+    if (sbx_docker_session_enter(docker, run))
+        return;
     job->is_pool_hit = sbx_docker_pool_take(docker, run);
     if (job->is_pool_hit)
         sbx_docker_run_on_made(docker, run);
@@ -154,17 +173,22 @@ void sbx_docker_run_start(struct sbx_backend *backend, struct sbx_job *job)
                              &job->limits);
 }
 
-/* What has no call is the hijack. */
+/* What has no call is the hijack, and the wait for another run's end. */
 void sbx_docker_run_on_start_time(struct sbx_backend *backend, struct sbx_job *job)
 {
-    cr_log_error("the docker engine does not attach in time run=%" PRIu64, job->id);
+    const bool is_waiting = sbx_docker_run_of(job)->is_waiting;
+
+    cr_log_error("%s in time run=%" PRIu64,
+                 is_waiting ? "a container of a session is not free"
+                            : "the docker engine does not attach",
+                 job->id);
     sbx_job_fail_start(backend, job, SBX_STAGE_CLONE, ETIMEDOUT);
 }
 
-/* A call is in flight, and its answer ends the run; unless none comes any more. */
+/* A call is in flight, and its answer ends the run; unless none comes any more, or was made. */
 void sbx_docker_run_on_start_cancelled(struct sbx_backend *backend, struct sbx_job *job)
 {
-    if (sbx_docker_of(backend)->is_engine_lost)
+    if (sbx_docker_of(backend)->is_engine_lost || sbx_docker_run_of(job)->is_waiting)
         sbx_job_finish(backend, job);
 }
 
@@ -174,6 +198,8 @@ int sbx_docker_run_before_go(struct sbx_backend *backend, struct sbx_job *job, s
 {
     const struct sbx_docker_box *box = &sbx_docker_run_of(job)->box;
 
+    if (box->is_kept)
+        return sbx_cgroup_limit(&job->group, &job->limits, err);
     if (!job->is_pool_hit || box->pidfd < 0 || sbx_is_weakened(backend, SBX_CONTROL_RLIMITS))
         return 0;
     return sbx_place_check_limits(box, &job->limits, err);

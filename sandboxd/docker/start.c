@@ -229,6 +229,24 @@ static void make_slots(struct sbx_docker *docker)
     }
 }
 
+/* Where nobody can look into a container, nobody could tell what a run has left in it. */
+static void make_sessions(struct sbx_docker *docker)
+{
+    const struct sbx_docker_settings *settings = docker->settings;
+
+    if (settings->sessions == 0 || settings->session_life_ms == 0)
+        return;
+    if (docker->plan.is_inside) {
+        cr_log_info("no sandboxes that live on: containers are read from inside");
+        return;
+    }
+    docker->base.sessions.life_ms = (uint32_t)settings->session_life_ms;
+    for (uint32_t i = 0; i < settings->sessions; i++) {
+        sbx_docker_session_init(&docker->sessions[i]);
+        sbx_sessions_add(&docker->base, &docker->sessions[i].base);
+    }
+}
+
 static int open_loop(struct sbx_docker *docker, struct cr_err *err)
 {
     int r = sbx_backend_open_loop(&docker->base, err);
@@ -266,6 +284,7 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
             sbx_docker_pool_keep_plain(&docker->pool);
         docker->base.pool_slots = docker->pool.slot_count;
         make_slots(docker);
+        make_sessions(docker);
         sbx_capacity_machine(&capacity); /* the engine's groups hold the runs, not ours */
         sbx_backend_share_memory(&docker->base, sbx_capacity_for_runs(capacity.memory_bytes));
         r = open_loop(docker, err);

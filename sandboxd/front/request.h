@@ -36,7 +36,7 @@ struct sbx_request_rules {
     struct sbx_limits maximum; /* of the operator, from HELLO */
     uint32_t runtimes;         /* bit i: runtime i is offered on this host */
     Crisol__Sandbox__V1__Backend backend;
-    bool can_resume;    /* `resume` may be set */
+    bool can_resume; /* `resume` may be set */
     /* Files in and out of a sandbox: there is no program to ask for, and what is collected is named
      * as ReadFiles does, `files`. */
     bool is_files_only;

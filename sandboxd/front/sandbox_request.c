@@ -40,8 +40,10 @@ int sbx_sandbox_check_create(const Crisol__Sandbox__V1__CreateSandboxRequest *me
 
     if (hello->sessions == 0) {
         rpc_status_set(status, RPC_UNIMPLEMENTED,
-                       "sandboxes that live over several calls are not offered by this service; "
-                       "GetCapabilities names its backend, and Execute runs one program");
+                       "sandboxes that live over several calls are not offered by this service: it "
+                       "has --sandboxes=0, or a docker engine whose containers it cannot look into "
+                       "(--docker-evidence=inside, runsc, an engine elsewhere). Execute runs one "
+                       "program, with the files that it needs");
         return -EINVAL;
     }
     if (sbx_request_find_runtime(message->runtime, &rules, &plan.runtime, status) < 0)

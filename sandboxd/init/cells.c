@@ -65,7 +65,7 @@ int sbx_cells_take_streams(struct sbx_cells *cells)
 }
 
 /* Only the program has the streams then: their end is not ours to keep back. */
-static int hand_out(struct sbx_cells *cells)
+int sbx_cells_hand_out(struct sbx_cells *cells)
 {
     const struct sbx_cell_word word = {.number = ++cells->number};
     int r = sbx_fds_send(cells->socket_fd, &word, sizeof(word), cells->streams, STREAM_COUNT);
@@ -75,8 +75,8 @@ static int hand_out(struct sbx_cells *cells)
     return r == -EPIPE ? 0 : r; /* it is about to end, which is seen */
 }
 
-/* True when the program says that the cell is over. It may say anything. */
-static bool is_over(struct sbx_cells *cells, int *ret_code)
+/* It may say anything. */
+bool sbx_cells_is_over(struct sbx_cells *cells, int *ret_code)
 {
     struct sbx_cell_word word;
     int r = sbx_fds_receive(cells->socket_fd, &word, sizeof(word), NULL, 0, MSG_DONTWAIT);
@@ -97,7 +97,7 @@ static bool run_cell(struct sbx_cells *cells, int *ret_code, int *ret_status)
 
         if (sbx_reaper_wait(&cells->reaper, &more, 1, ret_status))
             return false;
-        if (is_over(cells, ret_code))
+        if (sbx_cells_is_over(cells, ret_code))
             return true;
     }
 }
@@ -162,7 +162,7 @@ int sbx_cells_serve(struct sbx_cells *cells, const struct sbx_ahead *program)
         int status = 0;
 
         if (r == 0)
-            r = hand_out(cells);
+            r = sbx_cells_hand_out(cells);
         if (r < 0)
             sbx_say_failed(SBX_STAGE_INIT, r);
         if (!run_cell(cells, &code, &status))

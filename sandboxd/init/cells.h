@@ -30,6 +30,12 @@ int sbx_cells_open(struct sbx_cells *ret_cells);
  * Returns 0 or -errno. */
 int sbx_cells_take_streams(struct sbx_cells *cells);
 
+/* Gives `streams` to the program, as those of its next cell: consumed. Returns 0 or -errno. */
+int sbx_cells_hand_out(struct sbx_cells *cells);
+
+/* Takes what it says: true when the cell is over, with its exit code. Does not wait. */
+bool sbx_cells_is_over(struct sbx_cells *cells, int *ret_code);
+
 /* From GO of the first run on: `program` was told. Returns when there is nothing more to do: the
  * status to exit with. */
 int sbx_cells_serve(struct sbx_cells *cells, const struct sbx_ahead *program);

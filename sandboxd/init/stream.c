@@ -5,6 +5,7 @@
 #include "sandboxd/init/adopt.h"
 #include "sandboxd/init/inputs.h"
 #include "sandboxd/init/inside.h"
+#include "sandboxd/init/kept.h"
 #include "sandboxd/init/leader.h"
 #include "sandboxd/init/parked.h"
 #include "sandboxd/init/program.h"
@@ -43,6 +44,7 @@ enum source {
     SOURCE_STDIN,    /* of `input` */
     SOURCE_LISTENER, /* of the program's filter */
     SOURCE_PARKED,   /* an interpreter that does not wait yet */
+    SOURCE_CELLS,    /* the interpreter of a session, while it has a run */
     SOURCE_COUNT,
 };
 
@@ -57,7 +59,10 @@ struct stream {
     bool is_prepared;
     bool is_started;
     bool is_over;
+    bool is_session; /* see boxstream.h */
+    bool is_new;     /* the interpreter of a session has to be started for this run */
     struct sbx_parked parked;
+    struct sbx_kept kept;
     struct sbx_stream_prepare prepare; /* what sort of run it is */
     pid_t leader;
     struct sbx_stream_terminal terminal;
@@ -131,16 +136,35 @@ static void hear_parked(struct stream *stream)
     fail(stream, SBX_STAGE_EXEC, r);
 }
 
+/* Whether the interpreter of a session is there is settled here: READY tells. */
+static void prepare_session(struct stream *stream)
+{
+    struct sbx_kept *kept = &stream->kept;
+
+    stream->is_session = true;
+    if ((stream->prepare.flags & SBX_STREAM_FRESH) ||
+        (kept->pid > 0 && waitpid(kept->pid, NULL, WNOHANG) == kept->pid)) {
+        sbx_kept_forget(kept);
+        (void)sbx_kept_end_others(kept);
+    }
+    stream->is_new = stream->prepare.mode == SBX_STREAM_MODE_CELL && stream->kept.pid < 0;
+}
+
 static void prepare(struct stream *stream, const struct sbx_stream_item *item)
 {
+    bool is_session;
     int r;
 
     memcpy(&stream->prepare, item->data, sizeof(stream->prepare));
+    is_session = stream->prepare.mode >= SBX_STREAM_MODE_CALL;
     if (stream->prepare.version != SBX_STREAM_VERSION ||
-        stream->prepare.mode >= SBX_STREAM_MODE_END) {
+        stream->prepare.mode >= SBX_STREAM_MODE_END || (is_session && stream->inside.is_on) ||
+        (stream->is_session && !is_session)) {
         fail(stream, SBX_STAGE_INIT, -EPROTONOSUPPORT); /* an image of another build */
         return;
     }
+    if (is_session)
+        prepare_session(stream);
     r = sbx_inputs_unpack(stream->payload_fd, stream->inside.is_on);
     if (r < 0) {
         fail(stream, SBX_STAGE_PAYLOAD, r);
@@ -150,7 +174,80 @@ static void prepare(struct stream *stream, const struct sbx_stream_item *item)
     (void)prctl(PR_SET_NAME, SBX_INIT_NAME, 0, 0, 0);
     if (stream->inside.is_on)
         sbx_inside_tell(&stream->inside, sbx_stream_send_event);
-    sbx_stream_send_event((struct sbx_init_msg){.event = SBX_INIT_READY});
+    sbx_stream_send_event((struct sbx_init_msg){.event = SBX_INIT_READY,
+                                                .detail = stream->is_new ? SBX_INIT_NEW_STATE : 0});
+}
+
+/* One piece of output. Returns false at its end. */
+static bool pass_on(struct stream *stream, enum source source)
+{
+    ssize_t n;
+
+    do {
+        n = read(stream->fds[source], buffer, sizeof(buffer));
+    } while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN) /* of a terminal, or of an interpreter that stays */
+        return false;
+    if (n <= 0) {
+        cr_close_fd(&stream->fds[source]);
+        return false;
+    }
+    sbx_stream_send(source == SOURCE_STDOUT ? SBX_STREAM_STDOUT : SBX_STREAM_STDERR, buffer,
+                    (size_t)n);
+    return true;
+}
+
+/* Everything in the box is dead, so that both pipes have an end, or the terminal has. */
+static void pass_on_rest(struct stream *stream)
+{
+    cr_close_fd(&stream->terminal.slave_fd);
+    for (enum source source = SOURCE_STDOUT; source <= SOURCE_STDERR; source++) {
+        while (stream->fds[source] >= 0 && pass_on(stream, source)) {
+        }
+        if (stream->is_session)
+            cr_close_fd(&stream->fds[source]);
+    }
+    sbx_stream_input_close(&stream->input);
+    stream->is_over = true;
+}
+
+static void send_collected(void *data, size_t size)
+{
+    sbx_stream_send(SBX_STREAM_COLLECT, data, size);
+}
+
+/* What nobody outside can see. */
+static void tell_end(struct stream *stream, bool has_failed)
+{
+    struct sbx_init_msg collected = {.event = SBX_INIT_COLLECTED};
+
+    sbx_stream_send_event((struct sbx_init_msg){.event = SBX_INIT_EMPTY});
+    collected.detail =
+        sbx_inside_collect(&stream->inside, stream->payload_fd, has_failed, send_collected);
+    sbx_stream_send_event(collected);
+}
+
+/* But for the interpreter of a session, unless this run was its own and is not over. */
+static uint32_t end_processes(struct stream *stream)
+{
+    stream->fds[SOURCE_CELLS] = -1;
+    return sbx_kept_end_others(&stream->kept);
+}
+
+/* Ends everything in the box: what was written before is passed on before the last word. */
+static void finish(struct stream *stream, struct sbx_init_msg last)
+{
+    const uint32_t leftovers = end_processes(stream);
+    const bool is_exit = last.event == SBX_INIT_EXITED;
+
+    if (is_exit)
+        last.leftovers = leftovers;
+    pass_on_rest(stream);
+    if (stream->inside.is_on)
+        sbx_inside_tell(&stream->inside, sbx_stream_send_event);
+    sbx_stream_send_event(last);
+    if (stream->inside.is_on)
+        tell_end(stream, !is_exit || last.wait_status != 0);
 }
 
 /* Pipes for the program: its ends in `theirs`. */
@@ -167,7 +264,12 @@ static int open_pipes(struct stream *stream, int theirs[3])
         theirs[i] = ends[i == 0 ? 0 : 1];
         *ours[i] = ends[i == 0 ? 1 : 0];
     }
-    return fcntl(stream->input.fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+    /* Those of an interpreter that stays have no end. */
+    for (int i = 0; i < (stream->is_session ? 3 : 1); i++) {
+        if (fcntl(*ours[i], F_SETFL, O_NONBLOCK) < 0)
+            return -errno;
+    }
+    return 0;
 }
 
 /* Or a terminal. Each of its ends has as many descriptors as a pipe would: they close alike. */
@@ -192,15 +294,24 @@ static int open_terminal(struct stream *stream, int theirs[3])
 
 static int open_streams(struct stream *stream, int theirs[3])
 {
-    if (chdir(WORKSPACE) < 0)
-        return -errno;
     return stream->prepare.mode == SBX_STREAM_MODE_TERMINAL ? open_terminal(stream, theirs)
                                                             : open_pipes(stream, theirs);
 }
 
+/* The interpreter of a session has its next run; its streams are its own from now on. */
+static int wake_kept(struct stream *stream, int theirs[3], struct sbx_program_failure *failure)
+{
+    int r = stream->kept.pid < 0 ? -EPIPE : sbx_kept_wake(&stream->kept, theirs);
+
+    stream->leader = stream->kept.pid;
+    stream->fds[SOURCE_LISTENER] = cr_take_fd(&stream->kept.listener_fd);
+    stream->fds[SOURCE_CELLS] = stream->kept.cells.socket_fd;
+    *failure = (struct sbx_program_failure){.stage = SBX_STAGE_INIT, .error = -r};
+    return r < 0 ? -1 : 0;
+}
+
 /* Starts the program, or lets the one go that is there. Returns 0, or -1 with what failed. */
-static int start_leader(struct stream *stream, const int theirs[3],
-                        struct sbx_program_failure *failure)
+static int start_leader(struct stream *stream, int theirs[3], struct sbx_program_failure *failure)
 {
     const int load[SBX_INIT_LOAD_FDS] = {stream->payload_fd, theirs[0], theirs[1], theirs[2]};
     const struct sbx_leader_plan plan = {
@@ -213,90 +324,54 @@ static int start_leader(struct stream *stream, const int theirs[3],
 
     if (stream->is_preloaded)
         return sbx_adopt_start(stream->parked.channel_fd, load, failure);
+    if (stream->prepare.mode == SBX_STREAM_MODE_CELL)
+        return wake_kept(stream, theirs, failure);
     sbx_stream_raise_oom_score();
     stream->leader = sbx_leader_start(&plan, &stream->fds[SOURCE_LISTENER], failure);
+    if (stream->is_session)
+        sbx_stream_lower_oom_score(); /* for an interpreter that is started by and by */
     return stream->leader < 0 ? -1 : 0;
+}
+
+/* The payload takes memory that the program could have, and the filter is used once. */
+static void drop_plan(struct stream *stream)
+{
+    if (stream->is_session) {
+        (void)!ftruncate(stream->payload_fd, 0); /* both are used again */
+        stream->payload_size = 0;
+        return;
+    }
+    if (!stream->inside.is_on) /* else it says what to collect */
+        cr_close_fd(&stream->payload_fd);
+    cr_close_fd(&stream->filter_fd);
+}
+
+/* Nothing is started: the files are in place. */
+static void go_without_program(struct stream *stream)
+{
+    stream->is_started = true;
+    finish(stream, (struct sbx_init_msg){.event = SBX_INIT_EXITED});
 }
 
 static void go(struct stream *stream)
 {
     int theirs[3] = {-1, -1, -1};
-    struct sbx_program_failure failure;
-    int r = open_streams(stream, theirs);
+    struct sbx_program_failure failure = {.stage = SBX_STAGE_INIT};
+    int r = chdir(WORKSPACE) < 0 ? -errno : 0;
 
+    /* Before it has streams, for which few open files are left. */
+    if (r == 0 && stream->is_new)
+        r = sbx_kept_start(&stream->kept, stream->payload_fd, stream->filter_fd, &failure);
+    if (r == 0)
+        r = open_streams(stream, theirs);
+    if (r == 0)
+        r = start_leader(stream, theirs, &failure);
     if (r < 0)
-        fail(stream, SBX_STAGE_INIT, r);
-    else if (start_leader(stream, theirs, &failure) < 0)
-        fail(stream, (enum sbx_stage)failure.stage, -failure.error);
+        fail(stream, (enum sbx_stage)failure.stage, failure.error > 0 ? -failure.error : r);
     for (int i = 0; i < 3; i++)
         cr_close_fd(&theirs[i]);
-    if (!stream->inside.is_on) /* else it says what to collect */
-        cr_close_fd(&stream->payload_fd);
-    cr_close_fd(&stream->filter_fd);
+    drop_plan(stream);
     stream->is_started = true;
-}
-
-/* One piece of output. Returns false at its end. */
-static bool pass_on(struct stream *stream, enum source source)
-{
-    ssize_t n;
-
-    do {
-        n = read(stream->fds[source], buffer, sizeof(buffer));
-    } while (n < 0 && errno == EINTR);
-    if (n < 0 && errno == EAGAIN) /* of a terminal */
-        return false;
-    if (n <= 0) {
-        cr_close_fd(&stream->fds[source]);
-        return false;
-    }
-    sbx_stream_send(source == SOURCE_STDOUT ? SBX_STREAM_STDOUT : SBX_STREAM_STDERR, buffer,
-                    (size_t)n);
-    return true;
-}
-
-/* Everything in the box is dead, so that both pipes have an end, or the terminal has. */
-static void pass_on_rest(struct stream *stream)
-{
-    cr_close_fd(&stream->terminal.slave_fd);
-    for (enum source source = SOURCE_STDOUT; source <= SOURCE_STDERR; source++) {
-        while (stream->fds[source] >= 0 && pass_on(stream, source)) {
-        }
-    }
-    sbx_stream_input_close(&stream->input);
-    stream->is_over = true;
-}
-
-static void send_collected(void *data, size_t size)
-{
-    sbx_stream_send(SBX_STREAM_COLLECT, data, size);
-}
-
-/* What nobody outside can see. */
-static void tell_end(struct stream *stream, bool has_failed)
-{
-    struct sbx_init_msg collected = {.event = SBX_INIT_COLLECTED};
-
-    sbx_stream_send_event((struct sbx_init_msg){.event = SBX_INIT_EMPTY});
-    collected.detail =
-        sbx_inside_collect(&stream->inside, stream->payload_fd, has_failed, send_collected);
-    sbx_stream_send_event(collected);
-}
-
-/* Ends everything in the box: what was written before is passed on before the last word. */
-static void finish(struct stream *stream, struct sbx_init_msg last)
-{
-    const uint32_t leftovers = sbx_leader_kill_rest();
-    const bool is_exit = last.event == SBX_INIT_EXITED;
-
-    if (is_exit)
-        last.leftovers = leftovers;
-    pass_on_rest(stream);
-    if (stream->inside.is_on)
-        sbx_inside_tell(&stream->inside, sbx_stream_send_event);
-    sbx_stream_send_event(last);
-    if (stream->inside.is_on)
-        tell_end(stream, !is_exit || last.wait_status != 0);
 }
 
 /* The backend wants the end, and does not ask how the program would have ended. */
@@ -309,6 +384,45 @@ static int kill_box(struct stream *stream)
     sbx_inside_tell(&stream->inside, sbx_stream_send_event);
     tell_end(stream, false);
     return 0;
+}
+
+/* The interpreter says that its run is over: with all that it began, it waits for the next. */
+static void hear_kept(struct stream *stream)
+{
+    struct sbx_init_msg exited = {.event = SBX_INIT_EXITED};
+    int code = 0;
+
+    if (!sbx_cells_is_over(&stream->kept.cells, &code)) {
+        stream->fds[SOURCE_CELLS] = stream->kept.cells.socket_fd; /* which it may have closed */
+        return;
+    }
+    exited.wait_status = W_EXITCODE(code, 0);
+    if (sbx_kept_park(&stream->kept)) {
+        stream->kept.listener_fd = cr_take_fd(&stream->fds[SOURCE_LISTENER]);
+        exited.detail = SBX_INIT_PARKED;
+    }
+    finish(stream, exited);
+}
+
+/* The run of a session is over, whatever it came to: as if the box had just been made, but for
+ * what stays. */
+static void rest(struct stream *stream, const struct sbx_stream_item *item)
+{
+    uint32_t flags;
+
+    memcpy(&flags, item->data, sizeof(flags));
+    if (flags & SBX_STREAM_FRESH)
+        sbx_kept_forget(&stream->kept);
+    (void)end_processes(stream);
+    pass_on_rest(stream);
+    cr_close_fd(&stream->fds[SOURCE_LISTENER]);
+    sbx_stream_input_renew(&stream->input);
+    stream->leader = 0;
+    drop_plan(stream);
+    stream->is_prepared = false;
+    stream->is_started = false;
+    stream->is_over = false;
+    sbx_stream_send_event((struct sbx_init_msg){.event = SBX_INIT_EMPTY});
 }
 
 /* True while frames of that kind are legal: once, nor behind PREPARE, nor while an interpreter that
@@ -385,7 +499,10 @@ static int on_item(struct stream *stream, const struct sbx_stream_item *item)
     case SBX_STREAM_GO:
         if (!stream->is_prepared || stream->is_started)
             return -EPROTO;
-        go(stream);
+        if (stream->prepare.mode == SBX_STREAM_MODE_FILES)
+            go_without_program(stream);
+        else
+            go(stream);
         return 0;
     case SBX_STREAM_STDIN:
     case SBX_STREAM_SIGNAL:
@@ -393,9 +510,21 @@ static int on_item(struct stream *stream, const struct sbx_stream_item *item)
         return on_late_item(stream, item);
     case SBX_STREAM_KILL:
         return kill_box(stream);
+    case SBX_STREAM_END:
+        if (!stream->is_session)
+            return -EPROTO;
+        rest(stream, item);
+        return 0;
     default:
         return -EPROTO;
     }
+}
+
+/* What comes late for a run that is over is nothing, but for the word that nothing more comes. */
+static bool is_heard(const struct stream *stream, enum sbx_stream_kind kind)
+{
+    return kind != SBX_STREAM_NONE &&
+           (!stream->is_over || (stream->is_session && kind == SBX_STREAM_END));
 }
 
 /* Room for input is told when all of it has left; while there is none to tell, nothing is. */
@@ -426,7 +555,7 @@ static void read_host(struct stream *stream)
         if (used < 0)
             sbx_stream_die();
         at += (size_t)used;
-        if (item.kind != SBX_STREAM_NONE && !stream->is_over && on_item(stream, &item) < 0)
+        if (is_heard(stream, item.kind) && on_item(stream, &item) < 0)
             sbx_stream_die();
     }
     pass_input(stream);
@@ -450,6 +579,15 @@ static bool tell_violation(struct stream *stream)
     return true;
 }
 
+/* The interpreter of a session has ended. Without a run, who it leaves has nobody to end it. */
+static void lose_kept(struct stream *stream)
+{
+    stream->fds[SOURCE_CELLS] = -1;
+    sbx_kept_forget(&stream->kept);
+    if (!stream->is_started)
+        (void)sbx_kept_end_others(&stream->kept);
+}
+
 /* Adopted processes are reaped as they come. */
 static void reap(struct stream *stream)
 {
@@ -458,8 +596,10 @@ static void reap(struct stream *stream)
     pid_t pid;
 
     (void)!read(stream->fds[SOURCE_SIGNAL], &info, sizeof(info));
-    while (!stream->is_over && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        if (pid != stream->leader)
+    while ((stream->is_session || !stream->is_over) && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == stream->kept.pid)
+            lose_kept(stream);
+        if (pid != stream->leader || stream->is_over)
             continue;
         if (!stream->is_started) { /* while it waited, or was about to */
             stream->parked.is_ready = false;
@@ -493,6 +633,8 @@ static void on_program(struct stream *stream, const struct pollfd *fds)
         cr_close_fd(&stream->fds[SOURCE_LISTENER]);
     if (fds[SOURCE_PARKED].revents && stream->fds[SOURCE_PARKED] >= 0)
         hear_parked(stream);
+    if (fds[SOURCE_CELLS].revents && stream->fds[SOURCE_CELLS] >= 0 && !stream->is_over)
+        hear_kept(stream);
 }
 
 static void wait_for_events(struct stream *stream)
@@ -505,6 +647,7 @@ static void wait_for_events(struct stream *stream)
         [SOURCE_STDERR] = {.fd = stream->fds[SOURCE_STDERR], .events = POLLIN},
         [SOURCE_LISTENER] = {.fd = stream->fds[SOURCE_LISTENER], .events = POLLIN},
         [SOURCE_PARKED] = {.fd = stream->fds[SOURCE_PARKED], .events = POLLIN},
+        [SOURCE_CELLS] = {.fd = stream->fds[SOURCE_CELLS], .events = POLLIN},
         [SOURCE_STDIN] = {.fd = stream->input.size > 0 ? stream->input.fd : -1, .events = POLLOUT},
     };
 
@@ -546,8 +689,9 @@ int sbx_stream_main(bool is_inside)
     static struct stream stream = {.filter_fd = -1,
                                    .payload_fd = -1,
                                    .parked = SBX_PARKED_INIT,
+                                   .kept = SBX_KEPT_INIT,
                                    .terminal = SBX_STREAM_TERMINAL_INIT,
-                                   .fds = {-1, -1, -1, -1, -1, -1, -1},
+                                   .fds = {-1, -1, -1, -1, -1, -1, -1, -1},
                                    .input = {.fd = -1}};
     int r = start(&stream);
 

@@ -62,3 +62,13 @@ void sbx_stream_input_write(struct sbx_stream_input *input)
     if (input->is_ending)
         sbx_stream_input_close(input);
 }
+
+void sbx_stream_input_renew(struct sbx_stream_input *input)
+{
+    sbx_stream_input_close(input);
+    input->is_ending = false;
+    input->is_terminal = false;
+    input->at = 0;
+    input->size = 0;
+    input->taken = 0;
+}

@@ -33,3 +33,6 @@ uint32_t sbx_stream_input_take_credit(struct sbx_stream_input *input);
 
 /* Drops what is there. Safe to repeat. */
 void sbx_stream_input_close(struct sbx_stream_input *input);
+
+/* As it was before it had a program: for the next one. */
+void sbx_stream_input_renew(struct sbx_stream_input *input);

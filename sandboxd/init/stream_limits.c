@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 
 #define OOM_SCORE_PROGRAM "1000" /* before pid 1, whose last words tell how it ended */
+#define OOM_SCORE_BOX "500"      /* the engine's, and the lowest that is possible */
 
 static int set(__rlimit_resource_t resource, uint64_t value)
 {
@@ -33,15 +34,25 @@ int sbx_stream_take_limits(const void *data)
 }
 
 /* Best effort: only a dumpable process may write to files of its own in /proc, and at this moment
- * no other process is here to look into this one. */
-void sbx_stream_raise_oom_score(void)
+ * no other process runs here to look into this one. */
+static void set_oom_score(const char *score)
 {
     int fd;
 
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd >= 0)
-        (void)!write(fd, OOM_SCORE_PROGRAM, strlen(OOM_SCORE_PROGRAM));
+        (void)!write(fd, score, strlen(score));
     (void)close(fd);
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+void sbx_stream_raise_oom_score(void)
+{
+    set_oom_score(OOM_SCORE_PROGRAM);
+}
+
+void sbx_stream_lower_oom_score(void)
+{
+    set_oom_score(OOM_SCORE_BOX);
 }

@@ -9,3 +9,6 @@ int sbx_stream_take_limits(const void *data);
 
 /* For the next process that is forked: the kernel kills it before this one. */
 void sbx_stream_raise_oom_score(void);
+
+/* Takes that back: for one that is to stay when others of its box are killed. */
+void sbx_stream_lower_oom_score(void);

@@ -79,7 +79,7 @@ static const struct cr_setting table[] = {
     NUMBER("uid-base", uid_base, 0, UINT32_MAX, "0",
            "First host user id of the sandboxes (65,536 for each slot); 0: built in."),
     NUMBER("sandboxes", sandboxes, 0, 64, "16",
-           "Sandboxes that live over several calls, at one time (native only); 0: none."),
+           "Sandboxes that live over several calls, at one time; 0: none."),
     NUMBER("sandboxes-per-caller", sandboxes_per_caller, 1, 64, "8",
            "How many of them one caller may have."),
     NUMBER("sandbox-life-ms", sandbox_life_ms, 1000, UINT32_MAX, "3600000",

@@ -79,7 +79,7 @@ enum sbx_init_event {
     SBX_INIT_TAKEN = 15,  /* init ▶ relay: `detail` bytes of input left; see boxstream.h */
     /* The rest is for a container that is read from inside, see init/inside.h. */
     SBX_INIT_COUNTER = 8,    /* init ▶ backend: one of enum sbx_counter has a new value */
-    SBX_INIT_KILL = 9,       /* backend ▶ init: end everything but yourself */
+    SBX_INIT_KILL = 9,       /* backend ▶ init: end everything but yourself; `detail` as of END */
     SBX_INIT_EMPTY = 10,     /* init ▶ backend: it is ended, and all that it wrote was sent */
     SBX_INIT_COLLECTED = 11, /* init ▶ backend: so were its files; with `detail` */
 };
@@ -100,6 +100,9 @@ enum sbx_init_event {
 
 /* Likewise: the program has not ended; everybody is stopped, and init waits for LOAD. */
 #define SBX_INIT_PARKED UINT32_C(4)
+
+/* `detail` of READY in a container of a session: the interpreter has no state yet. */
+#define SBX_INIT_NEW_STATE UINT32_C(1)
 
 /*
  * How the filter allows the calls that make a socket: SECCOMP_RET_ALLOW, with
@@ -132,8 +135,8 @@ struct sbx_init_msg {
     int32_t error;       /* errno, with FAILED */
     int32_t wait_status; /* as from wait4(2), with EXITED */
     uint32_t leftovers;  /* processes that were still alive, with EXITED; low half of a COUNTER */
-    uint32_t detail; /* with VIOLATION, EXITED, COLLECTED, SIGNAL, RESIZE and TAKEN; high half of a
-                        COUNTER; else 0 */
+    uint32_t detail; /* with READY, VIOLATION, EXITED, KILL, COLLECTED, SIGNAL, RESIZE and TAKEN;
+                        high half of a COUNTER; else 0 */
 };
 
 struct sbx_cell_word {

@@ -20,6 +20,7 @@ static int fixed_size(uint32_t kind)
         return sizeof(struct sbx_stream_prepare);
     case SBX_STREAM_SIGNAL:
     case SBX_STREAM_RESIZE:
+    case SBX_STREAM_END:
         return sizeof(uint32_t);
     case SBX_STREAM_GO:
     case SBX_STREAM_KILL:

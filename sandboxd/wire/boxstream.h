@@ -31,8 +31,15 @@
  *   relay ▶ init: KILL, once and behind GO
  *   init ▶ relay: EVENT COUNTER at any time; behind EXITED or KILL: EVENT EMPTY, COLLECT …,
  *                 EVENT COLLECTED
+ *
+ * And where the container is a session's (mode CALL, CELL or FILES): it has one run after the
+ * other, each with a relay of its own, and each ends so, whatever became of it. Nothing of that run
+ * is on its way then, in neither direction:
+ *
+ *   relay ▶ init: END, at any time behind the first PREPARE
+ *   init ▶ relay: EVENT EMPTY: nothing is left of the run but the interpreter that stays
  */
-#define SBX_STREAM_VERSION UINT32_C(3)
+#define SBX_STREAM_VERSION UINT32_C(4)
 #define SBX_STREAM_DATA_MAX (64U << 10)
 #define SBX_STREAM_CREDIT SBX_STREAM_DATA_MAX
 
@@ -52,6 +59,7 @@ enum sbx_stream_kind {
     SBX_STREAM_PRELOAD = 12, /* struct sbx_stream_preload: filter and payload are complete */
     SBX_STREAM_SIGNAL = 13,  /* uint32_t: its number */
     SBX_STREAM_RESIZE = 14,  /* uint32_t: columns and rows, its halves; with TERMINAL */
+    SBX_STREAM_END = 15,     /* uint32_t: 0 or SBX_STREAM_FRESH */
     SBX_STREAM_KIND_END,
 };
 
@@ -61,7 +69,8 @@ enum sbx_stream_kind {
      SBX_STREAM_BIT(SBX_STREAM_PREPARE) | SBX_STREAM_BIT(SBX_STREAM_GO) |                          \
      SBX_STREAM_BIT(SBX_STREAM_STDIN) | SBX_STREAM_BIT(SBX_STREAM_KILL) |                          \
      SBX_STREAM_BIT(SBX_STREAM_LIMITS) | SBX_STREAM_BIT(SBX_STREAM_PRELOAD) |                      \
-     SBX_STREAM_BIT(SBX_STREAM_SIGNAL) | SBX_STREAM_BIT(SBX_STREAM_RESIZE))
+     SBX_STREAM_BIT(SBX_STREAM_SIGNAL) | SBX_STREAM_BIT(SBX_STREAM_RESIZE) |                       \
+     SBX_STREAM_BIT(SBX_STREAM_END))
 #define SBX_STREAM_TO_RELAY                                                                        \
     (SBX_STREAM_BIT(SBX_STREAM_EVENT) | SBX_STREAM_BIT(SBX_STREAM_STDOUT) |                        \
      SBX_STREAM_BIT(SBX_STREAM_STDERR) | SBX_STREAM_BIT(SBX_STREAM_COLLECT))
@@ -69,13 +78,21 @@ enum sbx_stream_kind {
 enum sbx_stream_mode {
     SBX_STREAM_MODE_RUN,
     SBX_STREAM_MODE_TERMINAL, /* the program's streams are a terminal; its output comes as STDOUT */
+    /* Of a session: a program that ends with its run, its interpreter, and no program at all. */
+    SBX_STREAM_MODE_CALL,
+    SBX_STREAM_MODE_CELL,
+    SBX_STREAM_MODE_FILES,
     SBX_STREAM_MODE_END,
 };
+
+/* The interpreter that stayed, or was about to, shall not be there any more. */
+#define SBX_STREAM_FRESH UINT32_C(1)
 
 struct sbx_stream_prepare {
     uint32_t version; /* SBX_STREAM_VERSION */
     uint32_t mode;    /* enum sbx_stream_mode */
     uint32_t size;    /* of the terminal, as of RESIZE */
+    uint32_t flags;   /* SBX_STREAM_FRESH */
 };
 
 /* Resource limits of the run, soft and hard: at most those that the box was made with. */

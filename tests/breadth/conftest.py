@@ -14,22 +14,30 @@ BACKEND = os.environ.get("CRISOL_BACKEND", "native")
 
 
 @pytest.fixture(scope="session")
-def backend_flags():
-    """Of sandboxd, for the backend that all of it runs on; docker's engine is one of these tests' own."""
+def engine():
+    """These tests' own, for docker; None for native."""
     if BACKEND == "native":
-        yield []
+        yield None
         return
-    import engine  # pylint: disable=import-outside-toplevel
+    import engine as docker  # pylint: disable=import-outside-toplevel
 
-    class Engine(engine.Engine):
-        base = engine.LANGUAGES
+    class Engine(docker.Engine):
+        base = docker.LANGUAGES
     try:
         running = Engine().__enter__()
         running.load_base()
     except SystemExit:
         pytest.skip("there is no docker engine, or no image for it; the lines above say why")
-    yield ["--backend=docker", f"--docker-socket={running.socket}", f"--docker-base={running.base}", "--docker-pull=never"]
+    yield running
     running.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def backend_flags(engine):
+    """Of sandboxd, for the backend that all of it runs on."""
+    if engine is None:
+        return ["--backend=native"]
+    return ["--backend=docker", f"--docker-socket={engine.socket}", f"--docker-base={engine.base}", "--docker-pull=never"]
 
 
 @pytest.fixture(scope="module")

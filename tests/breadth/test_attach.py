@@ -8,7 +8,7 @@ import pytest
 
 import services as crisol
 from sandboxd_service import load_stubs
-from test_sandboxes import House, refusal, verdict
+from test_sandboxes import make_new_house, refusal, verdict  # noqa: F401  (a fixture among them)
 
 pb, pb_grpc = load_stubs()
 TIMEOUT = 60 * crisol.SLOWNESS
@@ -16,8 +16,8 @@ KIB = 1 << 10
 
 
 @pytest.fixture(scope="module", name="house")
-def make_house():
-    with House("--preload=off") as running:
+def make_house(new_house):
+    with new_house() as running:
         yield running
 
 

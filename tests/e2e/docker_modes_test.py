@@ -8,6 +8,8 @@ import subprocess
 import time
 import unittest
 
+import grpc
+
 import docker_test as calls
 import engine as docker
 import sandboxd_service as lab
@@ -40,6 +42,13 @@ class Tcp(unittest.TestCase):
         return answer
 
     verdict = calls.Shared.verdict
+
+    def test_sandboxes_that_live_on_are_refused_by_name(self):
+        with self.assertRaises(grpc.RpcError) as caught:
+            self.stub.CreateSandbox(pb.CreateSandboxRequest(runtime="python"), timeout=20)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
+        self.assertIn("--docker-evidence=inside", caught.exception.details())
+        self.assertIn("Execute runs one", caught.exception.details())
 
     def test_hello_files_and_counters(self):
         code = ("import os, sys\nprint(sys.stdin.read(), open('d/x').read(), open('r').read())\n"
@@ -205,6 +214,20 @@ class Preload(unittest.TestCase):
         self.assertEqual((answer.result.timing.start_mode, answer.result.timing.is_pool_hit),
                          (self.MODES[runtime], True), answer.result.summary)
         return answer
+
+    call_in = calls.Shared.call_in
+
+    def test_a_sandbox_that_lives_on_takes_a_container_that_waits(self):
+        self.wait_full()
+        box = self.stub.CreateSandbox(pb.CreateSandboxRequest(runtime="python", limits=pb.Limits(open_files=40)), timeout=20).sandbox
+        code = "import resource\nn = globals().get('n', 0) + 1\nprint(n, resource.getrlimit(resource.RLIMIT_NOFILE))"
+        out, result = self.call_in(box, code=code)
+        self.assertEqual((out, result.timing.is_pool_hit, result.timing.start_mode),
+                         ("1 (40, 40)\n", True, pb.START_MODE_COLD), result.summary)
+        for expected in ("2 (40, 40)\n", "3 (40, 40)\n"):
+            out, result = self.call_in(box, code=code)
+            self.assertEqual((out, result.sandbox.is_state_new), (expected, False), result.summary)
+        self.assertTrue(self.stub.DeleteSandbox(pb.DeleteSandboxRequest(sandbox_id=box.sandbox_id), timeout=20).found)
 
     def test_each_serves_one_run_and_leaves_nothing_to_the_next(self):
         code = ("import os, sys\nprint(sum(len(os.listdir(f)) for f in ('/workspace', '/tmp', '/dev/shm')), "

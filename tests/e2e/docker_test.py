@@ -48,6 +48,11 @@ def await_versions(service, stub):
     lab.wait_for(lambda: service.log().count("caller=self") > runtimes, 60, "versions")
 
 
+def answer_of(result):
+    """As of Run, for what only has a result."""
+    return pb.RunResponse(result=result)
+
+
 class DockerService(lab.Service):
     """The first start builds the image."""
 
@@ -315,6 +320,47 @@ class Shared(unittest.TestCase):
         self.assertIn("limits.memory_bytes", self.refuse(grpc.StatusCode.INVALID_ARGUMENT, runtime="python", code="1",
                                                          limits=pb.Limits(memory_bytes=5 << 20)))
 
+    # ---- sandboxes that live on; tests/breadth has more of them ----
+
+    def call_in(self, box, timeout=60, **fields):
+        """What it printed, and its result."""
+        events = [answer.event for answer in self.stub.ExecuteInSandbox(pb.ExecuteInSandboxRequest(
+            sandbox_id=box.sandbox_id, request=pb.ExecuteRequest(**fields)), timeout=timeout)]
+        return b"".join(event.output.data for event in events if event.HasField("output")).decode(), events[-1].result
+
+    def test_a_sandbox_that_lives_on_is_one_container(self):
+        box = self.stub.CreateSandbox(pb.CreateSandboxRequest(runtime="python", limits=pb.Limits(memory_bytes=64 << 20)),
+                                      timeout=20).sandbox
+        out, result = self.call_in(box, code="import os, subprocess\nx = 5\nopen('f', 'w').write('file')\n"
+                                             "child = subprocess.Popen(['sleep', '50'])\nprint(os.getpid(), end='')")
+        self.assertTrue(result.sandbox.is_state_new and result.sandbox.is_state_kept, result.summary)
+        self.assertEqual(result.policy.backend, pb.BACKEND_DOCKER)
+        before, = ENGINE.containers()
+        # Beside it: what the call leaves is ended, and the interpreter is not, though it can be seen and woken.
+        command = ["/bin/sh", "-c", f"cat f; setsid sleep 60 & kill -CONT {out} && echo ' woken'"]
+        self.assertEqual(self.call_in(box, command=command)[0], "file woken\n")
+        left = sorted(command for _, command in ENGINE.processes() if not command.startswith("/sbin/sandbox-init"))
+        self.assertEqual([command for command in left if command.startswith("sleep")], ["sleep 50"])
+        _, result = self.call_in(box, command=["/bin/sh", "-c", "while :; do :; done"], limits=pb.Limits(wall_time_ms=500))
+        self.verdict(answer_of(result), pb.VERDICT_CODE_WALL_TIME_LIMIT)
+        out, result = self.call_in(box, code="print(x, child.poll(), open('f').read())")
+        self.assertEqual((out, result.sandbox.is_state_new), ("5 None file\n", False))
+        self.assertEqual([one["Id"] for one in ENGINE.containers()], [before["Id"]])
+        host = json.loads(ENGINE.ask("GET", f"/containers/{before['Id']}/json")[1])["HostConfig"]
+        self.assertEqual((host["Memory"], host["PidsLimit"], host["ReadonlyRootfs"], host["CapDrop"]), (64 << 20, 65, True, ["ALL"]))
+        # Somebody ends it: a typed end, not a sandbox that has lost its files in silence.
+        self.assertIn(ENGINE.ask("POST", f"/containers/{before['Id']}/kill")[0], (204, 409))
+
+        def lost():
+            try:
+                self.call_in(box, code="print(x)")
+            except grpc.RpcError as error:
+                return error.code() == grpc.StatusCode.NOT_FOUND and "ended from outside" in error.details()
+            return False
+        lab.wait_for(lost, 30, "the sandbox is lost")
+        self.assertFalse(self.stub.ListSandboxes(pb.ListSandboxesRequest(), timeout=20).sandboxes)
+        lab.wait_for(no_containers, 30, "it is gone")
+
     # ---- what is left ----
 
     def running(self):
@@ -377,6 +423,9 @@ class Faults(unittest.TestCase):
     def test_engine_that_is_killed_loses_runs_and_comes_back(self):
         with DockerService(*flags()) as service:
             stub = services.SandboxServiceStub(service.channel)
+            box = stub.CreateSandbox(pb.CreateSandboxRequest(runtime="python"), timeout=20).sandbox
+            enter = pb.ExecuteInSandboxRequest(sandbox_id=box.sandbox_id, request=pb.ExecuteRequest(code="x = 1"))
+            self.assertEqual(list(stub.ExecuteInSandbox(enter, timeout=60))[-1].event.result.verdict.code, OK)
             thread, ended = self.start_run(stub)
             ENGINE.kill()
             thread.join(timeout=20)
@@ -387,6 +436,11 @@ class Faults(unittest.TestCase):
             lab.wait_for(no_containers, 30, "what was left is gone")
             answer = stub.Run(pb.RunRequest(runtime="python", code="print(2)"), timeout=60)
             self.assertEqual(answer.stdout_data, b"2\n")
+            with self.assertRaises(grpc.RpcError) as caught:
+                list(stub.ExecuteInSandbox(enter, timeout=20))
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.NOT_FOUND)
+            self.assertTrue(any(b"SANDBOX_LOST" in value for key, value in caught.exception.trailing_metadata()
+                                if key.endswith("-bin")), caught.exception.details())
 
     def test_backend_that_is_killed_leaves_no_container(self):
         with DockerService(*flags()) as service:

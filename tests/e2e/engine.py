@@ -233,7 +233,7 @@ class Engine:
         for one in self.containers():
             status, answer = self.ask("GET", f"/containers/{one['Id']}/top?ps_args=-eo%20pid,args")
             if status == 200:
-                found += [tuple(row) for row in json.loads(answer)["Processes"]]
+                found += [tuple(row) for row in json.loads(answer)["Processes"] or ()]
         return found
 
     def build(self, name, dockerfile):

@@ -129,6 +129,8 @@ static void what_is_not_legal_is_refused(void **state)
         {SBX_STREAM_TO_INIT, {SBX_STREAM_PREPARE, sizeof(uint32_t)}}, /* as it once was */
         {SBX_STREAM_TO_INIT, {SBX_STREAM_SIGNAL, 0}},
         {SBX_STREAM_TO_INIT, {SBX_STREAM_RESIZE, sizeof(uint64_t)}},
+        {SBX_STREAM_TO_INIT, {SBX_STREAM_END, 0}},
+        {SBX_STREAM_TO_RELAY, {SBX_STREAM_END, sizeof(uint32_t)}},
         {SBX_STREAM_TO_RELAY, {SBX_STREAM_SIGNAL, sizeof(uint32_t)}},
     };
 
