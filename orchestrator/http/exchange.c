@@ -38,7 +38,8 @@ static void (*const handlers[AGT_ROUTE_COUNT])(struct agt_exchange *exchange) = 
     [AGT_ROUTE_STREAM] = agt_handle_stream,
     [AGT_ROUTE_EXECUTE] = agt_handle_execute,
     [AGT_ROUTE_JUDGE_EXECUTE] = agt_handle_judge_execute,
-    [AGT_ROUTE_JUDGE_RUNTIMES] = agt_handle_judge_runtimes,
+    [AGT_ROUTE_JUDGE_RUNTIMES] = agt_handle_judge_list,
+    [AGT_ROUTE_JUDGE_PACKAGES] = agt_handle_judge_list,
     [AGT_ROUTE_RUN_SUBMIT] = agt_handle_run_submit,
     [AGT_ROUTE_RUN_LIST] = agt_handle_run_list,
     [AGT_ROUTE_RUN_GET] = agt_handle_run_get,
@@ -470,7 +471,9 @@ void agt_exchange_fail(struct agt_exchange *exchange, const struct agt_problem *
     exchange->http_status = problem->http_status;
     exchange->retry_after_s = agt_problem_retry_after_s(problem);
     exchange->allow = problem->allow;
-    if (agt_problem_write(problem, &exchange->out) < 0)
+    if ((exchange->raw_url && agt_route_is_judge(exchange->raw_url)
+             ? agt_problem_write_message(problem, &exchange->out)
+             : agt_problem_write(problem, &exchange->out)) < 0)
         cr_buf_clear(&exchange->out); /* Out of memory: the status alone must do. */
 }
 

@@ -23,7 +23,7 @@ void agt_handle_generate(struct agt_exchange *exchange);
 void agt_handle_stream(struct agt_exchange *exchange);
 void agt_handle_execute(struct agt_exchange *exchange);
 void agt_handle_judge_execute(struct agt_exchange *exchange);
-void agt_handle_judge_runtimes(struct agt_exchange *exchange);
+void agt_handle_judge_list(struct agt_exchange *exchange);
 void agt_handle_run_submit(struct agt_exchange *exchange);
 void agt_handle_run_list(struct agt_exchange *exchange);
 void agt_handle_run_get(struct agt_exchange *exchange);

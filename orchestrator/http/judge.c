@@ -7,7 +7,6 @@
 #include "orchestrator/http/exchange.h"
 #include "orchestrator/http/execute_answer.h"
 #include "orchestrator/http/handlers.h"
-#include "orchestrator/http/json_out.h"
 #include "orchestrator/http/judge_text.h"
 #include "orchestrator/http/private.h"
 #include "orchestrator/http/problem.h"
@@ -122,27 +121,28 @@ static void on_end(void *user, const struct rpc_status *status)
 
 /* ---- on the loop thread ---- */
 
-/* What is wrong with the request is told in the judge's shape, all else in ours. */
+/* What is wrong with the request is 400 there, and a language that is not known no other thing. */
 static void refuse(struct agt_exchange *exchange, const struct rpc_status *status)
 {
     struct agt_problem problem;
-    struct rpc_status told;
-    struct agt_json json;
 
-    if (status->code != RPC_INVALID_ARGUMENT && status->code != RPC_NOT_FOUND) {
-        agt_problem_from_status(&problem, status);
-        agt_exchange_fail(exchange, &problem);
-        return;
-    }
-    agt_judge_translate(status, &told);
-    agt_json_begin(&json, &exchange->out);
-    agt_json_open(&json, NULL, '{');
-    agt_json_str(&json, "message", told.message);
-    agt_json_close(&json, '}');
-    if (agt_json_end(&json) < 0)
-        agt_exchange_fail_internal(exchange, "refuse the program", agt_json_end(&json));
-    else
-        agt_exchange_answer(exchange, MHD_HTTP_BAD_REQUEST);
+    agt_problem_from_status(&problem, status);
+    if (status->code == RPC_INVALID_ARGUMENT || status->code == RPC_NOT_FOUND)
+        problem.http_status = MHD_HTTP_BAD_REQUEST;
+    agt_exchange_fail(exchange, &problem);
+}
+
+/* Until both stages are over, whatever they ask for: sandboxd says whether that is too much. */
+static int deadline_ms(const Crisol__Sandbox__V1__ExecuteRequest *request,
+                       const Crisol__Sandbox__V1__Runtime *runtime)
+{
+    const Crisol__Sandbox__V1__Limits *compile = request->compile_limits;
+    uint64_t sum_ms = request->limits->wall_time_ms;
+
+    if (compile && compile->wall_time_ms == 0)
+        compile = runtime->default_compile_limits;
+    sum_ms += compile ? compile->wall_time_ms : 0;
+    return agt_execute_deadline_ms(sum_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)sum_ms);
 }
 
 static void run(struct judge *judge)
@@ -167,9 +167,8 @@ static void run(struct judge *judge)
     }
     request = agt_judge_program_request(program);
     agt_exchange_ref(exchange);
-    r = sandbox->ops->execute(sandbox, &request->base,
-                              agt_execute_deadline_ms(request->limits->wall_time_ms), &handlers,
-                              &judge->run_call, &err);
+    r = sandbox->ops->execute(sandbox, &request->base, deadline_ms(request, judge->runtime),
+                              &handlers, &judge->run_call, &err);
     (void)agt_judge_program_free(program);
     if (r >= 0)
         return;
@@ -206,7 +205,7 @@ static int write_answer(const struct judge *judge, struct cr_buf *buf)
     Crisol__Sandbox__V1__ExecuteResult *result =
         crisol__sandbox__v1__execute_result__unpack(NULL, judge->result.size, judge->result.data);
     const struct agt_judge_outcome outcome = {
-        .language = judge->runtime->name,
+        .runtime = judge->runtime->name,
         .version = judge->runtime->version,
         .result = result,
         .streams = {&judge->streams[0], &judge->streams[1]},
@@ -221,10 +220,12 @@ static int write_answer(const struct judge *judge, struct cr_buf *buf)
 static void answer(const struct judge *judge)
 {
     struct agt_exchange *exchange = judge->exchange;
+    struct rpc_status told;
     int r;
 
     if (judge->status.code != RPC_OK) {
-        refuse(exchange, &judge->status);
+        agt_judge_translate(&judge->status, agt_judge_code_index(judge->request), &told);
+        refuse(exchange, &told);
         return;
     }
     r = judge->error < 0 ? judge->error : write_answer(judge, &exchange->out);
@@ -355,10 +356,10 @@ void agt_handle_judge_execute(struct agt_exchange *exchange)
     ask_for_runtimes(judge);
 }
 
-/* ---- GET /api/v2/runtimes ---- */
+/* ---- GET /api/v2/runtimes, GET /api/v2/packages ---- */
 
-static void finish_runtimes(struct agt_exchange *exchange, const struct rpc_status *status,
-                            const ProtobufCMessage *response)
+static void finish_list(struct agt_exchange *exchange, const struct rpc_status *status,
+                        const ProtobufCMessage *response)
 {
     int r;
 
@@ -366,18 +367,20 @@ static void finish_runtimes(struct agt_exchange *exchange, const struct rpc_stat
         refuse(exchange, status);
         return;
     }
-    r = agt_judge_write_runtimes((const void *)response, &exchange->out);
+    r = exchange->route->id == AGT_ROUTE_JUDGE_RUNTIMES
+            ? agt_judge_write_runtimes((const void *)response, &exchange->out)
+            : agt_judge_write_packages((const void *)response, &exchange->out);
     if (r < 0)
         agt_exchange_fail_internal(exchange, "write the runtimes", r);
     else
         agt_exchange_answer(exchange, MHD_HTTP_OK);
 }
 
-void agt_handle_judge_runtimes(struct agt_exchange *exchange)
+void agt_handle_judge_list(struct agt_exchange *exchange)
 {
     static const Crisol__Sandbox__V1__ListRuntimesRequest request =
         CRISOL__SANDBOX__V1__LIST_RUNTIMES_REQUEST__INIT;
 
     agt_call_sandboxd(exchange, &agt_list_runtimes, &request.base, RUNTIMES_DEADLINE_MS,
-                      finish_runtimes);
+                      finish_list);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
 #include "common/unconst.h"
-#include "common/utf8.h"
 #include "orchestrator/http/judge_text.h"
 #include "rpc/json_value.h"
 #include "rpc/status.h"
@@ -18,7 +17,9 @@
 struct agt_judge_program {
     Crisol__Sandbox__V1__ExecuteRequest message;
     Crisol__Sandbox__V1__Limits limits;
+    Crisol__Sandbox__V1__Limits compile_limits;
     char *code;
+    char *input;
     size_t count; /* of files beside the program */
     Crisol__Sandbox__V1__InputFile *files;
     Crisol__Sandbox__V1__InputFile **list;
@@ -59,6 +60,27 @@ static int check_limits(const Crisol__Judge__V1__JudgeRequest *request, struct r
     return 0;
 }
 
+/* What is not given has the library's own empty text; an empty file is one. */
+static bool is_given(const char *text)
+{
+    return text != protobuf_c_empty_string;
+}
+
+static bool is_text(const Crisol__Judge__V1__JudgeFile *file)
+{
+    return *file->encoding == '\0' || strcmp(file->encoding, "utf8") == 0 ||
+           strcmp(file->encoding, "utf-8") == 0;
+}
+
+size_t agt_judge_code_index(const Crisol__Judge__V1__JudgeRequest *request)
+{
+    size_t index = 0;
+
+    while (index < request->n_files && !is_text(request->files[index]))
+        index++;
+    return index;
+}
+
 int agt_judge_check(const Crisol__Judge__V1__JudgeRequest *request, struct rpc_status *status)
 {
     if (*request->language == '\0')
@@ -68,12 +90,14 @@ int agt_judge_check(const Crisol__Judge__V1__JudgeRequest *request, struct rpc_s
     if (request->n_files == 0)
         return refuse(status, "files is required as an array");
     for (size_t i = 0; i < request->n_files; i++) {
-        if (*request->files[i]->content == '\0') {
+        if (!is_given(request->files[i]->content)) {
             rpc_status_set(status, RPC_INVALID_ARGUMENT,
                            "files[%zu].content is required as a string", i);
             return -EINVAL;
         }
     }
+    if (agt_judge_code_index(request) == request->n_files)
+        return refuse(status, "files must include at least one utf8 encoded file");
     return check_limits(request, status);
 }
 
@@ -107,19 +131,19 @@ static bool decode_hex(const char *text, size_t size, uint8_t *out, size_t *ret_
 static int decode(const Crisol__Judge__V1__JudgeFile *file, size_t index, uint8_t **ret_data,
                   size_t *ret_size, struct rpc_status *status)
 {
-    const char *encoding = *file->encoding ? file->encoding : "utf8";
+    const char *encoding = file->encoding;
     size_t size = strlen(file->content);
     CR_AUTO_FREE uint8_t *data = malloc(size + 1);
     bool is_read = true;
 
     if (!data)
         return -ENOMEM;
-    if (strcmp(encoding, "base64") == 0)
+    if (is_text(file))
+        memcpy(data, file->content, size);
+    else if (strcmp(encoding, "base64") == 0)
         is_read = rpc_json_parse_base64(file->content, size, data, &size);
     else if (strcmp(encoding, "hex") == 0)
         is_read = decode_hex(file->content, size, data, &size);
-    else if (strcmp(encoding, "utf8") == 0)
-        memcpy(data, file->content, size);
     else
         is_read = false;
     if (!is_read) {
@@ -137,72 +161,83 @@ static int decode(const Crisol__Judge__V1__JudgeFile *file, size_t index, uint8_
 
 /* ---- the program ---- */
 
-static int add_code(struct agt_judge_program *program, const Crisol__Judge__V1__JudgeFile *file,
-                    struct rpc_status *status)
+/* No text at all would mean that there is no program, which an empty one is. */
+static int add_code(struct agt_judge_program *program, const Crisol__Judge__V1__JudgeFile *file)
 {
-    uint8_t *data = NULL;
-    size_t size = 0;
-    int r = decode(file, 0, &data, &size, status);
-
-    if (r < 0)
-        return r;
-    program->code = (char *)data;
+    program->code = strdup(*file->content ? file->content : "\n");
     program->message.code = program->code;
-    if (strlen(program->code) != size || !cr_utf8_is_valid(data, size))
-        return refuse(status, "files[0].content is no program text: UTF-8 without NUL");
-    return 0;
+    return program->code ? 0 : -ENOMEM;
 }
 
 static int add_file(struct agt_judge_program *program, const Crisol__Judge__V1__JudgeFile *file,
                     size_t index, struct rpc_status *status)
 {
-    Crisol__Sandbox__V1__InputFile *input = &program->files[index - 1];
-    char *name = program->names[index - 1];
+    Crisol__Sandbox__V1__InputFile *input = &program->files[program->count];
+    char *name = program->names[program->count];
 
     crisol__sandbox__v1__input_file__init(input);
     (void)snprintf(name, DEFAULT_NAME_SIZE, "file%zu.code", index);
     input->path = *file->name ? file->name : name;
-    program->list[index - 1] = input;
-    program->count = index;
+    program->list[program->count++] = input;
     return decode(file, index, &input->data.data, &input->data.len, status);
 }
 
 static int add_files(struct agt_judge_program *program,
                      const Crisol__Judge__V1__JudgeRequest *request, struct rpc_status *status)
 {
-    size_t count = request->n_files - 1;
+    const size_t code_index = agt_judge_code_index(request);
+    int r = 0;
 
-    if (count == 0)
-        return 0;
-    program->files = calloc(count, sizeof(*program->files));
-    program->list = calloc(count, sizeof(void *));
-    program->names = calloc(count, sizeof(*program->names));
+    program->files = calloc(request->n_files, sizeof(*program->files));
+    program->list = calloc(request->n_files, sizeof(void *));
+    program->names = calloc(request->n_files, sizeof(*program->names));
     if (!program->files || !program->list || !program->names)
         return -ENOMEM;
-    for (size_t i = 1; i <= count; i++) {
-        int r = add_file(program, request->files[i], i, status);
-
-        if (r < 0)
-            return r;
-    }
+    for (size_t i = 0; r == 0 && i < request->n_files; i++)
+        r = i == code_index ? add_code(program, request->files[i])
+                            : add_file(program, request->files[i], i, status);
     program->message.files = program->list;
-    program->message.n_files = count;
+    program->message.n_files = program->count;
+    return r;
+}
+
+/* As that judge does: programs that read line by line count with the end of the last. */
+static int add_input(struct agt_judge_program *program, const char *text)
+{
+    const size_t size = strlen(text);
+    const bool is_whole = size > 0 && text[size - 1] == '\n';
+
+    program->input = malloc(size + 2);
+    if (!program->input)
+        return -ENOMEM;
+    (void)snprintf(program->input, size + 2, "%s%s", text, is_whole ? "" : "\n");
+    program->message.stdin_text = program->input;
     return 0;
 }
 
-static void add_limits(struct agt_judge_program *program,
-                       const Crisol__Judge__V1__JudgeRequest *request)
+static void fill_limits(Crisol__Sandbox__V1__Limits *limits, int64_t wall_time_ms,
+                        int64_t cpu_time_ms, int64_t memory_bytes)
 {
-    Crisol__Sandbox__V1__Limits *limits = &program->limits;
-
     crisol__sandbox__v1__limits__init(limits);
-    limits->wall_time_ms =
-        request->run_timeout > 0 ? (uint32_t)request->run_timeout : DEFAULT_WALL_TIME_MS;
-    if (request->run_cpu_time > 0)
-        limits->cpu_time_ms = (uint32_t)request->run_cpu_time;
-    if (request->run_memory_limit > 0)
-        limits->memory_bytes = (uint64_t)request->run_memory_limit;
-    program->message.limits = limits;
+    limits->wall_time_ms = wall_time_ms > 0 ? (uint32_t)wall_time_ms : 0;
+    limits->cpu_time_ms = cpu_time_ms > 0 ? (uint32_t)cpu_time_ms : 0;
+    limits->memory_bytes = memory_bytes > 0 ? (uint64_t)memory_bytes : 0;
+}
+
+/* Limits of a stage that a language does not have are always sent along, and mean nothing. */
+static void add_limits(struct agt_judge_program *program,
+                       const Crisol__Judge__V1__JudgeRequest *request,
+                       const Crisol__Sandbox__V1__Runtime *runtime)
+{
+    fill_limits(&program->limits,
+                request->run_timeout > 0 ? request->run_timeout : DEFAULT_WALL_TIME_MS,
+                request->run_cpu_time, request->run_memory_limit);
+    program->message.limits = &program->limits;
+    if (runtime->n_compile_argv == 0)
+        return;
+    fill_limits(&program->compile_limits, request->compile_timeout, request->compile_cpu_time,
+                request->compile_memory_limit);
+    program->message.compile_limits = &program->compile_limits;
 }
 
 int agt_judge_program_new(const Crisol__Judge__V1__JudgeRequest *request,
@@ -216,11 +251,10 @@ int agt_judge_program_new(const Crisol__Judge__V1__JudgeRequest *request,
         return -ENOMEM;
     crisol__sandbox__v1__execute_request__init(&program->message);
     program->message.runtime = runtime->name;
-    program->message.stdin_text = request->stdin;
     program->message.args = request->args;
     program->message.n_args = request->n_args;
-    add_limits(program, request);
-    r = add_code(program, request->files[0], status);
+    add_limits(program, request, runtime);
+    r = add_input(program, request->stdin);
     if (r == 0)
         r = add_files(program, request, status);
     if (r < 0) {
@@ -241,6 +275,7 @@ struct agt_judge_program *agt_judge_program_free(struct agt_judge_program *progr
     free(program->list);
     free(program->names);
     free(program->code);
+    free(program->input);
     free(program);
     return NULL;
 }
@@ -251,7 +286,8 @@ agt_judge_program_request(const struct agt_judge_program *program)
     return &program->message;
 }
 
-void agt_judge_translate(const struct rpc_status *status, struct rpc_status *ret_status)
+void agt_judge_translate(const struct rpc_status *status, size_t code_index,
+                         struct rpc_status *ret_status)
 {
     static const struct {
         const char *ours;
@@ -260,21 +296,24 @@ void agt_judge_translate(const struct rpc_status *status, struct rpc_status *ret
         {"limits.wall_time_ms", "run_timeout"},
         {"limits.cpu_time_ms", "run_cpu_time"},
         {"limits.memory_bytes", "run_memory_limit"},
+        {"compile_limits.wall_time_ms", "compile_timeout"},
+        {"compile_limits.cpu_time_ms", "compile_cpu_time"},
+        {"compile_limits.memory_bytes", "compile_memory_limit"},
         {"stdin_text", "stdin"},
-        {"code", "files[0].content"},
+        {"code", "the program"},
     };
 
     const char *field = status->violation_count > 0 ? status->violations[0].field : "";
     static const char files[] = "files[";
 
     *ret_status = *status;
-    /* Their first file is our `code`, so the others have other numbers. */
+    /* One of their files is our `code`, so those behind it have other numbers. */
     if (strncmp(field, files, sizeof(files) - 1) == 0) {
         char *rest;
         unsigned long index = strtoul(field + sizeof(files) - 1, &rest, 10);
 
-        rpc_status_set(ret_status, status->code, "files[%lu%s: %s", index + 1, rest,
-                       status->violations[0].description);
+        rpc_status_set(ret_status, status->code, "files[%lu%s: %s", index + (index >= code_index),
+                       rest, status->violations[0].description);
     }
     for (size_t i = 0; i < CR_ARRAY_SIZE(names); i++) {
         if (strcmp(field, names[i].ours) == 0)

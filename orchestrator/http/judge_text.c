@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/buf.h"
 #include "orchestrator/http/json_out.h"
+#include "orchestrator/http/judge_version.h"
 #include "rpc/status.h"
 
 #include <errno.h>
@@ -12,116 +13,62 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTS_MAX 3U
-#define VERSION_SIZE 32U
+#define NAME_SIZE 64U /* more than a runtime's name has */
 
 /* ---- runtimes ---- */
 
+/* Where people of other judges use another name than ours, that is the one that is told. */
 static const struct {
     const char *runtime;
-    const char *names[4]; /* that people of other judges use; NULL: no more */
-} aliases[] = {
-    {"python", {"py", "py3", "python3"}},
-    {"shell", {"bash", "sh"}},
-    {"node", {"javascript", "js"}},
-    {"c", {"gcc"}},
-    {"c++", {"cpp", "g++"}},
-    {"go", {"golang"}},
-    {"rust", {"rs"}},
+    const char *language;
+    const char *aliases[4]; /* NULL: no more */
+} languages[] = {
+    {"python", "python", {"py", "py3", "python3"}},
+    {"shell", "shell", {"bash", "sh"}},
+    {"node", "javascript", {"node-javascript", "node-js", "js"}},
+    {"c", "c", {"gcc"}},
+    {"c++", "c++", {"cpp", "g++"}},
+    {"go", "go", {"golang"}},
+    {"rust", "rust", {"rs"}},
 };
 
-static const char *const *names_of(const char *runtime)
+/* What one runtime is called. */
+struct names {
+    char runtime[NAME_SIZE]; /* without its version */
+    const char *language;    /* may be the above */
+    const char *const *aliases;
+};
+
+static void names_of(const char *runtime, struct names *ret_names)
 {
     static const char *const none[] = {NULL};
 
-    for (size_t i = 0; i < CR_ARRAY_SIZE(aliases); i++) {
-        if (strcmp(aliases[i].runtime, runtime) == 0)
-            return aliases[i].names;
+    (void)snprintf(ret_names->runtime, sizeof(ret_names->runtime), "%.*s",
+                   (int)strcspn(runtime, ":"), runtime);
+    ret_names->language = ret_names->runtime;
+    ret_names->aliases = none;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(languages); i++) {
+        if (strcmp(languages[i].runtime, ret_names->runtime) != 0)
+            continue;
+        ret_names->language = languages[i].language;
+        ret_names->aliases = languages[i].aliases;
     }
-    return none;
 }
 
+/* By the whole name of a runtime, too, which has its version where there are several. */
 static bool is_named(const char *runtime, const char *language)
 {
-    if (strcmp(runtime, language) == 0)
+    struct names names = {.language = NULL};
+
+    names_of(runtime, &names);
+    if (strcmp(runtime, language) == 0 || strcmp(names.runtime, language) == 0 ||
+        strcmp(names.language, language) == 0)
         return true;
-    for (const char *const *name = names_of(runtime); *name; name++) {
-        if (strcmp(*name, language) == 0)
+    for (const char *const *alias = names.aliases; *alias; alias++) {
+        if (strcmp(*alias, language) == 0)
             return true;
     }
     return false;
-}
-
-/* A version, or the part of one that a range gives. */
-struct version {
-    uint64_t parts[PARTS_MAX];
-    size_t count;
-};
-
-/* "3.11", "3.x", "*": numbers up to the first wildcard. False for anything else. */
-static bool read_version(const char *text, struct version *ret_version)
-{
-    *ret_version = (struct version){0};
-    while (*text && ret_version->count < PARTS_MAX) {
-        char *end;
-
-        if (strchr("xX*", *text))
-            return text[1] == '\0' || text[1] == '.';
-        if (*text < '0' || *text > '9')
-            return false;
-        ret_version->parts[ret_version->count++] = strtoull(text, &end, 10);
-        if (*end != '\0' && *end != '.')
-            return false;
-        text = *end ? end + 1 : end;
-    }
-    return *text == '\0';
-}
-
-/* The numbers in what a runtime says of itself, "Python 3.11.2": all of them, as text. */
-static void plain_version(const char *text, char ret_version[VERSION_SIZE])
-{
-    size_t size;
-
-    text += strcspn(text, "0123456789");
-    size = strspn(text, "0123456789.");
-    while (size > 0 && text[size - 1] == '.')
-        size--;
-    if (size == 0 || size >= VERSION_SIZE)
-        (void)snprintf(ret_version, VERSION_SIZE, "0.0.0"); /* it has not been asked yet */
-    else
-        (void)snprintf(ret_version, VERSION_SIZE, "%.*s", (int)size, text);
-}
-
-/* Negative, 0 or positive; over the first `count` parts. */
-static int compare(const struct version *a, const struct version *b, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (a->parts[i] != b->parts[i])
-            return a->parts[i] < b->parts[i] ? -1 : 1;
-    }
-    return 0;
-}
-
-/* How many parts must be the same, by the sign in front of a range. */
-static bool fits(const struct version *version, const char *range)
-{
-    bool is_least = strchr("^~>", *range) != NULL && *range != '\0';
-    int sign = is_least ? *range : '=';
-    struct version wanted;
-    size_t same;
-
-    range += strspn(range, "^~>=v ");
-    if (!read_version(range, &wanted))
-        return false;
-    same = wanted.count;
-    if (sign == '>')
-        same = 0;
-    else if (sign == '^' && same > 1)
-        same = 1;
-    else if (sign == '~' && same > 2)
-        same = 2;
-    return compare(version, &wanted, same) == 0 &&
-           (!is_least || compare(version, &wanted, PARTS_MAX) >= 0);
 }
 
 const Crisol__Sandbox__V1__Runtime *
@@ -129,20 +76,18 @@ agt_judge_find(const Crisol__Sandbox__V1__ListRuntimesResponse *runtimes, const 
                const char *version)
 {
     const Crisol__Sandbox__V1__Runtime *best = NULL;
-    struct version best_version = {0};
+    struct agt_judge_version best_version = {.count = 0};
 
     for (size_t i = 0; i < runtimes->n_runtimes; i++) {
         const Crisol__Sandbox__V1__Runtime *runtime = runtimes->runtimes[i];
-        char text[VERSION_SIZE];
-        struct version found;
+        struct agt_judge_version found;
 
-        plain_version(runtime->version, text);
-        (void)read_version(text, &found); /* more than three parts: the first three count */
+        agt_judge_version_read(runtime->version, &found);
         /* One that has not been asked for its version yet fits: it is no reason to refuse. */
         if (!is_named(runtime->name, language) ||
-            (*runtime->version != '\0' && !fits(&found, version)))
+            (*runtime->version != '\0' && !agt_judge_version_fits(&found, version)))
             continue;
-        if (best && compare(&found, &best_version, PARTS_MAX) <= 0)
+        if (best && agt_judge_version_compare(&found, &best_version) <= 0)
             continue;
         best = runtime;
         best_version = found;
@@ -150,35 +95,73 @@ agt_judge_find(const Crisol__Sandbox__V1__ListRuntimesResponse *runtimes, const 
     return best;
 }
 
-static void write_version(struct agt_json *json, const char *text)
+static void write_language(struct agt_json *json, const char *runtime)
 {
-    char version[VERSION_SIZE];
+    struct names names = {.language = NULL};
 
-    plain_version(text, version);
-    agt_json_str(json, "version", version);
+    names_of(runtime, &names);
+    agt_json_str(json, "language", names.language);
 }
 
-int agt_judge_write_runtimes(const Crisol__Sandbox__V1__ListRuntimesResponse *runtimes,
-                             struct cr_buf *buf)
+static void write_version(struct agt_json *json, const char *key, const char *text)
+{
+    char version[AGT_JUDGE_VERSION_SIZE];
+
+    agt_judge_version_plain(text, version);
+    agt_json_str(json, key, version);
+}
+
+static void write_runtime(struct agt_json *json, const Crisol__Sandbox__V1__Runtime *runtime)
+{
+    struct names names = {.language = NULL};
+
+    names_of(runtime->name, &names);
+    write_language(json, runtime->name);
+    write_version(json, "version", runtime->version);
+    agt_json_open(json, "aliases", '[');
+    for (const char *const *alias = names.aliases; *alias; alias++)
+        agt_json_str(json, NULL, *alias);
+    agt_json_close(json, ']');
+    if (strcmp(names.language, runtime->name) != 0)
+        agt_json_str(json, "runtime", runtime->name);
+}
+
+/* Nothing is installed by this interface: what is offered is there. */
+static void write_package(struct agt_json *json, const Crisol__Sandbox__V1__Runtime *runtime)
+{
+    write_language(json, runtime->name);
+    write_version(json, "language_version", runtime->version);
+    agt_json_bool(json, "installed", true);
+}
+
+static int write_list(const Crisol__Sandbox__V1__ListRuntimesResponse *runtimes,
+                      void (*write)(struct agt_json *json,
+                                    const Crisol__Sandbox__V1__Runtime *runtime),
+                      struct cr_buf *buf)
 {
     struct agt_json json;
 
     agt_json_begin(&json, buf);
     agt_json_open(&json, NULL, '[');
     for (size_t i = 0; i < runtimes->n_runtimes; i++) {
-        const Crisol__Sandbox__V1__Runtime *runtime = runtimes->runtimes[i];
-
         agt_json_open(&json, NULL, '{');
-        agt_json_str(&json, "language", runtime->name);
-        write_version(&json, runtime->version);
-        agt_json_open(&json, "aliases", '[');
-        for (const char *const *name = names_of(runtime->name); *name; name++)
-            agt_json_str(&json, NULL, *name);
-        agt_json_close(&json, ']');
+        write(&json, runtimes->runtimes[i]);
         agt_json_close(&json, '}');
     }
     agt_json_close(&json, ']');
     return agt_json_end(&json);
+}
+
+int agt_judge_write_runtimes(const Crisol__Sandbox__V1__ListRuntimesResponse *runtimes,
+                             struct cr_buf *buf)
+{
+    return write_list(runtimes, write_runtime, buf);
+}
+
+int agt_judge_write_packages(const Crisol__Sandbox__V1__ListRuntimesResponse *runtimes,
+                             struct cr_buf *buf)
+{
+    return write_list(runtimes, write_package, buf);
 }
 
 /* ---- answer ---- */
@@ -260,11 +243,12 @@ static void write_run(struct agt_json *json, const struct agt_judge_outcome *out
 }
 
 /* The two streams of a compiler are kept as one. */
-static void write_compile(struct agt_json *json, const Crisol__Sandbox__V1__CompileResult *compile)
+static void write_compile(struct agt_json *json, const char *key,
+                          const Crisol__Sandbox__V1__CompileResult *compile)
 {
     const char *status = stage_status(compile->verdict->code, false);
 
-    agt_json_open(json, "compile", '{');
+    agt_json_open(json, key, '{');
     agt_json_str(json, "stdout", "");
     agt_json_text(json, "stderr", compile->output.data, compile->output.len);
     agt_json_text(json, "output", compile->output.data, compile->output.len);
@@ -282,12 +266,14 @@ int agt_judge_write(const struct agt_judge_outcome *outcome, struct cr_buf *buf)
         return -EINVAL;
     agt_json_begin(&json, buf);
     agt_json_open(&json, NULL, '{');
-    agt_json_str(&json, "language", outcome->language);
-    write_version(&json, outcome->version);
+    write_language(&json, outcome->runtime);
+    write_version(&json, "version", outcome->version);
     if (compile)
-        write_compile(&json, compile);
+        write_compile(&json, "compile", compile);
     if (!compile || outcome->result->phase != CRISOL__SANDBOX__V1__PHASE__PHASE_COMPILE)
         write_run(&json, outcome);
+    else /* clients read `run` always */
+        write_compile(&json, "run", compile);
     agt_json_close(&json, '}');
     return agt_json_end(&json);
 }

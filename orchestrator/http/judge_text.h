@@ -16,14 +16,22 @@ struct rpc_status;
  * `status`. */
 int agt_judge_check(const Crisol__Judge__V1__JudgeRequest *request, struct rpc_status *status);
 
+/* Which of the files is the program: the first that is text. `n_files`: none. */
+size_t agt_judge_code_index(const Crisol__Judge__V1__JudgeRequest *request);
+
 /* The latest runtime of this name or alias whose version fits, or is not known yet. Borrowed from
  * `runtimes`; NULL: none. */
 const Crisol__Sandbox__V1__Runtime *
 agt_judge_find(const Crisol__Sandbox__V1__ListRuntimesResponse *runtimes, const char *language,
                const char *version);
 
-/* Appends [{"language","version","aliases"}…]. Returns 0, or as cr_buf_add(). */
+/* Appends [{"language","version","aliases"}…], with "runtime" where that has another name than the
+ * language. Returns 0, or as cr_buf_add(). */
 int agt_judge_write_runtimes(const Crisol__Sandbox__V1__ListRuntimesResponse *runtimes,
+                             struct cr_buf *buf);
+
+/* Appends [{"language","language_version","installed"}…]. Returns 0, or as cr_buf_add(). */
+int agt_judge_write_packages(const Crisol__Sandbox__V1__ListRuntimesResponse *runtimes,
                              struct cr_buf *buf);
 
 /* A request for sandboxd, with the memory that it borrows. */
@@ -46,7 +54,7 @@ agt_judge_program_request(const struct agt_judge_program *program);
 
 /* What one run gave. All borrowed. */
 struct agt_judge_outcome {
-    const char *language;
+    const char *runtime; /* its name */
     const char *version; /* as the runtime tells it */
     const Crisol__Sandbox__V1__ExecuteResult *result;
     const struct cr_buf *streams[2]; /* stdout, stderr */
@@ -54,10 +62,13 @@ struct agt_judge_outcome {
 };
 
 /*
- * Appends {"language","version","run":{…}}; for a program that was not
- * compiled "compile" in place of "run", and before it where it was. Returns 0, or as cr_buf_add().
+ * Appends {"language","version","run":{…}}, with "compile" before "run" where
+ * there is such a stage; "run" is then the same when the program was not
+ * compiled. Returns 0, or as cr_buf_add().
  */
 int agt_judge_write(const struct agt_judge_outcome *outcome, struct cr_buf *buf);
 
-/* What sandboxd says of a request, in the names of this interface: "run_timeout: …". */
-void agt_judge_translate(const struct rpc_status *status, struct rpc_status *ret_status);
+/* What sandboxd says of a request whose file number `code_index` is the program, in the names of
+ * this interface: "run_timeout: …". */
+void agt_judge_translate(const struct rpc_status *status, size_t code_index,
+                         struct rpc_status *ret_status);

@@ -43,12 +43,11 @@ enum parameter {
 struct operation {
     const char *id;
     const char *tag;
-    struct agt_schema_type takes;           /* NONE: no body */
-    const char *required;                   /* member that the body must have; NULL: none */
-    const char *example;                    /* body as JSON; NULL: none */
-    struct agt_schema_type gives;           /* as JSON; NONE: not JSON */
-    const char *media;                      /* beside, or in place of, JSON; NULL: none */
-    const struct agt_schema_shape *refusal; /* as 400, in place of the 422; NULL: the usual */
+    struct agt_schema_type takes; /* NONE: no body */
+    const char *required;         /* member that the body must have; NULL: none */
+    const char *example;          /* body as JSON; NULL: none */
+    struct agt_schema_type gives; /* as JSON; NONE: not JSON */
+    const char *media;            /* beside, or in place of, JSON; NULL: none */
     unsigned parameters;
     int status;
 };
@@ -83,10 +82,12 @@ static const struct operation operations[AGT_ROUTE_COUNT] = {
                                  .required = "language",
                                  .example = "{\"language\":\"python\",\"version\":\"*\","
                                             "\"files\":[{\"content\":\"print(2 + 2)\"}]}",
-                                 .gives = SHAPE(agt_shape_judge_answer),
-                                 .refusal = &agt_shape_judge_refusal, .status = 200},
+                                 .gives = SHAPE(agt_shape_judge_answer), .status = 200},
     [AGT_ROUTE_JUDGE_RUNTIMES] = {"judge_runtimes", "judge",
                                   .gives = {AGT_SCHEMA_SHAPES, &agt_shape_judge_runtime},
+                                  .status = 200},
+    [AGT_ROUTE_JUDGE_PACKAGES] = {"judge_packages", "judge",
+                                  .gives = {AGT_SCHEMA_SHAPES, &agt_shape_judge_package},
                                   .status = 200},
     [AGT_ROUTE_RUN_SUBMIT] = {"submit_run", "runs", .takes = AGENT(generate_request),
                               .required = "task", .example = TASK_EXAMPLE,
@@ -287,22 +288,23 @@ static void write_success(struct agt_schemas *schemas, const struct agt_route *r
 static void write_responses(struct agt_schemas *schemas, const struct agt_route *route,
                             const struct operation *operation)
 {
+    const bool is_judge = agt_route_is_judge(route->path);
+    const struct agt_schema_shape *error = is_judge ? &agt_shape_judge_refusal : &agt_shape_error;
+
     agt_json_open(schemas->json, "responses", '{');
     write_success(schemas, route, operation);
-    if (operation->refusal)
-        write_error(schemas, "400", "The program was not run.", operation->refusal);
+    if (is_judge && operation->takes.kind != AGT_SCHEMA_NONE)
+        write_error(schemas, "400", "The program was not run.", error);
     else if (has_id(route) || operation->parameters || operation->takes.kind != AGT_SCHEMA_NONE)
         write_error(schemas, "422", "The request can be read but not used.", &agt_shape_invalid);
     if (has_id(route) || operation->parameters & PARAMETER_RUN)
         write_error(schemas, "404", "The caller has no such run.", &agt_shape_error);
     if (!route->is_open)
         write_error(schemas, "429", "Too much at one time; Retry-After says when to ask again.",
-                    &agt_shape_error);
+                    error);
     if (!route->is_open || route->id == AGT_ROUTE_READYZ)
-        write_error(schemas, "503", "It cannot be done now, or something is not set up.",
-                    &agt_shape_error);
-    write_error(schemas, "default", "Something else; docs/agent.md has the table.",
-                &agt_shape_error);
+        write_error(schemas, "503", "It cannot be done now, or something is not set up.", error);
+    write_error(schemas, "default", "Something else; docs/agent.md has the table.", error);
     agt_json_close(schemas->json, '}');
 }
 

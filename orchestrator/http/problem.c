@@ -135,3 +135,14 @@ int agt_problem_write(const struct agt_problem *problem, struct cr_buf *buf)
     agt_json_close(&json, '}');
     return agt_json_end(&json);
 }
+
+int agt_problem_write_message(const struct agt_problem *problem, struct cr_buf *buf)
+{
+    struct agt_json json;
+
+    agt_json_begin(&json, buf);
+    agt_json_open(&json, NULL, '{');
+    agt_json_str(&json, "message", problem->status.message);
+    agt_json_close(&json, '}');
+    return agt_json_end(&json);
+}

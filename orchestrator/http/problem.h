@@ -32,3 +32,6 @@ int agt_problem_retry_after_s(const struct agt_problem *problem);
 
 /* Appends the JSON body. Returns 0, or as cr_buf_add(). */
 int agt_problem_write(const struct agt_problem *problem, struct cr_buf *buf);
+
+/* Likewise, {"message":"…"}, as clients of a judge read it. */
+int agt_problem_write_message(const struct agt_problem *problem, struct cr_buf *buf);

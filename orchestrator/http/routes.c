@@ -77,6 +77,11 @@ static const struct agt_route routes[] = {
      .method = "GET",
      .allow = ALLOW_GET,
      .help = "what /api/v2/execute can run"},
+    {.id = AGT_ROUTE_JUDGE_PACKAGES,
+     .path = "/api/v2/packages",
+     .method = "GET",
+     .allow = ALLOW_GET,
+     .help = "the same as packages, all of them installed"},
     {.id = AGT_ROUTE_RUN_SUBMIT,
      .path = "/api/v1/runs",
      .method = "POST",
@@ -175,6 +180,13 @@ static bool matches(const char *pattern, const char *path, size_t size)
     rest = size - head;
     return rest > strlen(tail) && memcmp(path + size - strlen(tail), tail, strlen(tail)) == 0 &&
            !memchr(path + head, '/', rest - strlen(tail));
+}
+
+bool agt_route_is_judge(const char *path)
+{
+    static const char prefix[] = "/api/v2/";
+
+    return strncmp(path, prefix, sizeof(prefix) - 1) == 0;
 }
 
 const struct agt_route *agt_route_find(const char *path, size_t size, const char *method)

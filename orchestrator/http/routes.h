@@ -24,6 +24,7 @@ enum agt_route_id {
     AGT_ROUTE_EXECUTE,
     AGT_ROUTE_JUDGE_EXECUTE,
     AGT_ROUTE_JUDGE_RUNTIMES,
+    AGT_ROUTE_JUDGE_PACKAGES,
     AGT_ROUTE_RUN_SUBMIT,
     AGT_ROUTE_RUN_LIST,
     AGT_ROUTE_RUN_GET,
@@ -52,6 +53,9 @@ struct agt_route {
     bool is_probe;  /* answered while draining too */
     bool is_costly; /* a client that leaves cancels it, half-closed counts as left */
 };
+
+/* True below /api/v2/, known or not: problems are told there in the judge's shape. Pure. */
+bool agt_route_is_judge(const char *path);
 
 /*
  * `path` is the raw path, without a query, not terminated. The row whose

@@ -169,8 +169,8 @@ static DEFINE(judge_stage_shape, "JudgeStage", "What became of one stage.", judg
 static const struct agt_schema_member judge_answer[] = {
     {"language", TEXT},
     {"version", TEXT},
-    {"run", SHAPE(judge_stage_shape), .is_optional = true},
-    {"compile", SHAPE(judge_stage_shape), .help = "In place of run: it was not compiled.",
+    {"run", SHAPE(judge_stage_shape), .help = "The same as compile: it was not compiled."},
+    {"compile", SHAPE(judge_stage_shape), .help = "Of languages that have such a stage.",
      .is_optional = true},
 };
 DEFINE(agt_shape_judge_answer, "JudgeAnswer", "What became of a program.", judge_answer);
@@ -179,8 +179,16 @@ static const struct agt_schema_member judge_runtime[] = {
     {"language", TEXT},
     {"version", TEXT},
     {"aliases", TEXTS},
+    {"runtime", TEXT, .help = "Where it is not called as the language.", .is_optional = true},
 };
 DEFINE(agt_shape_judge_runtime, "JudgeRuntime", "What can be run.", judge_runtime);
+
+static const struct agt_schema_member judge_package[] = {
+    {"language", TEXT},
+    {"language_version", TEXT},
+    {"installed", FLAG, .help = "Always true."},
+};
+DEFINE(agt_shape_judge_package, "JudgePackage", "The same, as a package.", judge_package);
 
 static const struct agt_schema_member judge_refusal[] = {
     {"message", TEXT},

@@ -18,6 +18,7 @@ extern const struct agt_schema_shape agt_shape_nothing;
 extern const struct agt_schema_shape agt_shape_execution;
 extern const struct agt_schema_shape agt_shape_judge_answer;
 extern const struct agt_schema_shape agt_shape_judge_runtime;
+extern const struct agt_schema_shape agt_shape_judge_package;
 extern const struct agt_schema_shape agt_shape_judge_refusal;
 extern const struct agt_schema_shape agt_shape_error;
 extern const struct agt_schema_shape agt_shape_invalid;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""POST /api/v2/execute and GET /api/v2/runtimes: the Piston judge's shape over the same sandboxes."""
+"""POST /api/v2/execute, GET /api/v2/runtimes and /packages: the Piston judge's shape over the same sandboxes."""
 import json
 import urllib.error
 import urllib.request
@@ -15,9 +15,9 @@ def start_house():
         yield running
 
 
-def ask(house, path, body=None):
+def ask(house, path, body=None, kind="application/json"):
     data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-    request = urllib.request.Request(f"http://{house.http}{path}", data=data, headers={"Content-Type": "application/json"})
+    request = urllib.request.Request(f"http://{house.http}{path}", data=data, headers={"Content-Type": kind})
     try:
         with urllib.request.urlopen(request, timeout=30 * crisol.SLOWNESS) as answer:
             return answer.status, json.loads(answer.read())
@@ -36,9 +36,19 @@ def test_runtimes_have_names_versions_and_aliases(house):
         return (status, python) if python["version"] != "0.0.0" else None
     status, python = crisol.wait_for(listed, 20, "python was asked for its version")
     assert status == 200 and python["aliases"] == ["py", "py3", "python3"]
-    # Exactly this version can be asked for.
-    status, answer = run(house, "print(1)", version=python["version"])
-    assert status == 200 and answer["version"] == python["version"]
+    # Exactly this version can be asked for, and any range that it is in.
+    for version in (python["version"], "^3.2", ">=3.8 <4", "2.7 || 3.x", "3.8 - 3.99"):
+        status, answer = run(house, "print(1)", version=version)
+        assert status == 200 and answer["version"] == python["version"], version
+    status, packages = ask(house, "/api/v2/packages")
+    assert status == 200 and {"language": "python", "language_version": python["version"], "installed": True} in packages
+
+
+def test_a_language_has_the_name_that_the_judge_gives_it(house):
+    script = {"version": "*", "files": [{"content": "console.log(process.argv.slice(2))"}], "args": ["1"], "run_timeout": 30000}
+    for name in ("javascript", "js", "node"):
+        status, answer = ask(house, "/api/v2/execute", {"language": name, **script})
+        assert (status, answer["language"], answer["run"]["stdout"]) == (200, "javascript", "[ '1' ]\n"), answer
 
 
 def test_a_program_has_input_arguments_and_files(house):
@@ -55,6 +65,34 @@ def test_a_program_has_input_arguments_and_files(house):
     assert sorted(stage["output"]) == sorted(stage["stdout"] + stage["stderr"])
     assert (stage["code"], stage["signal"], stage["message"], stage["status"]) == (0, None, None, None)
     assert stage["wall_time"] >= 0 and stage["cpu_time"] >= 0 and stage["memory"] > 0
+
+
+def test_input_ends_with_a_newline_and_files_may_be_empty(house):
+    status, answer = run(house, "import sys; print([sys.stdin.read()], input.__name__)", stdin=None, args=None)
+    assert status == 200 and answer["run"]["stdout"] == "['\\n'] input\n"
+    status, answer = ask(house, "/api/v2/execute", {"language": "python", "version": "*", "stdin": "a\n", "files": [
+        {"name": "data", "content": "eA==", "encoding": "base64"},  # text that comes first is the program, not this
+        {"name": "main", "content": "import sys, part; print([sys.stdin.read()], open('data').read(), open('file3.code').read())"},
+        {"name": "part.py", "content": ""}, {"content": "79", "encoding": "hex"}]})
+    assert status == 200 and answer["run"]["stdout"] == "['a\\n'] x y\n", answer
+    status, answer = run(house, "")
+    assert status == 200 and answer["run"]["code"] == 0
+
+
+def test_a_compile_stage_has_limits_and_an_answer(house):
+    def compiled(code, **fields):
+        return ask(house, "/api/v2/execute", {"language": "c", "version": "*", "files": [{"name": "x.c", "content": code}],
+                                              "run_timeout": 30000, **fields})
+    status, answer = compiled("#include <stdio.h>\nint main(void) { puts(\"hi\"); return 0; }", compile_timeout=60000)
+    assert status == 200 and (answer["compile"]["code"], answer["run"]["stdout"]) == (0, "hi\n")
+    # What was not compiled has an answer of its run, too: clients read it always.
+    status, answer = compiled("int main(void) { return missing; }")
+    assert status == 200 and answer["run"] == answer["compile"] and answer["run"]["code"] == 1
+    assert "missing" in answer["run"]["stderr"] and answer["run"]["status"] == "RE"
+    status, answer = compiled("int main(void) { return 0; }", compile_timeout=1)
+    assert status == 200 and answer["compile"]["status"] == "TO"
+    status, answer = compiled("int main(void) { return 0; }", compile_memory_limit=1 << 50)
+    assert status == 400 and answer["message"].startswith("compile_memory_limit: ")
 
 
 @pytest.mark.parametrize("code, fields, expected", [
@@ -79,9 +117,21 @@ def test_what_goes_wrong_is_an_answer(house, code, fields, expected):
     ({"language": "python", "version": "2.7", "files": [{"content": "x"}]}, "python-2.7 runtime is unknown"),
     ({"language": "python", "version": "*", "files": [{"content": "x"}], "run_timeout": 10 ** 9}, "run_timeout: "),
     ({"language": "python", "version": "*", "files": [{"content": "x"}, {"name": "../x", "content": "x"}]}, "files[1].path"),
+    ({"language": "python", "version": "*", "files": [{"content": "eA==", "encoding": "base64"}]},
+     "files must include at least one utf8 encoded file"),
+    ({"language": "python", "version": "*", "files": [{"content": "x"}], "run_timeout": 2 ** 32 - 1}, "run_timeout: "),
     ({"language": 7}, "language: "),
     (b"{", "not valid JSON"),
 ])
 def test_a_wrong_request_is_400_with_a_message(house, body, message):
     status, answer = ask(house, "/api/v2/execute", body)
     assert status == 400 and list(answer) == ["message"] and message in answer["message"], answer
+
+
+def test_every_refusal_has_a_message(house):
+    status, answer = ask(house, "/api/v2/execute", b"{}", kind="text/plain")
+    assert status == 415 and list(answer) == ["message"]
+    status, answer = ask(house, "/api/v2/packages", {"language": "python", "version": "3.x"})
+    assert status == 405 and list(answer) == ["message"]
+    status, answer = ask(house, "/api/v2/nothing")
+    assert status == 404 and list(answer) == ["message"]

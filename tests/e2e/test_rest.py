@@ -91,7 +91,7 @@ def test_what_is_described_is_what_is_answered(services, document, run_id):
         ("POST", "/api/v1/execute", {"runtime": "python", "code": "print('\\xff', flush=True); 1/0"}),
         ("POST", "/api/v1/execute", {"runtime": "shell", "code": "printf '\\377'"}),
         ("POST", "/api/v1/execute", {"runtime": "cobol", "code": ""}),
-        ("GET", "/api/v2/runtimes", None), ("POST", "/api/v2/execute", {"language": "python"}),
+        ("GET", "/api/v2/runtimes", None), ("GET", "/api/v2/packages", None), ("POST", "/api/v2/execute", {"language": "python"}),
         ("POST", "/api/v2/execute", {"language": "py", "version": "3.x", "files": [{"content": "1/0"}]}),
         ("POST", "/api/v1/runs", {"task": TASK}), ("POST", "/api/v1/runs", {"task": TASK, "verify": "NONSENSE"}),
         ("GET", "/api/v1/runs", None), ("GET", "/api/v1/runs?page_size=x", None),

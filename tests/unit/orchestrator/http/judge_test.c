@@ -12,10 +12,11 @@
 
 #define OUT_CAP 4096
 
-static char names[][8] = {"python", "shell", "python", "go"};
-static char versions[][24] = {"Python 3.11.2", "GNU bash 5.2.15(1)", "Python 3.9.18", ""};
+static char names[][16] = {"python", "shell", "python:old", "node", "go"};
+static char versions[][24] = {"Python 3.11.2", "GNU bash 5.2.15(1)", "Python 3.9.18", "v18.19.0",
+                              ""};
 
-/* Two versions of python, a shell, and one that has not been asked yet. */
+/* Two versions of python, two others, and one that has not been asked yet. */
 static void runtimes_init(Crisol__Sandbox__V1__ListRuntimesResponse *runtimes)
 {
     static Crisol__Sandbox__V1__Runtime items[CR_ARRAY_SIZE(names)];
@@ -47,6 +48,13 @@ static const struct {
     {"python", "^3.12.0", NULL},
     {"python", "~3.9.5", "Python 3.9.18"},
     {"python", "~3.9.20", NULL},
+    {"python:old", "*", "Python 3.9.18"},
+    {"python", ">=3.8 <3.11", "Python 3.9.18"},
+    {"python", "3.8 - 3.10", "Python 3.9.18"},
+    {"python", "2.7 || 3.9.x", "Python 3.9.18"},
+    {"js", "18", "v18.19.0"},
+    {"javascript", "^18.2.0", "v18.19.0"},
+    {"node", "<18", NULL},
     {"python", ">=3.10.0", "Python 3.11.2"},
     {"python", ">=4", NULL},
     {"python", "2", NULL},
@@ -87,13 +95,23 @@ static void runtimes_are_listed_with_plain_versions_and_aliases(void **state)
     (void)state;
     cr_buf_init(&out, OUT_CAP);
     runtimes_init(&runtimes);
-    runtimes.n_runtimes = 2;
+    runtimes.n_runtimes = 4;
 
     assert_int_equal(agt_judge_write_runtimes(&runtimes, &out), 0);
     assert_string_equal(
         cr_buf_str(&out),
         "[{\"language\":\"python\",\"version\":\"3.11.2\",\"aliases\":[\"py\",\"py3\",\"python3\"]},"
-        "{\"language\":\"shell\",\"version\":\"5.2.15\",\"aliases\":[\"bash\",\"sh\"]}]");
+        "{\"language\":\"shell\",\"version\":\"5.2.15\",\"aliases\":[\"bash\",\"sh\"]},"
+        "{\"language\":\"python\",\"version\":\"3.9.18\",\"aliases\":[\"py\",\"py3\",\"python3\"],"
+        "\"runtime\":\"python:old\"},"
+        "{\"language\":\"javascript\",\"version\":\"18.19.0\","
+        "\"aliases\":[\"node-javascript\",\"node-js\",\"js\"],\"runtime\":\"node\"}]");
+    cr_buf_clear(&out);
+    runtimes.n_runtimes = 1;
+    assert_int_equal(agt_judge_write_packages(&runtimes, &out), 0);
+    assert_string_equal(
+        cr_buf_str(&out),
+        "[{\"language\":\"python\",\"language_version\":\"3.11.2\",\"installed\":true}]");
 }
 
 static Crisol__Judge__V1__JudgeRequest *read_request(const char *text)
@@ -117,6 +135,10 @@ static const struct {
     {"{\"language\":\"py\"}", "version is required as a string"},
     {HEAD "[]}", "files is required as an array"},
     {HEAD "[{\"content\":\"x\"},{\"name\":\"a\"}]}", "files[1].content is required as a string"},
+    {HEAD "[{\"content\":null}]}", "files[0].content is required as a string"},
+    {HEAD "[{\"content\":\"\"}],\"stdin\":null,\"args\":null,\"run_timeout\":null}", ""},
+    {HEAD "[{\"content\":\"eA==\",\"encoding\":\"base64\"}]}",
+     "files must include at least one utf8 encoded file"},
     {HEAD "[{\"content\":\"x\"}],\"run_timeout\":-2}", "run_timeout must be"},
     {HEAD "[{\"content\":\"x\"}],\"run_cpu_time\":4294967296}", "run_cpu_time must be"},
     {HEAD "[{\"content\":\"x\"}],\"run_memory_limit\":-1,\"compile_memory_limit\":-1}", ""},
@@ -136,63 +158,98 @@ static void what_is_missing_is_told_in_the_judges_words(void **state)
     }
 }
 
-static void a_program_is_decoded_and_has_the_limits_asked_for(void **state)
+static struct agt_judge_program *make(const Crisol__Judge__V1__JudgeRequest *request,
+                                      const Crisol__Sandbox__V1__Runtime *runtime)
+{
+    struct agt_judge_program *program = NULL;
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    assert_int_equal(agt_judge_program_new(request, runtime, &program, &status), 0);
+    return program;
+}
+
+static void the_first_text_is_the_program_and_the_others_are_decoded(void **state)
 {
     Crisol__Judge__V1__JudgeRequest *request = read_request(
         HEAD
-        "[{\"name\":\"a.py\",\"content\":\"cHJpbnQoMSk=\",\"encoding\":\"base64\"},"
-        "{\"content\":\"00fF\",\"encoding\":\"hex\"},{\"name\":\"b\",\"content\":\"text\"}],"
-        "\"stdin\":\"in\",\"args\":[\"1\",\"2\"],\"run_timeout\":500,\"run_memory_limit\":-1}");
-    Crisol__Sandbox__V1__ListRuntimesResponse runtimes;
-    struct agt_judge_program *program = NULL;
-    const Crisol__Sandbox__V1__ExecuteRequest *made;
-    struct rpc_status status = RPC_STATUS_INIT;
+        "[{\"content\":\"00fF\",\"encoding\":\"hex\"},{\"name\":\"a.py\",\"content\":\"print(1)\"},"
+        "{\"content\":\"AP8=\",\"encoding\":\"base64\"},{\"name\":\"b\",\"content\":\"\"}],"
+        "\"stdin\":\"in\",\"args\":[\"1\",\"2\"],\"run_timeout\":500,\"run_memory_limit\":-1,"
+        "\"compile_timeout\":10000}");
+    Crisol__Sandbox__V1__Runtime runtime = CRISOL__SANDBOX__V1__RUNTIME__INIT;
+    struct agt_judge_program *program = make(request, &runtime);
+    const Crisol__Sandbox__V1__ExecuteRequest *made = agt_judge_program_request(program);
 
     (void)state;
-    runtimes_init(&runtimes);
-    assert_int_equal(agt_judge_program_new(request, runtimes.runtimes[0], &program, &status), 0);
-    made = agt_judge_program_request(program);
-
-    assert_string_equal(made->runtime, "python");
+    assert_int_equal(agt_judge_code_index(request), 1);
     assert_string_equal(made->code, "print(1)");
-    assert_string_equal(made->stdin_text, "in");
+    assert_string_equal(made->stdin_text, "in\n");
     assert_int_equal(made->n_args, 2);
-    assert_int_equal(made->n_files, 2);
-    assert_string_equal(made->files[0]->path, "file1.code");
+    assert_int_equal(made->n_files, 3);
+    assert_string_equal(made->files[0]->path, "file0.code");
     assert_int_equal(made->files[0]->data.len, 2);
     assert_memory_equal(made->files[0]->data.data, "\x00\xFF", 2);
-    assert_string_equal(made->files[1]->path, "b");
-    assert_memory_equal(made->files[1]->data.data, "text", 4);
+    assert_string_equal(made->files[1]->path, "file2.code");
+    assert_memory_equal(made->files[1]->data.data, "\x00\xFF", 2);
+    assert_string_equal(made->files[2]->path, "b");
+    assert_int_equal(made->files[2]->data.len, 0);
     assert_int_equal(made->limits->wall_time_ms, 500);
     assert_int_equal(made->limits->memory_bytes, 0);
+    assert_null(made->compile_limits); /* it has no such stage */
     (void)agt_judge_program_free(program);
     crisol__judge__v1__judge_request__free_unpacked(request, NULL);
 }
 
+static void both_stages_have_the_limits_asked_for(void **state)
+{
+    Crisol__Judge__V1__JudgeRequest *request =
+        read_request(HEAD "[{\"content\":\"\"}],\"stdin\":\"a\\n\",\"run_cpu_time\":700,"
+                          "\"run_memory_limit\":1000,\"compile_timeout\":2000,"
+                          "\"compile_cpu_time\":900,\"compile_memory_limit\":3000}");
+    Crisol__Sandbox__V1__Runtime runtime = CRISOL__SANDBOX__V1__RUNTIME__INIT;
+    static char compiler[] = "/usr/bin/gcc";
+    char *argv[] = {compiler};
+    struct agt_judge_program *program;
+    const Crisol__Sandbox__V1__ExecuteRequest *made;
+
+    (void)state;
+    runtime.compile_argv = argv;
+    runtime.n_compile_argv = 1;
+    program = make(request, &runtime);
+    made = agt_judge_program_request(program);
+    assert_string_equal(made->code, "\n"); /* none at all would be no program */
+    assert_string_equal(made->stdin_text, "a\n");
+    assert_int_equal(made->limits->wall_time_ms, 3000);
+    assert_int_equal(made->limits->cpu_time_ms, 700);
+    assert_int_equal(made->limits->memory_bytes, 1000);
+    assert_int_equal(made->compile_limits->wall_time_ms, 2000);
+    assert_int_equal(made->compile_limits->cpu_time_ms, 900);
+    assert_int_equal(made->compile_limits->memory_bytes, 3000);
+    (void)agt_judge_program_free(program);
+    crisol__judge__v1__judge_request__free_unpacked(request, NULL);
+}
+
+#define TEXT_FILE "{\"content\":\"x\"},"
+
 static const char *const undecodable[] = {
-    HEAD "[{\"content\":\"x\",\"encoding\":\"latin1\"}]}",
-    HEAD "[{\"content\":\"0\",\"encoding\":\"hex\"}]}",
-    HEAD "[{\"content\":\"0g\",\"encoding\":\"hex\"}]}",
-    HEAD "[{\"content\":\"$$\",\"encoding\":\"base64\"}]}",
-    HEAD "[{\"content\":\"00\",\"encoding\":\"hex\"}]}", /* a NUL is no text */
-    HEAD "[{\"content\":\"ff\",\"encoding\":\"hex\"}]}",
-    HEAD "[{\"content\":\"x\"},{\"content\":\"zz\",\"encoding\":\"hex\"}]}",
+    HEAD "[" TEXT_FILE "{\"content\":\"x\",\"encoding\":\"latin1\"}]}",
+    HEAD "[" TEXT_FILE "{\"content\":\"0\",\"encoding\":\"hex\"}]}",
+    HEAD "[" TEXT_FILE "{\"content\":\"0g\",\"encoding\":\"hex\"}]}",
+    HEAD "[" TEXT_FILE "{\"content\":\"$$\",\"encoding\":\"base64\"}]}",
 };
 
 static void content_that_cannot_be_read_is_refused(void **state)
 {
-    Crisol__Sandbox__V1__ListRuntimesResponse runtimes;
+    Crisol__Sandbox__V1__Runtime runtime = CRISOL__SANDBOX__V1__RUNTIME__INIT;
 
     (void)state;
-    runtimes_init(&runtimes);
     for (size_t i = 0; i < CR_ARRAY_SIZE(undecodable); i++) {
         Crisol__Judge__V1__JudgeRequest *request = read_request(undecodable[i]);
         struct agt_judge_program *program = NULL;
         struct rpc_status status = RPC_STATUS_INIT;
 
-        assert_int_equal(agt_judge_program_new(request, runtimes.runtimes[0], &program, &status),
-                         -EINVAL);
-        assert_non_null(strstr(status.message, "].content"));
+        assert_int_equal(agt_judge_program_new(request, &runtime, &program, &status), -EINVAL);
+        assert_non_null(strstr(status.message, "files[1].content"));
         crisol__judge__v1__judge_request__free_unpacked(request, NULL);
     }
 }
@@ -226,7 +283,7 @@ static void each_verdict_has_its_two_letters(void **state)
     Crisol__Sandbox__V1__CompileResult compile = CRISOL__SANDBOX__V1__COMPILE_RESULT__INIT;
     CR_AUTO_BUF struct cr_buf text;
     CR_AUTO_BUF struct cr_buf out;
-    const struct agt_judge_outcome outcome = {.language = "python",
+    const struct agt_judge_outcome outcome = {.runtime = "python",
                                               .version = "Python 3.11.2",
                                               .result = &result,
                                               .streams = {&text, &text},
@@ -240,8 +297,6 @@ static void each_verdict_has_its_two_letters(void **state)
     verdict.message = why;
     compile.verdict = &verdict;
     for (size_t i = 0; i < CR_ARRAY_SIZE(ends); i++) {
-        const char *stage = ends[i].verdict == V(COMPILE_ERROR) ? "\"compile\":{" : "\"run\":{";
-
         cr_buf_clear(&out);
         verdict.code = ends[i].verdict;
         result.exit_code = ends[i].exit_code;
@@ -252,8 +307,9 @@ static void each_verdict_has_its_two_letters(void **state)
                                       : CRISOL__SANDBOX__V1__PHASE__PHASE_RUN;
         assert_int_equal(agt_judge_write(&outcome, &out), 0);
         assert_non_null(strstr(cr_buf_str(&out), ends[i].end));
-        assert_non_null(strstr(cr_buf_str(&out), stage));
-        assert_null(strstr(cr_buf_str(&out), result.compile ? "\"run\":{" : "\"compile\":{"));
+        /* A program that was not compiled has that stage twice: clients read `run` always. */
+        assert_non_null(strstr(strstr(cr_buf_str(&out), "\"run\":{"), ends[i].end));
+        assert_int_equal(strstr(cr_buf_str(&out), "\"compile\":{") != NULL, result.compile != NULL);
     }
 }
 
@@ -265,7 +321,7 @@ static void a_program_that_was_compiled_has_both_stages(void **state)
     Crisol__Sandbox__V1__Verdict verdict = CRISOL__SANDBOX__V1__VERDICT__INIT;
     CR_AUTO_BUF struct cr_buf text;
     CR_AUTO_BUF struct cr_buf out;
-    const struct agt_judge_outcome outcome = {.language = "c",
+    const struct agt_judge_outcome outcome = {.runtime = "c",
                                               .version = "",
                                               .result = &result,
                                               .streams = {&text, &text},
@@ -294,14 +350,20 @@ static void limits_are_named_as_the_judge_names_them(void **state)
 
     (void)state;
     rpc_status_add_violation(&status, "limits.wall_time_ms", "too much");
-    agt_judge_translate(&status, &told);
+    agt_judge_translate(&status, 0, &told);
     assert_string_equal(told.message, "run_timeout: too much");
     status = (struct rpc_status)RPC_STATUS_INIT;
-    rpc_status_add_violation(&status, "files[0].path", "is no path");
-    agt_judge_translate(&status, &told);
+    rpc_status_add_violation(&status, "compile_limits.memory_bytes", "too much");
+    agt_judge_translate(&status, 0, &told);
+    assert_string_equal(told.message, "compile_memory_limit: too much");
+    status = (struct rpc_status)RPC_STATUS_INIT;
+    rpc_status_add_violation(&status, "files[1].path", "is no path");
+    agt_judge_translate(&status, 1, &told);
+    assert_string_equal(told.message, "files[2].path: is no path");
+    agt_judge_translate(&status, 2, &told);
     assert_string_equal(told.message, "files[1].path: is no path");
     rpc_status_set(&status, RPC_NOT_FOUND, "no such thing");
-    agt_judge_translate(&status, &told);
+    agt_judge_translate(&status, 0, &told);
     assert_string_equal(told.message, "no such thing");
 }
 
@@ -311,7 +373,8 @@ int main(void)
         cmocka_unit_test(the_latest_version_that_fits_is_found),
         cmocka_unit_test(runtimes_are_listed_with_plain_versions_and_aliases),
         cmocka_unit_test(what_is_missing_is_told_in_the_judges_words),
-        cmocka_unit_test(a_program_is_decoded_and_has_the_limits_asked_for),
+        cmocka_unit_test(the_first_text_is_the_program_and_the_others_are_decoded),
+        cmocka_unit_test(both_stages_have_the_limits_asked_for),
         cmocka_unit_test(content_that_cannot_be_read_is_refused),
         cmocka_unit_test(each_verdict_has_its_two_letters),
         cmocka_unit_test(a_program_that_was_compiled_has_both_stages),
