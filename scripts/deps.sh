@@ -30,6 +30,8 @@ if [ "$goal" != run ]; then
     packages="$packages postgresql-15"
     # systemd-analyze verifies the units; nothing of it is started. lintian looks at the Debian package.
     packages="$packages systemd lintian"
+    # Gives an ordinary user the ids that its sandboxes have (sandboxd --rootless).
+    packages="$packages uidmap"
 fi
 if [ "$goal" = vm ]; then
     # The test machine with control groups v2: an emulator, and what makes its disks.

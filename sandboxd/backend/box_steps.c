@@ -259,14 +259,17 @@ int sbx_box_enter_one_id(int userns_fd)
 
 /*
  * Processes are counted by user and user namespace (since Linux 5.14), so that
- * the number is the box' own; one of them is sandbox-init. Memory is looked at
+ * the number is the box' own; one of them is sandbox-init, where it has the
+ * program's user. Where it has another it needs two for itself, to start the
+ * program, and a program that may be alone gets one more than that. Memory is looked at
  * and not held back: this keeps one process from having very much between two
  * looks. Not RLIMIT_AS, which also counts what is only reserved, and without
  * which neither Java nor Node start.
  */
-int sbx_box_make_rootless_limits(const struct sbx_limits *limits)
+int sbx_box_make_rootless_limits(const struct sbx_limits *limits, bool has_one_id)
 {
-    int r = limit_one(RLIMIT_NPROC, limits->value[SBX_LIMIT_PROCESSES] + 1);
+    const uint64_t processes = limits->value[SBX_LIMIT_PROCESSES];
+    int r = limit_one(RLIMIT_NPROC, has_one_id || processes < 2 ? processes + 1 : processes);
 
     return r < 0 ? r : limit_one(RLIMIT_DATA, limits->value[SBX_LIMIT_MEMORY] + DATA_MARGIN_BYTES);
 }

@@ -3,6 +3,7 @@
 
 #include "sandboxd/wire/msg.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -64,8 +65,9 @@ int sbx_box_enter_identity(int userns_fd);
  */
 int sbx_box_enter_one_id(int userns_fd);
 
-/* What resource limits can do for control groups that are not there. */
-int sbx_box_make_rootless_limits(const struct sbx_limits *limits);
+/* What resource limits can do for control groups that are not there. `has_one_id`: sandbox-init has
+ * the program's user. */
+int sbx_box_make_rootless_limits(const struct sbx_limits *limits, bool has_one_id);
 
 /* Reports on the control socket that the step of `stage` failed, and ends. */
 _Noreturn void sbx_box_fail(int control_fd, enum sbx_stage stage, int error);

@@ -86,6 +86,8 @@ struct sbx_cgroup_host {
     int base_fds[SBX_CONTROLLER_COUNT];  /* per hierarchy: our folder there */
     int hierarchy[SBX_CONTROLLER_COUNT]; /* per controller: index of its hierarchy, or -1 */
     bool has_swap;                       /* memory and swap can be limited together */
+    bool is_memory_unseen;               /* where processes are looked at: left out, for the */
+    bool is_pids_unseen;                 /* self-test; see weaken.h */
     char base_name[32];
 };
 

@@ -177,8 +177,10 @@ static int watched_limit(const struct sbx_cgroup *group, const struct sbx_limits
                          struct cr_err *err)
 {
     (void)err;
-    group->watch->memory_limit_bytes = limits->value[SBX_LIMIT_MEMORY];
-    group->watch->process_limit = limits->value[SBX_LIMIT_PROCESSES] + 1;
+    group->watch->memory_limit_bytes =
+        group->host->is_memory_unseen ? 0 : limits->value[SBX_LIMIT_MEMORY];
+    group->watch->process_limit =
+        group->host->is_pids_unseen ? 0 : limits->value[SBX_LIMIT_PROCESSES] + 1;
     return 0;
 }
 

@@ -53,6 +53,8 @@ static const char *rootless_detail(uint32_t control, const struct sbx_msg_hello 
         return "looked at every 10 ms; children that nobody waits for take theirs along";
     case SBX_CONTROL_PIDS:
         return "by RLIMIT_NPROC; that it was met is inferred from the number";
+    case SBX_CONTROL_ROOTFS:
+        return "read-only; read-only input files are the program's own";
     case SBX_CONTROL_USER:
         return "1000:1000 inside; on the host, for all sandboxes, the user who started sandboxd";
     default:

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #include <sys/stat.h>
@@ -24,9 +25,15 @@
 
 enum unpack_role {
     UNPACK_FIRST,     /* the user of the program; writes nothing when a file is read-only */
-    UNPACK_READ_ONLY, /* the user 0 without any capability */
+    UNPACK_READ_ONLY, /* the user 0 without any capability, where there is one */
     UNPACK_REST,      /* the user of the program */
 };
+
+/* True where there is no user but the program's (`--rootless` without further ids): we are him. */
+static bool is_alone(void)
+{
+    return geteuid() == SBX_PROGRAM_UID;
+}
 
 static int unpack(int workspace_fd, enum unpack_role role)
 {
@@ -36,7 +43,8 @@ static int unpack(int workspace_fd, enum unpack_role role)
     int r;
 
     (void)sigaction(SIGXFSZ, &ignore, NULL);
-    r = cr_privilege_drop(role == UNPACK_READ_ONLY ? 0 : SBX_PROGRAM_UID, SBX_PROGRAM_GID, NULL);
+    r = cr_privilege_drop(role == UNPACK_READ_ONLY && !is_alone() ? 0 : SBX_PROGRAM_UID,
+                          SBX_PROGRAM_GID, NULL);
     if (r < 0)
         return r;
     (void)close(SBX_INIT_FD_CONTROL);
@@ -72,10 +80,13 @@ static int unpack_in_child(int workspace_fd, enum unpack_role role)
  * Read-only files: the workspace and their folders are taken from the program
  * (owner 0, its group, sticky), so that it can add files but neither remove
  * nor rename these, nor their folders; and the files belong to the user 0, so
- * that it cannot change their mode.
+ * that it cannot change their mode. Where there is no such user only their
+ * mode is read-only, and the backend says so.
  */
 int sbx_place_read_only(int workspace_fd)
 {
+    if (is_alone())
+        return unpack_in_child(workspace_fd, UNPACK_READ_ONLY);
     if (fchown(workspace_fd, 0, SBX_PROGRAM_GID) < 0 ||
         fchmod(workspace_fd, WORKSPACE_MODE_SHARED) < 0)
         return -errno;

@@ -114,11 +114,12 @@ static enum sbx_box_mode be_box(const struct sbx_spawn_request *request, const i
     if (sbx_box_order_has_streams(&order))
         sbx_box_check(control_fd, SBX_STAGE_INIT, place_streams(fds));
     sbx_box_check(control_fd, SBX_STAGE_LIMITS, sbx_box_make_limits(&order.limits));
-    if (order.is_rootless)
-        sbx_box_check(control_fd, SBX_STAGE_LIMITS, sbx_box_make_rootless_limits(&order.limits));
+    if (order.is_watched)
+        sbx_box_check(control_fd, SBX_STAGE_LIMITS,
+                      sbx_box_make_rootless_limits(&order.limits, order.has_one_id));
     sbx_box_check(control_fd, SBX_STAGE_IDENTITY,
-                  order.is_rootless ? sbx_box_enter_one_id(fds[SBX_BOX_ORDER_USERNS])
-                                    : sbx_box_enter_identity(fds[SBX_BOX_ORDER_USERNS]));
+                  order.has_one_id ? sbx_box_enter_one_id(fds[SBX_BOX_ORDER_USERNS])
+                                   : sbx_box_enter_identity(fds[SBX_BOX_ORDER_USERNS]));
     return (enum sbx_box_mode)order.mode;
 }
 

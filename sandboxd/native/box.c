@@ -126,7 +126,8 @@ int sbx_box_finish(const struct sbx_box *box, const struct sbx_box_plan *plan, s
 {
     const struct sbx_box_order order = {.limits = *plan->limits,
                                         .mode = (uint32_t)plan->mode,
-                                        .is_rootless = plan->is_rootless,
+                                        .is_watched = plan->is_watched,
+                                        .has_one_id = plan->has_one_id,
                                         .columns = plan->columns,
                                         .rows = plan->rows,
                                         .has_root = plan->root_fd >= 0};

@@ -49,7 +49,8 @@ struct sbx_box_plan {
     int payload_fd;   /* and these: for modes whose run is known */
     int stdio_fds[3];
     enum sbx_box_mode mode;
-    bool is_rootless; /* its user namespace has one id, and nobody else limits processes */
+    bool is_watched;  /* without control groups: resource limits do what they can */
+    bool has_one_id;  /* in its user namespace: the program's */
     uint16_t columns; /* TERMINAL */
     uint16_t rows;
 };

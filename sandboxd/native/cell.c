@@ -27,6 +27,12 @@ int sbx_place_take(struct sbx_native *native)
     return -EAGAIN;
 }
 
+/* From the last on: containers of the same user begin with the first. */
+uint32_t sbx_place_rootless_id(const struct sbx_native *native, uint32_t place)
+{
+    return native->own_ids + 1 - (place + 1) * SBX_PLACE_ROOTLESS_IDS;
+}
+
 void sbx_place_drop(struct sbx_native *native, uint32_t place)
 {
     assert(native->places[place].users > 0);
@@ -88,7 +94,8 @@ int sbx_cell_start(struct sbx_native *native, struct sbx_cell *cell, enum sbx_bo
         .payload_fd = fds ? fds[0] : -1,
         .stdio_fds = {fds ? fds[1] : -1, fds ? fds[2] : -1, fds ? fds[3] : -1},
         .mode = mode,
-        .is_rootless = native->is_rootless,
+        .is_watched = native->base.cgroups.ops->look_ns > 0,
+        .has_one_id = native->is_rootless && native->own_ids == 0,
         .columns = cell->columns,
         .rows = cell->rows,
     };
@@ -182,7 +189,8 @@ bool sbx_cell_fits(const struct sbx_cell *cell, const struct sbx_limits *limits)
 uid_t sbx_cell_owner(const struct sbx_native *native, const struct sbx_cell *cell)
 {
     if (native->is_rootless)
-        return 0; /* the only one there is */
+        return native->own_ids > 0 ? sbx_place_rootless_id(native, cell->place) + 1
+                                   : 0; /* the only one there is */
     return native->uid_base + cell->place * SBX_USERNS_RANGE + SBX_USERNS_PROGRAM_ID;
 }
 

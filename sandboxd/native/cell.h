@@ -46,6 +46,13 @@ struct sbx_cell {
 /* Takes a place that nobody has, for a session or a cell. Returns it or -EAGAIN. */
 int sbx_place_take(struct sbx_native *native);
 
+/* Ids that a place has without root, when there are more than one for all: sandbox-init's and the
+ * program's. */
+#define SBX_PLACE_ROOTLESS_IDS 2U
+
+/* The first of them, in our own user namespace. */
+uint32_t sbx_place_rootless_id(const struct sbx_native *native, uint32_t place);
+
 /* One user of it less: it is free when that was the last. */
 void sbx_place_drop(struct sbx_native *native, uint32_t place);
 

@@ -6,7 +6,8 @@
 #include "common/log.h"
 #include "sandboxd/backend/cgroup.h"
 
-#include <stdbool.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -78,15 +79,49 @@ void sbx_host_judge(const struct sbx_cgroup_host *cgroups, uint8_t ret_controls[
         ret_controls[SBX_CONTROL_SWAP] = SBX_GAP;
 }
 
-void sbx_host_judge_rootless(const struct sbx_cgroup_host *cgroups,
+void sbx_host_judge_rootless(const struct sbx_cgroup_host *cgroups, bool has_own_ids,
                              uint8_t controls[SBX_CONTROL_COUNT])
 {
     static const enum sbx_control looked_at[] = {SBX_CONTROL_MEMORY, SBX_CONTROL_SWAP,
                                                  SBX_CONTROL_CPU_TIME, SBX_CONTROL_PIDS};
 
-    controls[SBX_CONTROL_USER] = SBX_PARTIAL;
+    if (!has_own_ids) {
+        controls[SBX_CONTROL_USER] = SBX_PARTIAL;
+        controls[SBX_CONTROL_ROOTFS] = SBX_PARTIAL; /* input files that are read-only */
+    }
     for (size_t i = 0; cgroups->ops->look_ns > 0 && i < CR_ARRAY_SIZE(looked_at); i++)
         controls[looked_at[i]] = SBX_PARTIAL;
+}
+
+uint32_t sbx_host_parse_ids(const char *text)
+{
+    while (*text) {
+        const size_t size = strcspn(text, "\n");
+        unsigned int inside;
+        unsigned int outside;
+        unsigned int count;
+
+        // NOLINTNEXTLINE(cert-err34-c): numbers of the kernel
+        if (sscanf(text, "%u %u %u", &inside, &outside, &count) == 3 && inside == 1)
+            return count;
+        text += size + (text[size] == '\n');
+    }
+    return 0;
+}
+
+static uint32_t count_ids(const char *path)
+{
+    char text[1024];
+
+    return sbx_cgroup_read(AT_FDCWD, path, text, sizeof(text)) < 0 ? 0 : sbx_host_parse_ids(text);
+}
+
+uint32_t sbx_host_own_ids(void)
+{
+    const uint32_t users = count_ids("/proc/self/uid_map");
+    const uint32_t groups = count_ids("/proc/self/gid_map");
+
+    return users < groups ? users : groups;
 }
 
 uint32_t sbx_host_slots(uint64_t asked, long cores, uint64_t memory_bytes, uint32_t most)

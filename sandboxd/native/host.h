@@ -3,6 +3,7 @@
 
 #include "sandboxd/wire/msg.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct cr_err;
@@ -24,11 +25,18 @@ void sbx_host_judge(const struct sbx_cgroup_host *cgroups, uint8_t ret_controls[
 
 /*
  * Behind the above: what an ordinary user loses against root. Without control
- * groups, what is only looked at is PARTIAL, and so are ids that all boxes
- * share. Pure.
+ * groups, what is only looked at is PARTIAL; without ids of their own so are
+ * the users of the boxes, and input files that are read-only. Pure.
  */
-void sbx_host_judge_rootless(const struct sbx_cgroup_host *cgroups,
+void sbx_host_judge_rootless(const struct sbx_cgroup_host *cgroups, bool has_own_ids,
                              uint8_t controls[SBX_CONTROL_COUNT]);
+
+/* How many users, and as many groups, from 1 on our own user namespace has; 0: none, or not known.
+ */
+uint32_t sbx_host_own_ids(void);
+
+/* Pure: the same of one map, as /proc/self/uid_map shows it (user_namespaces(7)). */
+uint32_t sbx_host_parse_ids(const char *text);
 
 /* Runs at one time: as asked, or one per core, at least two, as far as memory goes. Pure. */
 uint32_t sbx_host_slots(uint64_t asked, long cores, uint64_t memory_bytes, uint32_t most);

@@ -92,6 +92,7 @@ struct sbx_native {
     int seccomp_fd;
     uint32_t uid_base;
     bool is_rootless;
+    uint32_t own_ids; /* rootless: ids of our user namespace beside 0; 0: boxes share that one */
     uint32_t place_count; /* one for each run and each slot of the pool, and some to spare */
     struct sbx_place places[SBX_PLACES_MAX];
     uint64_t box_bytes; /* memory that a box without a program is charged for */

@@ -9,6 +9,7 @@
 #include "sandboxd/backend/gaps.h"
 #include "sandboxd/backend/seccomp.h"
 #include "sandboxd/backend/userns.h"
+#include "sandboxd/native/cell.h"
 #include "sandboxd/native/host.h"
 #include "sandboxd/native/init_image.h"
 #include "sandboxd/native/native.h"
@@ -19,6 +20,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -148,7 +150,7 @@ static int meet_cgroups(const struct sbx_native_settings *settings, struct sbx_n
     native->base.counts[SBX_COUNT_SWEPT] = swept;
     sbx_host_judge(&native->base.cgroups, native->base.controls);
     if (native->is_rootless)
-        sbx_host_judge_rootless(&native->base.cgroups, native->base.controls);
+        sbx_host_judge_rootless(&native->base.cgroups, native->own_ids > 0, native->base.controls);
     native->base.is_inferring = native->base.cgroups.ops->look_ns > 0;
     sbx_native_weaken(native);
     return 0;
@@ -183,16 +185,34 @@ static int meet_filter(const struct sbx_native_settings *settings, struct sbx_na
     return r == 0 ? sbx_weaken_filter(&native->base, &native->seccomp_fd, err) : r;
 }
 
-static int make_places(struct sbx_native *native, uint32_t count, struct cr_err *err)
+/* Without root: two ids, which no other box has, or the one that all of them have. */
+static int make_rootless_place(struct sbx_native *native, uint32_t place, struct cr_err *err)
 {
+    const uint32_t first = sbx_place_rootless_id(native, place);
+    const struct sbx_userns_range ranges[] = {
+        {.inside = 0, .outside = first, .count = 1},
+        {.inside = SBX_USERNS_PROGRAM_ID, .outside = first + 1, .count = 1}};
     static const struct sbx_userns_range only_id = {
         .inside = SBX_USERNS_PROGRAM_ID, .outside = 0, .count = 1};
+    int *fd = &native->places[place].userns_fd;
 
+    return native->own_ids > 0 ? sbx_userns_make_ranges(ranges, CR_ARRAY_SIZE(ranges), fd, err)
+                               : sbx_userns_make_ranges(&only_id, 1, fd, err);
+}
+
+static int make_places(struct sbx_native *native, uint32_t count, struct cr_err *err)
+{
+    /* The first of them is the front's. */
+    if (native->own_ids > 0 && native->own_ids <= count * SBX_PLACE_ROOTLESS_IDS)
+        return cr_err_set(err, ERANGE,
+                          "/etc/subuid and /etc/subgid give this user %" PRIu32
+                          " ids, and so many slots and sandboxes need %" PRIu32
+                          ": give him more, or lower --slots and --sandboxes",
+                          native->own_ids, count * SBX_PLACE_ROOTLESS_IDS + 1);
     for (uint32_t i = 0; i < count; i++) {
-        int *fd = &native->places[i].userns_fd;
-        int r = native->is_rootless
-                    ? sbx_userns_make_ranges(&only_id, 1, fd, err)
-                    : sbx_userns_make(native->uid_base + i * SBX_USERNS_RANGE, fd, err);
+        int r = native->is_rootless ? make_rootless_place(native, i, err)
+                                    : sbx_userns_make(native->uid_base + i * SBX_USERNS_RANGE,
+                                                      &native->places[i].userns_fd, err);
 
         if (r < 0)
             return r;
@@ -308,6 +328,7 @@ const struct sbx_need sbx_needs[] = {
     CONTROL("control groups: cpu time", SBX_CONTROL_CPU_TIME),
     CONTROL("control groups: pids", SBX_CONTROL_PIDS),
     CONTROL("user ids of their own for the boxes", SBX_CONTROL_USER),
+    CONTROL("a user that owns what is read-only", SBX_CONTROL_ROOTFS),
     NEED("control groups: limits, written and read back", meet_limits),
     BASIS("seccomp program", meet_filter),
     BASIS("user namespaces", meet_slots),

@@ -135,15 +135,17 @@ static int run_box(struct sbx_native *native, const struct sbx_cgroup *group,
             &box, err);
     if (r < 0)
         return r;
-    r = sbx_box_finish(&box,
-                       &(struct sbx_box_plan){.limits = &sbx_default_limits,
-                                              .userns_fd = native->places[0].userns_fd,
-                                              .root_fd = -1,
-                                              .is_rootless = native->is_rootless,
-                                              .workspace_fd = workspace_fd,
-                                              .payload_fd = payload_fd,
-                                              .stdio_fds = {null_fd, null_fd, null_fd}},
-                       err);
+    r = sbx_box_finish(
+        &box,
+        &(struct sbx_box_plan){.limits = &sbx_default_limits,
+                               .userns_fd = native->places[0].userns_fd,
+                               .root_fd = -1,
+                               .is_watched = native->base.cgroups.ops->look_ns > 0,
+                               .has_one_id = native->is_rootless && native->own_ids == 0,
+                               .workspace_fd = workspace_fd,
+                               .payload_fd = payload_fd,
+                               .stdio_fds = {null_fd, null_fd, null_fd}},
+        err);
     if (r == 0)
         r = talk(&box, group, argv[0], &native->box_bytes, err);
     sbx_box_kill(&box);

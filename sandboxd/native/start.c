@@ -4,6 +4,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/slice.h"
+#include "sandboxd/native/host.h"
 #include "sandboxd/native/native.h"
 #include "sandboxd/native/needs.h"
 #include "sandboxd/native/sweep.h"
@@ -75,12 +76,13 @@ void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_nati
         .seccomp_fd = -1,
         .uid_base = (uint32_t)settings->uid_base,
         .is_rootless = settings->is_rootless,
+        .own_ids = settings->is_rootless ? sbx_host_own_ids() : 0,
         .keeper = SBX_KEEPER_INIT,
         .spawner = SBX_SPAWNER_INIT,
         .vault = SBX_VAULT_INIT,
     };
     sbx_templates_init(&native->templates, settings->preload);
-    /* It needs ids of its own. */
+    /* It needs whole ranges of ids. */
     if (settings->is_rootless)
         native->templates.is_on = false;
     sbx_roots_init(&native->roots);

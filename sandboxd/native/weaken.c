@@ -33,8 +33,10 @@ void sbx_native_weaken(struct sbx_native *native)
         if (sbx_is_weakened(base, controllers[i].control))
             base->cgroups.hierarchy[controllers[i].controller] = -1; /* as where it is missing */
     }
+    base->cgroups.is_memory_unseen = sbx_is_weakened(base, SBX_CONTROL_MEMORY);
+    base->cgroups.is_pids_unseen = sbx_is_weakened(base, SBX_CONTROL_PIDS);
     if (sbx_is_weakened(base, SBX_CONTROL_SWAP))
         base->cgroups.has_swap = false;
     if (sbx_is_weakened(base, SBX_CONTROL_USER))
-        native->uid_base = 0; /* the ids of the box are those of the host */
+        native->uid_base = native->own_ids = 0; /* the ids of the box are those of the host */
 }

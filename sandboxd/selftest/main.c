@@ -12,6 +12,7 @@
 #include "common/patience.h"
 #include "sandboxd/selftest/report.h"
 #include "sandboxd/selftest/worker.h"
+#include "sandboxd/supervisor/rootless.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -54,6 +55,10 @@ static const struct cr_setting table[] = {
     DOCKER("docker-base", docker_base, "As of sandboxd."),
     DOCKER("docker-pull", docker_pull, "As of sandboxd: never or missing."),
     DOCKER("docker-runtime", docker_runtime, "As of sandboxd."),
+    {.flag = "rootless",
+     .type = CR_SETTING_BOOL,
+     .offset = offsetof(struct settings, target.is_rootless),
+     .help = "As of sandboxd: started by an ordinary user. What is weaker then must be accepted."},
     {.flag = "json",
      .type = CR_SETTING_BOOL,
      .offset = offsetof(struct settings, is_json),
@@ -267,10 +272,22 @@ static int read_settings(const struct settings *settings, struct sbx_report *rep
         if (report->weakened == SBX_NO_CONTROL)
             return cr_err_set(err, EINVAL, "--weaken: '%s' is no control", settings->weaken);
     }
-    if (geteuid() != 0)
-        return cr_err_set(err, EPERM, "the self-test must be started as root (try sudo)");
+    if (geteuid() != 0 && !settings->target.is_rootless)
+        return cr_err_set(err, EPERM,
+                          "the self-test must be started as root (try sudo), or with --rootless");
+    if (settings->target.is_docker && settings->target.is_rootless)
+        return cr_err_set(err, EINVAL, "--rootless: is for the native backend");
     sbx_catalog_load(&report->catalog, settings->target.is_docker);
     return sbx_report_accept(report, settings->accepted, err);
+}
+
+static int enter_rootless(struct sbx_target *target, struct cr_err *err)
+{
+    uint32_t ids = 0;
+    int r = sbx_rootless_enter(&ids, err);
+
+    target->has_ids = ids > 0;
+    return r;
 }
 
 static int run(struct settings *settings, struct cr_err *err)
@@ -282,7 +299,9 @@ static int run(struct settings *settings, struct cr_err *err)
     r = read_settings(settings, &report, err);
     if (r < 0)
         return r;
-    r = run_all(&report, settings, err);
+    r = settings->target.is_rootless ? enter_rootless(&settings->target, err) : 0;
+    if (r == 0)
+        r = run_all(&report, settings, err);
     if (r < 0)
         return r;
     sbx_report_settle(&report);
@@ -300,12 +319,14 @@ int main(int argc, char **argv)
     int r;
 
     cr_log_setup("sandboxd-selftest", CR_LOG_ERROR, CR_LOG_TEXT);
-    r = cr_config_load(table, CR_ARRAY_SIZE(table), "sandboxd selftest",
-                       "Attacks sandboxes of its own, with every control of the policy and without "
-                       "each of\nthem in turn, and judges from outside. Must be started as root. "
-                       "Exits with 0 when all\ncontrols hold or are accepted by name, and each of "
-                       "them was seen to be what stops its\nattacks.",
-                       argc, argv, &settings, &err);
+    r = cr_config_load(
+        table, CR_ARRAY_SIZE(table), "sandboxd selftest",
+        "Attacks sandboxes of its own, with every control of the policy and without "
+        "each of\nthem in turn, and judges from outside. Must be started as root, or with "
+        "--rootless. "
+        "Exits with 0 when all\ncontrols hold or are accepted by name, and each of "
+        "them was seen to be what stops its\nattacks.",
+        argc, argv, &settings, &err);
     if (r == 1) { /* --help */
         cr_config_done(table, CR_ARRAY_SIZE(table), &settings);
         return EXIT_SUCCESS;

@@ -269,6 +269,13 @@ void sbx_background_stop(struct sbx_background *background)
     cr_close_fd(&background->cancel_fd);
 }
 
+static bool is_gap(const struct sbx_tester *tester, const Crisol__Sandbox__V1__Control *control)
+{
+    return control->enforcement == CRISOL__SANDBOX__V1__ENFORCEMENT__ENFORCEMENT_GAP ||
+           (tester->stack->is_rootless &&
+            control->enforcement == CRISOL__SANDBOX__V1__ENFORCEMENT__ENFORCEMENT_PARTIAL);
+}
+
 int sbx_ask_gaps(struct sbx_tester *tester, bool ret_gaps[SBX_CONTROL_COUNT])
 {
     Crisol__Sandbox__V1__GetCapabilitiesRequest request =
@@ -285,8 +292,7 @@ int sbx_ask_gaps(struct sbx_tester *tester, bool ret_gaps[SBX_CONTROL_COUNT])
         ret_gaps[i] = false;
         for (size_t j = 0; j < response->n_controls; j++) {
             if (strcmp(response->controls[j]->name, sbx_control_name(i)) == 0)
-                ret_gaps[i] = response->controls[j]->enforcement ==
-                              CRISOL__SANDBOX__V1__ENFORCEMENT__ENFORCEMENT_GAP;
+                ret_gaps[i] = is_gap(tester, response->controls[j]);
         }
     }
     rpc_message_free(base);

@@ -56,5 +56,6 @@ int sbx_background_start(struct sbx_tester *tester, const struct sbx_spec *spec,
                          struct sbx_background *background);
 void sbx_background_stop(struct sbx_background *background);
 
-/* Controls that the backend says are gaps. Returns 0 or a negative errno. */
+/* Controls that the backend says are gaps; without root those that are weaker, too, which an
+ * operator accepts likewise. Returns 0 or a negative errno. */
 int sbx_ask_gaps(struct sbx_tester *tester, bool ret_gaps[SBX_CONTROL_COUNT]);

@@ -8,6 +8,7 @@
 #include "common/patience.h"
 #include "common/unconst.h"
 #include "sandboxd/supervisor/child_args.h"
+#include "sandboxd/supervisor/rootless.h"
 #include "sandboxd/supervisor/settings.h"
 #include "sandboxd/supervisor/spawn.h"
 #include "sandboxd/wire/lifeline.h"
@@ -35,6 +36,8 @@
 /* Far from the ids of a sandboxd that runs here; a range for each of our processes. */
 #define UID_BASE UINT32_C(0xa0000000)
 #define UID_STACKS 1024U
+#define FRONT_USER 64321U
+#define NOBODYS_IDS UINT32_C(0xf0000000) /* without root ids are few, and shared */
 
 static char *no_gaps(void)
 {
@@ -80,11 +83,13 @@ static bool is_of_init(uint32_t control)
     return control == SBX_CONTROL_NO_NEW_PRIVS || control == SBX_CONTROL_CAPABILITIES;
 }
 
-/* Those which the init of a native box sees to, and which it is told to leave out. */
+/* Those which the init of a native box sees to, and which it is told to leave out: the last two
+ * where there are no control groups. */
 static bool is_of_box(uint32_t control)
 {
     return control == SBX_CONTROL_NETWORK || control == SBX_CONTROL_IPC ||
-           control == SBX_CONTROL_PROC || control == SBX_CONTROL_RLIMITS;
+           control == SBX_CONTROL_PROC || control == SBX_CONTROL_RLIMITS ||
+           control == SBX_CONTROL_MEMORY || control == SBX_CONTROL_PIDS;
 }
 
 /* A container's user is sandbox-init's from the start, so that leaving it out takes that too. */
@@ -238,6 +243,14 @@ static int start_all(struct sbx_stack *stack, const struct sbx_target *target,
     return r;
 }
 
+/* One that nobody else has; without root there may be none. */
+static uint32_t front_user(const struct sbx_target *target)
+{
+    if (target->is_rootless)
+        return target->has_ids ? SBX_ROOTLESS_FRONT_ID : 0;
+    return FRONT_USER;
+}
+
 int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, const char *socket,
                     uint32_t weakened, struct cr_err *err)
 {
@@ -247,7 +260,8 @@ int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, co
     static char preload[] = "off"; /* the user of a template would be taken for one of a box */
     struct sbx_settings settings = {
         .socket = cr_unconst(socket), /* containers are known as ours by it */
-        .front_user = 64321,
+        .front_user = front_user(target),
+        .is_rootless = target->is_rootless,
         .slots = SBX_STACK_SLOTS,
         .queue = 16,
         .slow_host = cr_patience(),
@@ -273,7 +287,10 @@ int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, co
         .backend = {.name = target->is_docker ? "sandboxd-docker" : "sandboxd-native",
                     .lifeline_fd = -1},
         .front = {.name = "sandboxd-front", .lifeline_fd = -1},
-        .uid_base = UID_BASE + (uint32_t)getpid() % UID_STACKS * SBX_STACK_IDS,
+        .is_rootless = target->is_rootless,
+        .uid_base = target->is_rootless
+                        ? NOBODYS_IDS
+                        : UID_BASE + (uint32_t)getpid() % UID_STACKS * SBX_STACK_IDS,
     };
     settings.uid_base = stack->uid_base;
     (void)snprintf(stack->token, sizeof(stack->token), "crisol-%d-%" PRId64, getpid(),

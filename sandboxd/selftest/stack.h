@@ -17,7 +17,9 @@ struct cr_err;
 
 /* What to attack. Strings are borrowed, NULL: the default of sandboxd. */
 struct sbx_target {
-    bool is_docker; /* else native */
+    bool is_docker;   /* else native */
+    bool is_rootless; /* native, in the user namespace that we are root of */
+    bool has_ids;     /* in which there are users beside 0 */
     char *docker_socket;
     char *docker_image;
     char *docker_base;
@@ -35,8 +37,10 @@ struct sbx_stack {
     struct cr_listen listen;
     struct sbx_child backend;
     struct sbx_child front;
-    char token[48];    /* an argument of every program that it runs */
-    uint32_t uid_base; /* of its boxes; docker: the first is that of its relays */
+    bool is_rootless;
+    char token[48]; /* an argument of every program that it runs */
+    uint32_t
+        uid_base; /* of its boxes; docker: the first is that of its relays; rootless: nobody's */
     uint32_t slots;
 };
 

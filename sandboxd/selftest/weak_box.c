@@ -18,6 +18,8 @@
 
 #include <sys/mount.h>
 
+#define MORE_THAN_ANY (UINT64_C(1) << 40)
+
 static bool is_left_out(enum sbx_control control)
 {
     const char *name = secure_getenv(SBX_INIT_LEAVE_OUT);
@@ -33,6 +35,8 @@ int __real_sbx_box_mount_proc(void);
 int __wrap_sbx_box_mount_proc(void);
 int __real_sbx_box_make_limits(const struct sbx_limits *limits);
 int __wrap_sbx_box_make_limits(const struct sbx_limits *limits);
+int __real_sbx_box_make_rootless_limits(const struct sbx_limits *limits, bool has_one_id);
+int __wrap_sbx_box_make_rootless_limits(const struct sbx_limits *limits, bool has_one_id);
 
 uint64_t __wrap_sbx_box_namespaces(void)
 {
@@ -57,4 +61,16 @@ int __wrap_sbx_box_mount_proc(void)
 int __wrap_sbx_box_make_limits(const struct sbx_limits *limits)
 {
     return is_left_out(SBX_CONTROL_RLIMITS) ? 0 : __real_sbx_box_make_limits(limits);
+}
+
+/* Where they stand in for control groups. */
+int __wrap_sbx_box_make_rootless_limits(const struct sbx_limits *limits, bool has_one_id)
+{
+    struct sbx_limits weak = *limits;
+
+    if (is_left_out(SBX_CONTROL_MEMORY))
+        weak.value[SBX_LIMIT_MEMORY] = MORE_THAN_ANY;
+    if (is_left_out(SBX_CONTROL_PIDS))
+        weak.value[SBX_LIMIT_PROCESSES] = MORE_THAN_ANY;
+    return __real_sbx_box_make_rootless_limits(&weak, has_one_id);
 }

@@ -188,6 +188,15 @@ static int carry_out(enum command command, const struct sbx_settings *settings,
     return command == COMMAND_CHECK ? sbx_check_run(settings, err) : serve(settings, notify, err);
 }
 
+static int enter_rootless(struct sbx_settings *settings, struct cr_err *err)
+{
+    uint32_t ids = 0;
+    int r = sbx_rootless_enter(&ids, err);
+
+    settings->front_user = ids > 0 ? SBX_ROOTLESS_FRONT_ID : 0; /* else the only one there is */
+    return r;
+}
+
 int main(int argc, char **argv)
 {
     struct sbx_settings settings = {0};
@@ -203,7 +212,7 @@ int main(int argc, char **argv)
     wipe_environment();
     (void)umask(077);
     if (r == 0 && settings.is_rootless && command != COMMAND_GC)
-        r = sbx_rootless_enter(&err);
+        r = enter_rootless(&settings, &err);
     if (r == 0)
         r = carry_out(command, &settings, &notify, &err);
     if (r < 0)

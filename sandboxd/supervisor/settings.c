@@ -129,7 +129,8 @@ static const struct cr_setting table[] = {
         .type = CR_SETTING_BOOL,
         .offset = offsetof(struct sbx_settings, is_rootless),
         .help = "Start as an ordinary user, with the native backend in a user namespace. What is "
-                "lost against root is named, and must be accepted by --accept-gap.",
+                "lost against root is named, and must be accepted by --accept-gap; least is where "
+                "/etc/subuid gives the user ids.",
     },
     TEXT("accept-gap", NULL, accept_gaps, NULL, true,
          "Name of a control that this host lacks, or that --rootless loses, and that you accept to "
@@ -276,8 +277,6 @@ int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, stru
         return r;
     cr_patience_set(settings->slow_host);
     r = check_together(settings, err);
-    if (settings->is_rootless)
-        settings->front_user = 0; /* the only one there is */
     if (r == 0)
         r = cr_log_setup_by_name("sandboxd", settings->log_level, settings->log_format, err);
     if (r < 0 || !settings->must_check_config)

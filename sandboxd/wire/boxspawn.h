@@ -62,8 +62,9 @@ struct sbx_box_order {
     uint32_t mode;    /* enum sbx_box_mode */
     uint16_t columns; /* TERMINAL */
     uint16_t rows;
-    bool has_root;    /* it has another root file system than the spawner */
-    bool is_rootless; /* its user namespace has one id, and nobody else limits processes */
+    bool has_root;   /* it has another root file system than the spawner */
+    bool is_watched; /* without control groups: resource limits do what they can */
+    bool has_one_id; /* in its user namespace: the program's */
 };
 
 /* The fds that go with it: for AHEAD and CELLS the first two, then, with a root, that. */

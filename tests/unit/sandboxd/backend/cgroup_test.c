@@ -319,6 +319,116 @@ static void v2_counters_are_read(void **state)
     close_folder(&folder, v2_files);
 }
 
+/* ---- a folder of control groups that was given to us, as systemd gives it to a user ---- */
+
+#define BASE "crisol-native-1"
+
+struct delegated {
+    struct folder folder; /* our own group */
+    struct folder base;   /* BASE in it; the kernel would fill it with these files */
+};
+
+static void open_delegated(struct delegated *delegated, bool with_swap, bool with_cpu)
+{
+    struct folder *folder = &delegated->folder;
+    struct folder *base = &delegated->base;
+
+    open_folder(folder, &sbx_cgroup_v2);
+    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++) {
+        folder->host.own_fds[i] = -1;
+        folder->host.base_fds[i] = -1;
+    }
+    folder->host.own_fds[0] = dup(folder->fd);
+    folder->host.hierarchy[SBX_CONTROLLER_CPU] = with_cpu ? 0 : -1;
+    (void)snprintf(folder->host.base_name, sizeof(folder->host.base_name), BASE);
+    put(folder, "cgroup.subtree_control", "");
+    assert_int_equal(mkdirat(folder->fd, BASE, 0700), 0);
+    *base = (struct folder){.fd = openat(folder->fd, BASE, O_DIRECTORY | O_RDONLY | O_CLOEXEC)};
+    put(base, "cgroup.subtree_control", "");
+    if (with_swap)
+        put(base, "memory.swap.max", "max\n");
+}
+
+static void close_delegated(struct delegated *delegated)
+{
+    static const char *const names[] = {"cgroup.subtree_control", "cgroup.procs", NULL};
+
+    (void)unlinkat(delegated->base.fd, "cgroup.subtree_control", 0);
+    (void)unlinkat(delegated->base.fd, "memory.swap.max", 0);
+    assert_int_equal(close(delegated->base.fd), 0);
+    (void)unlinkat(delegated->folder.fd, BASE, AT_REMOVEDIR);
+    (void)unlinkat(delegated->folder.fd, "crisol-main", AT_REMOVEDIR);
+    sbx_cgroup_host_close(&delegated->folder.host);
+    close_folder(&delegated->folder, names);
+}
+
+static void a_delegated_group_is_used_below_itself(void **state)
+{
+    static const struct {
+        bool with_swap;
+        bool with_cpu;
+        const char *enabled;
+    } rows[] = {{true, true, "+memory +pids +cpu"}, {false, false, "+memory +pids"}};
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(rows); i++) {
+        struct cr_err err = CR_ERR_INIT;
+        struct sbx_cgroup group;
+        struct delegated delegated;
+        const struct sbx_cgroup_host *host = &delegated.folder.host;
+
+        open_delegated(&delegated, rows[i].with_swap, rows[i].with_cpu);
+        assert_int_equal(sbx_cgroup_host_open(&delegated.folder.host, &err), 0);
+        expect_text(&delegated.folder, "cgroup.subtree_control", rows[i].enabled);
+        expect_text(&delegated.base, "cgroup.subtree_control", rows[i].enabled);
+        assert_int_equal(host->has_swap, rows[i].with_swap);
+        assert_int_equal(sbx_cgroup_make(host, 3, &err), 0);
+        assert_int_equal(sbx_cgroup_open(host, 3, &group, &err), 0);
+        assert_int_equal(sbx_cgroup_clone_fd(&group), group.fds[0]); /* boxes are born in it */
+        sbx_cgroup_close(&group);
+        assert_int_equal(sbx_cgroup_remove(host, 3), 0);
+        close_delegated(&delegated);
+    }
+}
+
+/* Without the right to turn controllers on below it: nobody gave it to us. */
+static void a_group_that_is_not_delegated_says_how_to_get_one(void **state)
+{
+    struct cr_err err = CR_ERR_INIT;
+    struct delegated delegated;
+
+    (void)state;
+    open_delegated(&delegated, true, true);
+    put(&delegated.folder, "cgroup.procs", "");
+    assert_int_equal(unlinkat(delegated.folder.fd, "cgroup.subtree_control", 0), 0);
+    assert_int_equal(sbx_cgroup_host_open(&delegated.folder.host, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "Delegate=yes"));
+    close_delegated(&delegated);
+}
+
+/* A successor starts where its predecessor moved everybody to. */
+static void the_leaf_of_a_predecessor_is_left(void **state)
+{
+    struct cr_err err = CR_ERR_INIT;
+    struct delegated delegated;
+    struct stat own;
+    struct stat seen;
+
+    (void)state;
+    open_delegated(&delegated, true, true);
+    assert_int_equal(mkdirat(delegated.folder.fd, "crisol-main", 0700), 0);
+    assert_int_equal(close(delegated.folder.host.own_fds[0]), 0);
+    delegated.folder.host.own_fds[0] =
+        openat(delegated.folder.fd, "crisol-main", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    for (int i = 0; i < 2; i++) { /* once there is nothing left to leave */
+        assert_int_equal(sbx_cgroup_v2_leave_leaf(&delegated.folder.host, &err), 0);
+        assert_int_equal(fstat(delegated.folder.fd, &own), 0);
+        assert_int_equal(fstat(delegated.folder.host.own_fds[0], &seen), 0);
+        assert_int_equal(seen.st_ino, own.st_ino);
+    }
+    close_delegated(&delegated);
+}
+
 static void a_value_that_does_not_stick_is_an_error(void **state)
 {
     struct cr_err err = CR_ERR_INIT;
@@ -400,6 +510,8 @@ static void no_fd_is_left_open(void **state)
     v1_counters_are_read(state);
     v2_counters_are_read(state);
     a_missing_counter_is_an_error(state);
+    a_delegated_group_is_used_below_itself(state);
+    the_leaf_of_a_predecessor_is_left(state);
     assert_int_equal(test_count_fds(), before);
 }
 
@@ -415,6 +527,9 @@ int main(void)
         cmocka_unit_test(a_missing_counter_is_an_error),
         cmocka_unit_test(v2_limits_are_written),
         cmocka_unit_test(v2_counters_are_read),
+        cmocka_unit_test(a_delegated_group_is_used_below_itself),
+        cmocka_unit_test(a_group_that_is_not_delegated_says_how_to_get_one),
+        cmocka_unit_test(the_leaf_of_a_predecessor_is_left),
         cmocka_unit_test(a_value_that_does_not_stick_is_an_error),
         cmocka_unit_test(keys_are_found_whole),
         cmocka_unit_test(bandwidth_respects_the_least_quota),

@@ -33,14 +33,61 @@ static void an_ordinary_user_accepts_each_loss_by_name(void **state)
     (void)state;
     sbx_cgroup_host_watch(&cgroups);
     sbx_host_judge(&cgroups, controls);
-    sbx_host_judge_rootless(&cgroups, controls);
+    sbx_host_judge_rootless(&cgroups, false, controls);
     assert_int_equal(controls[SBX_CONTROL_CPU], SBX_GAP);
     assert_int_equal(controls[SBX_CONTROL_MEMORY], SBX_PARTIAL);
     assert_int_equal(controls[SBX_CONTROL_SECCOMP], SBX_ENFORCED);
     assert_int_equal(sbx_gaps_check_rootless(controls, SBX_CONTROL_USER, "cpu", &err), -ENOTSUP);
-    assert_non_null(strstr(err.text, "--accept-gap=memory,swap,cpu,pids,user,cpu_time accepts"));
+    assert_non_null(
+        strstr(err.text, "--accept-gap=memory,swap,cpu,pids,user,cpu_time,rootfs accepts"));
     assert_int_equal(sbx_gaps_check_rootless(controls, SBX_CONTROL_USER, "cpu,user", NULL), 0);
     assert_int_equal(sbx_gaps_check_rootless(controls, SBX_CONTROL_SECCOMP, NULL, NULL), 0);
+}
+
+static void with_ids_of_their_own_boxes_lose_less(void **state)
+{
+    struct sbx_cgroup_host cgroups = {0};
+    uint8_t controls[SBX_CONTROL_COUNT];
+
+    (void)state;
+    sbx_cgroup_host_watch(&cgroups);
+    sbx_host_judge(&cgroups, controls);
+    sbx_host_judge_rootless(&cgroups, true, controls);
+    assert_int_equal(controls[SBX_CONTROL_USER], SBX_ENFORCED);
+    assert_int_equal(controls[SBX_CONTROL_MEMORY], SBX_PARTIAL);
+}
+
+/* A control group of version 2 that somebody gave to this user: what it counts is lost no more. */
+static void delegated_groups_give_back_what_they_count(void **state)
+{
+    struct sbx_cgroup_host cgroups = {.ops = &sbx_cgroup_v2, .has_swap = true};
+    uint8_t controls[SBX_CONTROL_COUNT];
+
+    (void)state;
+    cgroups.hierarchy[SBX_CONTROLLER_CPU] = -1; /* systemd does not give it to users by default */
+    sbx_host_judge(&cgroups, controls);
+    sbx_host_judge_rootless(&cgroups, true, controls);
+    for (size_t i = 0; i < SBX_CONTROL_COUNT; i++)
+        assert_int_equal(controls[i], i == SBX_CONTROL_CPU ? SBX_GAP : SBX_ENFORCED);
+}
+
+static void ids_beside_the_own_one_are_counted(void **state)
+{
+    static const struct {
+        const char *map;
+        uint32_t count;
+    } maps[] = {
+        {"         0       1000          1\n         1     100000      65536\n", 65536},
+        {"         0       1000          1\n", 0},
+        {"         0          0 4294967295\n", 0},
+        {"         1     100000         10\n         0       1000          1\n", 10},
+        {"", 0},
+        {"nothing\n", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(maps); i++)
+        assert_int_equal(sbx_host_parse_ids(maps[i].map), maps[i].count);
 }
 
 static void each_missing_piece_is_a_gap_with_a_name(void **state)
@@ -126,6 +173,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_host_enforces_everything),
         cmocka_unit_test(an_ordinary_user_accepts_each_loss_by_name),
+        cmocka_unit_test(with_ids_of_their_own_boxes_lose_less),
+        cmocka_unit_test(delegated_groups_give_back_what_they_count),
+        cmocka_unit_test(ids_beside_the_own_one_are_counted),
         cmocka_unit_test(each_missing_piece_is_a_gap_with_a_name),
         cmocka_unit_test(swap_accounting_is_a_control_of_its_own),
         cmocka_unit_test(an_unknown_control_cannot_be_accepted),
