@@ -54,15 +54,23 @@ int sbx_tool_stop_fd(void)
 
 /* ---- in the child ---- */
 
+/*
+ * What a tool mounts goes with it, however it ends: mmdebstrap binds the host's
+ * /proc and /dev/shm into the new root, and one that is killed takes nothing back.
+ */
+static int keep_mounts_apart(void)
+{
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return -errno;
+    return 0;
+}
+
 /* Everything becomes read-only but the folder, which an archive or a package must not leave. */
 static int confine(const char *folder)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
-    CR_AUTO_CLOSE int tree = -1;
+    CR_AUTO_CLOSE int tree = open_tree(AT_FDCWD, folder, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return -errno;
-    tree = open_tree(AT_FDCWD, folder, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (tree < 0 || mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &attr, sizeof(attr)) < 0 ||
         move_mount(tree, "", AT_FDCWD, folder, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return -errno;
@@ -87,7 +95,7 @@ static int prepare(const struct sbx_tool *tool)
 {
     int null_fd = openat(AT_FDCWD, "/dev/null", O_RDONLY | O_CLOEXEC);
     sigset_t none;
-    int r = 0;
+    int r;
 
     (void)sigemptyset(&none);
     (void)pthread_sigmask(SIG_SETMASK, &none, NULL);
@@ -96,7 +104,8 @@ static int prepare(const struct sbx_tool *tool)
         dup2(tool->output_fd, STDERR_FILENO) < 0)
         return -errno;
     (void)umask(022);
-    if (!tool->is_free)
+    r = keep_mounts_apart();
+    if (r == 0 && !tool->is_free)
         r = confine(tool->folder);
     if (r == 0 && tool->is_inside)
         return enter(tool->folder);

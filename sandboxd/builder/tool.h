@@ -8,7 +8,8 @@ struct cr_err;
 
 /*
  * Programs of the host that a build uses: mmdebstrap, tar, pip inside the new
- * root. Each runs in a session of its own, so that all of it can be killed.
+ * root. Each runs in a session of its own, so that all of it can be killed, and
+ * in a mount namespace of its own, so that nothing of it stays mounted.
  */
 struct sbx_tool {
     const char *const *argv; /* NULL-terminated; the first is an absolute path */

@@ -14,16 +14,24 @@
 
 #include <openssl/evp.h>
 
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #define DEPTH_MAX 128U
 #define PIECE_BYTES (64U << 10)
 #define WHITEOUT ".wh."
 #define OPAQUE ".wh..wh..opq"
 
+/* Nothing that is mounted in a tree belongs to it: who walks into a /dev/shm of the host would
+ * empty that. -EXDEV then. */
 static int open_folder(int parent_fd, const char *name)
 {
-    return openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    const struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW,
+                                 .resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV |
+                                            RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+
+    return (int)syscall(SYS_openat2, parent_fd, name, &how, sizeof(how));
 }
 
 /* Sorted by bytes, without "." and "..". */

@@ -29,7 +29,8 @@ int sbx_tree_digest(int root_fd, char ret_digest[SBX_ROOT_DIGEST_SIZE], struct c
 /* Bytes of all regular files; of those up to the first entry that cannot be looked at. */
 uint64_t sbx_tree_bytes(int root_fd);
 
-/* Removes `name` with everything below it; 0 too when it is not there. */
+/* Removes `name`, in the folder and no path, with everything below it; 0 too when it is not there.
+ * -EXDEV where something is mounted below it, which stays; what comes behind that stays, too. */
 int sbx_tree_remove(int folder_fd, const char *name);
 
 /*

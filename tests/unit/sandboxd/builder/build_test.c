@@ -54,6 +54,7 @@ static void build_follows_no_link_out_of_the_tree(void **state)
     static const struct sbx_runtime runtime = {
         .recipe = {.packages = none, .folder = "tree", .requirements = "requirements"}};
     char folder[] = "/tmp/crisol-build-XXXXXX";
+    CR_AUTO_CLOSE int tmp_fd = -1;
     char root[PATH_MAX];
     char path[PATH_MAX];
     struct sbx_build build = {.runtime = &runtime, .source_folder = folder, .folder = folder};
@@ -81,7 +82,8 @@ static void build_follows_no_link_out_of_the_tree(void **state)
     assert_int_equal(info.st_size, strlen("the host's\n"));
     (void)snprintf(path, sizeof(path), "%s/outside/hosts", folder);
     assert_int_equal(stat(path, &info), -1);
-    assert_int_equal(sbx_tree_remove(AT_FDCWD, folder), 0);
+    tmp_fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(sbx_tree_remove(tmp_fd, folder + strlen("/tmp/")), 0);
 }
 
 int main(void)
