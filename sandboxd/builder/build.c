@@ -79,6 +79,8 @@ static int add_packages(const struct sbx_build *build, struct cr_err *err)
         "--dpkgopt=path-exclude=/usr/share/man/*",
         "--dpkgopt=path-exclude=/usr/share/locale/*",
         "--dpkgopt=path-exclude=/usr/share/info/*",
+        /* Some packages link a page of theirs when they are set up, Java's for one. */
+        "--essential-hook=mkdir --parents \"$1/usr/share/man/man1\"",
         build->runtime->recipe.suite,
         build->root,
         NULL,
