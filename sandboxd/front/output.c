@@ -23,15 +23,43 @@ void sbx_output_init(struct sbx_output *output, enum sbx_overflow policy, uint64
     cr_buf_init(&output->tail, (size_t)tail_cap);
 }
 
-void sbx_output_done(struct sbx_output *output)
+static void free_pending(struct sbx_output *output)
 {
     cr_buf_done(&output->pending);
+    output->pending_at = 0;
+}
+
+/* Bytes that wait to be taken. */
+static size_t pending_size(const struct sbx_output *output)
+{
+    return output->pending.size - output->pending_at;
+}
+
+static const uint8_t *pending_data(const struct sbx_output *output)
+{
+    return output->pending.data + output->pending_at;
+}
+
+/* What is left moves only when it is the smaller part: a long tail is taken in time linear to it.
+ */
+static void consume_pending(struct sbx_output *output, size_t size)
+{
+    output->pending_at += size;
+    if (output->pending_at < pending_size(output))
+        return;
+    cr_buf_consume(&output->pending, output->pending_at);
+    output->pending_at = 0;
+}
+
+void sbx_output_done(struct sbx_output *output)
+{
+    free_pending(output);
     cr_buf_done(&output->tail);
 }
 
 bool sbx_output_wants_more(const struct sbx_output *output)
 {
-    return !output->is_ended && (output->is_discarding || output->pending.size <= CARRY_MAX);
+    return !output->is_ended && (output->is_discarding || pending_size(output) <= CARRY_MAX);
 }
 
 static void drop(struct sbx_output *output, uint64_t size)
@@ -118,8 +146,8 @@ void sbx_output_end(struct sbx_output *output)
 void sbx_output_discard(struct sbx_output *output)
 {
     output->is_discarding = true;
-    drop(output, output->pending.size + output->tail.size);
-    cr_buf_done(&output->pending);
+    drop(output, pending_size(output) + output->tail.size);
+    free_pending(output);
     cr_buf_done(&output->tail);
     output->tail_at = 0;
 }
@@ -139,7 +167,7 @@ static size_t head_left(const struct sbx_output *output)
 static size_t next_size(const struct sbx_output *output)
 {
     size_t head = head_left(output);
-    size_t size = output->pending.size;
+    size_t size = pending_size(output);
 
     /* A chunk never bridges the gap, so that one offset is right for all of it. */
     if (output->gap > 0 && head > 0 && head < size)
@@ -148,7 +176,7 @@ static size_t next_size(const struct sbx_output *output)
         size = SBX_CHUNK_MAX;
     else if (is_sealed(output) || !output->as_text)
         return size;
-    return output->as_text ? cr_utf8_complete_prefix(output->pending.data, size) : size;
+    return output->as_text ? cr_utf8_complete_prefix(pending_data(output), size) : size;
 }
 
 /* What was dropped is told once when it begins and once at the end. */
@@ -161,7 +189,7 @@ static bool has_truncated(const struct sbx_output *output)
 
 bool sbx_output_has_piece(const struct sbx_output *output)
 {
-    return has_truncated(output) || (output->pending.size > 0 && next_size(output) > 0);
+    return has_truncated(output) || (pending_size(output) > 0 && next_size(output) > 0);
 }
 
 struct sbx_piece sbx_output_take(struct sbx_output *output, struct cr_buf *chunk)
@@ -173,18 +201,18 @@ struct sbx_piece sbx_output_take(struct sbx_output *output, struct cr_buf *chunk
         output->dropped_told = output->dropped;
         return (struct sbx_piece){.type = SBX_PIECE_TRUNCATED, .dropped = output->dropped};
     }
-    size = output->pending.size > 0 ? next_size(output) : 0;
-    if (size == 0 || cr_buf_add(chunk, output->pending.data, size) < 0)
+    size = pending_size(output) > 0 ? next_size(output) : 0;
+    if (size == 0 || cr_buf_add(chunk, pending_data(output), size) < 0)
         return piece;
     piece.type = SBX_PIECE_DATA;
     piece.size = size;
     piece.offset = output->taken + (head_left(output) > 0 ? 0 : output->gap);
-    cr_buf_consume(&output->pending, size);
+    consume_pending(output, size);
     output->taken += size;
     return piece;
 }
 
 bool sbx_output_is_drained(const struct sbx_output *output)
 {
-    return output->is_ended && output->pending.size == 0 && !has_truncated(output);
+    return output->is_ended && pending_size(output) == 0 && !has_truncated(output);
 }

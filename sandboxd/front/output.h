@@ -37,9 +37,10 @@ struct sbx_output {
     uint64_t gap;          /* bytes dropped between head and tail; known at the end */
     uint64_t dropped;      /* bytes dropped so far */
     uint64_t dropped_told; /* what the last TRUNCATED said */
-    struct cr_buf pending; /* to be taken next */
-    struct cr_buf tail;    /* ring, when full */
-    size_t tail_at;        /* where the oldest byte of a full ring lies */
+    struct cr_buf pending; /* to be taken next, from pending_at on */
+    size_t pending_at;
+    struct cr_buf tail; /* ring, when full */
+    size_t tail_at;     /* where the oldest byte of a full ring lies */
 };
 
 enum sbx_piece_type {

@@ -15,6 +15,8 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
+#define LATE_MAX 1024U /* calls that are still answered when the program has ended */
+
 /*
  * Once is enough. Whoever is held back dies here, not by the kill of the
  * backend: that one ends this process, and with it the listener, a moment
@@ -71,12 +73,13 @@ int sbx_reaper_init(struct sbx_reaper *reaper, pid_t leader, int listener_fd)
     return reaper->signal_fd < 0 ? -errno : 0;
 }
 
-/* A child of the program may be held back while the program ended. */
+/* Children of the program may be held back while it ended. Those that live may ask for ever:
+ * bounded. */
 static void tell_late(struct sbx_reaper *reaper)
 {
     struct pollfd late = {.fd = reaper->listener_fd, .events = POLLIN};
 
-    while (reaper->listener_fd >= 0 && poll(&late, 1, 0) > 0)
+    for (size_t i = 0; i < LATE_MAX && reaper->listener_fd >= 0 && poll(&late, 1, 0) > 0; i++)
         tell_violation(reaper, late.revents);
 }
 

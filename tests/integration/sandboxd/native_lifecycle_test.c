@@ -402,12 +402,23 @@ static void sigkill_may_come_at_any_time(void **state)
     }
 }
 
+/* One that was just started has no name yet. */
+static pid_t find_spawner(const struct native_client *client, int64_t deadline_ns)
+{
+    pid_t spawner;
+
+    while ((spawner = native_client_find_child(client, "crisol-spawner")) <= 0) {
+        assert_true(cr_clock_mono_ns() < deadline_ns);
+        (void)poll(NULL, 0, 1);
+    }
+    return spawner;
+}
+
 static void kill_spawner(const struct native_client *client)
 {
     int64_t deadline_ns = cr_clock_mono_ns() + REAP_MS * CR_NS_PER_MS * test_slowness();
-    const pid_t spawner = native_client_find_child(client, "crisol-spawner");
+    const pid_t spawner = find_spawner(client, deadline_ns);
 
-    assert_true(spawner > 0);
     assert_int_equal(kill(spawner, SIGKILL), 0);
     /* Reaped: the backend has noticed it, without being asked for anything. */
     while (native_client_find_child(client, "crisol-spawner") == spawner) {
@@ -467,8 +478,8 @@ static void a_successor_sweeps(void **state)
     assert_int_equal(kill(client.pid, SIGKILL), 0);
     assert_int_equal(reap(&client), SIGKILL);
     expect_no_processes(&client);
-    assert_true(count_groups(client.pid) > 0);
 
+    /* Any backend that starts on this host may sweep first; if none does, the groups stay. */
     native_client_start(&next, NULL);
     assert_int_equal(count_groups(client.pid), 0);
     native_client_run(&next, &mixed[0], &run);
