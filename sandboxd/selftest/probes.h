@@ -14,13 +14,16 @@ struct probe {
     const char *id;       /* E01, L05, …: the catalogue of docs/threat-model.md */
     const char *name;     /* unique */
     uint32_t control;     /* enum sbx_control that stops it */
-    const char *expected; /* "ok", an errno ("EPERM") or a signal ("SIGSYS") */
+    const char *expected; /* "ok", errno(s) ("EPERM") or a signal ("SIGSYS"): probe_fits() */
     bool differs_outside; /* an unprivileged process outside of any box gets another answer */
     long (*run)(void);    /* as a system call: < 0 with errno, else success */
 };
 
 /* True when the right answer ends the whole run, so that the attempt needs one of its own. */
 bool probe_is_deadly(const struct probe *probe);
+
+/* True when `seen` is one of the answers of `expected`, which has "|" between them. */
+bool probe_fits(const char *expected, const char *seen);
 
 /* System calls. */
 const struct probe *probes_calls(size_t *ret_count);

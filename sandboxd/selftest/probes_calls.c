@@ -316,3 +316,17 @@ bool probe_is_deadly(const struct probe *probe)
 {
     return strcmp(probe->expected, "SIGSYS") == 0;
 }
+
+bool probe_fits(const char *expected, const char *seen)
+{
+    const size_t size = strlen(seen);
+
+    for (const char *at = expected;; at += strcspn(at, "|") + 1) {
+        const size_t length = strcspn(at, "|");
+
+        if (length == size && memcmp(at, seen, size) == 0)
+            return true;
+        if (at[length] == '\0')
+            return false;
+    }
+}

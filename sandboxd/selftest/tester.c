@@ -2,6 +2,7 @@
 #include "sandboxd/selftest/tester.h"
 
 #include "sandboxd/selftest/catalog.h"
+#include "sandboxd/selftest/probes.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,29 +27,14 @@ void sbx_tester_report(struct sbx_tester *tester, size_t index, enum sbx_status 
     (void)!write(tester->outcome_fd, &outcome, sizeof(outcome));
 }
 
-/* `list` has "|" between its texts. */
-static bool is_one_of(const char *list, const char *text)
-{
-    const size_t size = strlen(text);
-
-    for (const char *at = list;; at += strcspn(at, "|") + 1) {
-        const size_t length = strcspn(at, "|");
-
-        if (length == size && memcmp(at, text, size) == 0)
-            return true;
-        if (at[length] == '\0')
-            return false;
-    }
-}
-
 void sbx_tester_compare(struct sbx_tester *tester, size_t index, const char *seen)
 {
     const struct sbx_item *item = &tester->catalog->items[index];
     enum sbx_status status = SBX_PROBE_FAIL;
 
-    if (is_one_of(item->expected, seen))
+    if (probe_fits(item->expected, seen))
         status = SBX_PROBE_PASS;
-    else if (item->weaker[0] && is_one_of(item->weaker, seen))
+    else if (item->weaker[0] && probe_fits(item->weaker, seen))
         status = SBX_PROBE_GAP;
     sbx_tester_report(tester, index, status, "%s", seen);
 }

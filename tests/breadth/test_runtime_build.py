@@ -235,7 +235,7 @@ def test_what_fails_says_why_and_leaves_nothing(place, state, source, output, re
 def trial_of(state):
     """Command line of the sandboxd that tries what a build has made; None: there is none now."""
     return next((command for _, command in crisol.processes().values()
-                 if os.path.basename(command.split(" ")[0]) == "sandboxd" and f"--state-dir={state}/runtimes/.build-" in command), None)
+                 if command.startswith(f"{SANDBOXD} ") and f"--state-dir={state}/runtimes/.build-" in command), None)
 
 
 def test_builds_come_one_at_a_time_and_leave_nothing_when_interrupted(place, state):
