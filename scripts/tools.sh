@@ -19,6 +19,7 @@ HELM_SUM=h1:5y1+Sbty12t48T/t/CGNYUIME5BJ0WKfmW/sobYqkFg=
 KUBERNETES_VALIDATE_VERSION=1.37.0 # the newest version of Kubernetes that it knows is this one
 BUF_VERSION=1.75.0
 COMPOSE_SUITE=trixie
+COMPOSE_PROGRAM=usr/libexec/docker/cli-plugins/docker-compose
 GRPC_JS_VERSION=1.14.7
 PROTO_LOADER_VERSION=0.8.0
 LANGGRAPH_VERSION=1.7.3
@@ -99,8 +100,8 @@ if [ ! -x "$tools/docker-compose" ]; then
     # shellcheck disable=SC2086 # one word for each
     if [ -n "$mirror" ] && apt-get $options -q update >"$target/log" 2>&1 &&
         (cd "$target" && apt-get $options -q -o APT::Sandbox::User=root download docker-compose) >>"$target/log" 2>&1 &&
-        dpkg -x "$target"/docker-compose_*.deb "$target/tree" && [ -n "$(find "$target/tree" -name docker-compose -type f)" ]; then
-        mv "$(find "$target/tree" -name docker-compose -type f | head -n 1)" "$tools/docker-compose"
+        dpkg -x "$target"/docker-compose_*.deb "$target/tree" && [ -x "$target/tree/$COMPOSE_PROGRAM" ]; then
+        mv "$target/tree/$COMPOSE_PROGRAM" "$tools/docker-compose"
     else
         echo "crisol: Compose could not be fetched: $(tail -n 1 "$target/log" 2>/dev/null)" >&2
     fi

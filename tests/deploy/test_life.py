@@ -183,8 +183,7 @@ def test_what_stands_still_is_not_vouched_for():
     one = One()
     for name in ("sandboxd-front", "sandboxd-native"):
         one.sandboxd.manager.wait_for("WATCHDOG=1")
-        (pid,) = [pid for pid, (parent, command) in crisol.processes().items()
-                  if parent == one.sandboxd.pid and os.path.basename(command.split(" ")[0]) == name]
+        (pid,) = [pid for pid in crisol.descendants(one.sandboxd.pid) if crisol.name_of(pid) == name]
         os.kill(pid, signal.SIGSTOP)
         one.sandboxd.manager.wait_for_silence()
         one.sandboxd.match(f"{name} says nothing")
