@@ -112,6 +112,18 @@ out: real-time priority (see above). The bare program beside the same attack sho
 DOCKER_TRIED = """Tried, and in: containers that wait, stdin hijacked ahead, no call to the engine between request and answer, limits written to the control groups instead of through the engine, the answer before the
 container's end, removal off the path. What is left beside the native backend's time is the relay that holds the hijacked connection and takes its frames apart."""
 
+PYTEST_TRIED = """Tried, and in: start, plug-ins and the set-up of a collection done ahead, the pages that a child will write copied ahead (found by /proc/self/pagemap), objects frozen for the garbage collector, boxes forked
+ahead of the request. The ratios are to a start from scratch and to `docker run`, which are quick on a quick machine: what is left is the test's own run in a forked interpreter, which isolation does not touch."""
+
+SHALLOW_TRIED = """Arguments that only pytest.main knows are known with the request, so nothing but the interpreter with pytest loaded can be ahead: the box is forked from it then, with namespaces, groups and mounts.
+Left: boxes that wait for this mode, too, each with the memory of a preload slot, for requests that are few."""
+
+CPU_LIMIT_TRIED = """Tried, and in: the counter is read when the limit can be used up at the earliest, and then at the next such moment; the backend stands in front of all programs (nice). Beside programs that keep all processors
+busy it waits for one as everybody does, and the program goes on meanwhile on the other: the error is what it had until then. Nothing of it is charged wrongly: the result tells the time that was used."""
+
+LRU_TRIED = """Tried, and in: the runs of the stubs side by side, programs and packages kept by the service, one connection to sandboxd, one write for the events of a step. Tried, and out: the canary together with a stub
+(a runner that was patched would pass), the canary ahead of the verdict (a run more for each attempt that fails)."""
+
 SLOT_TRIED = """Tried, and in: a static sandbox-init as the only process of a container that waits, no log driver, no network, a relay only for containers that run. The engine's shim is a program of its own for each container, and
 the largest part; `--docker-runtime` can name another one."""
 
@@ -235,6 +247,58 @@ def slot_part(facts):
         f"\n\nThe floor: {shim:.3g} MiB are the engine's, whatever is in the container.")
 
 
+def native_to_docker_part(facts):
+    value = facts.value.get
+    if not known(value("true_docker_run_p50"), value("true_native_to_docker_run")):
+        return ""
+    return (f"`docker run` takes {value('true_docker_run_p50'):.4g} ms here, so the bar asks for {value('true_docker_run_p50') / 100:.3g} ms; "
+            f"the sandbox took {value('true_native_to_docker_run'):.3g} ms between runs of it. Its stages and their floor, when nothing else runs:\n\n" + warm_part(facts))
+
+
+def pytest_part(facts):
+    value = facts.value.get
+    run = facts.find("latency", lambda run: (run["question"], run["shape"]) == ("pytest", "sparse") and "fork server" in run["series"])
+    if not run:
+        return ""
+    text = run_stages(facts, run, "sparse")
+    bare, true_run = value("pytest_bare_sparse_p50"), facts.latency("sparse", True)
+    if known(bare, value("pytest_fork_server_sparse_p50"), true_run):
+        inside = (run["stages"]["run"]["p50_us"] - true_run["stages"]["run"]["p50_us"]) / 1000
+        text += (f"\n\nA twenty-fifth of the start from scratch is {bare / 25:.3g} ms here. The floor: a fork server without any isolation, as warm, takes "
+                 f"{value('pytest_fork_server_sparse_p50'):.3g} ms, forked on demand; `true` on the same way, with nothing of Python in it, takes "
+                 f"{value('true_warm_sparse_p50'):.3g} ms. Of the stage *run* {inside:.3g} ms are the forked interpreter's: collecting the file, running it, reporting, its end.")
+    return text
+
+
+def shallow_part(facts):
+    value = facts.value.get
+    run = facts.find("latency", lambda run: run["question"] == "pytest-arguments")
+    text = run_stages(facts, run, "sparse") if run else ""
+    if known(value("floor_box_sparse_p50"), value("floor_box_p50")):
+        text += (f"\n\nThe floor of *prepare*: a bare box, sparse, takes {value('floor_box_sparse_p50'):.3g} ms on this host, of which all but {value('floor_box_p50'):.2g} ms (back-to-back) "
+                 f"is waiting, for the most part for attaches of control groups v1.")
+    return text
+
+
+def cpu_limit_part(facts):
+    lines = ["| killed after the limit was used up, by the counter | median | p99 |", "|---|---|---|"]
+    for run in facts.runs:
+        if run["bench"] == "limits":
+            one = run["series"]["cpu_from_limit"]
+            lines.append(f"| {'quiet' if run['load'] == 0 else str(run['load']) + ' programs that only compute beside it'} | {one['p50_us'] / 1000:.3g} ms | {one['p99_us'] / 1000:.3g} ms |")
+    return "\n".join(lines)
+
+
+def lru_part(facts):
+    value = facts.value.get
+    one, whole = value("pytest_deep_b2b_p50"), value("agent_lru_end_to_end_p50")
+    if not known(one, whole):
+        return ""
+    return lines_of("ms", [("five sandbox runs of pytest, by their median alone", 5 * one)]) + (
+        f"\n| the rest: two answers of the model over HTTP, the journal's synced steps, reading, linting and stubbing the code, events | {whole - 5 * one:.3g} |\n| **all** | {whole:.3g} |\n\n"
+        f"The floor: the five runs are asked for by two attempts, the canary and the stubs; what makes them fewer would prove less.")
+
+
 # Bars, what they are about, and what is to be said of them when they are not reached.
 PARTS = (
     (("true_warm_sparse_p50", "true_warm_b2b_p50", "true_warm_b2b_p99", "true_warm_sparse_p99"), "`true`, warm", warm_part, WARM_TRIED),
@@ -243,6 +307,11 @@ PARTS = (
     (("true_p99_hostile_neighbours",), "Hostile neighbours", neighbours_part, NEIGHBOURS_TRIED),
     (("true_docker_warm_p50",), "`true` by docker, warm", docker_part, DOCKER_TRIED),
     (("docker_slot_memory",), "A plain slot of docker", slot_part, SLOT_TRIED),
+    (("true_native_to_docker_run",), "`true` against `docker run`", native_to_docker_part, WARM_TRIED),
+    (("pytest_deep_sparse_p50", "pytest_deep_b2b_p50", "pytest_native_to_docker_run"), "One pytest file", pytest_part, PYTEST_TRIED),
+    (("pytest_shallow_p50",), "pytest with arguments of its own", shallow_part, SHALLOW_TRIED),
+    (("cpu_limit_error_quiet_p99", "cpu_limit_error_loaded_p99"), "The CPU limit", cpu_limit_part, CPU_LIMIT_TRIED),
+    (("agent_lru_end_to_end_p50",), "A task from end to end", lru_part, LRU_TRIED),
 )
 
 
@@ -301,7 +370,7 @@ def sentences(rows):
                     f"{value['pytest_bare_sparse_p50']:.3g} ms, because its start-up was done ahead. That gain comes from the work done "
                     f"ahead and not from the sandbox: an equally warm fork server without any isolation takes "
                     f"{value['pytest_fork_server_sparse_p50']:.3g} ms, forked on demand, so isolation costs "
-                    f"{value['pytest_isolation_cost_sparse']:+.2g} ms against it (the sandbox was made ahead, and its pages with it; its "
+                    f"{value['pytest_isolation_cost_sparse']:+.2g} ms against it (below zero where making sandbox and pages ahead saves more than isolation takes; its "
                     f"price is CPU time, {value['pytest_deep_cpu_per_run']:.3g} ms for each run of all our processes).")
     else:
         said.append("The rows of pytest were not reached in this run.")
@@ -326,8 +395,8 @@ def main(summary=os.path.join(SOURCE, "build", "bench", "summary.json"),
     # What it is afterwards is mostly the benchmarks' own work.
     is_quiet = data["load_before"] <= data["machine"]["cores"]
     text = HEAD.format(**data["machine"], **{name: data[name] for name in ("command", "date", "load_before", "load_after")},
-                       quiet="a quiet one" if is_quiet else "other work ran on it at the same time, so that medians and tails are those of a "
-                       "contended machine; the bars are meant for a quiet one and are not decided by them",
+                       quiet="a quiet one" if is_quiet else "there was work for more than its processors just before it (a build, or others), so "
+                       "that early rows may be those of a contended machine; the bars are meant for a quiet one",
                        sentences=sentences(rows))
     text += "\n" + table(rows) + "\n"
     text += f"\n{sum(row['pass'] is True for row in rows)} bars reached, {len(short)} short" + (

@@ -26,6 +26,8 @@ from measure import BENCH, Latency, Table, cgroup_version
 
 from services import SOURCE
 
+SETTLE_S = 120
+
 # In this order: what the others are compared with comes early, what takes long last.
 GROUPS = {**native.GROUPS, **containers.GROUPS, **agent.GROUPS}
 
@@ -84,8 +86,17 @@ def parse(argv):
     return options
 
 
+def settle():
+    """A build has just ended, or a test: its threads are no neighbours to measure beside. Bounded, others may stay."""
+    end = time.monotonic() + SETTLE_S
+    while os.getloadavg()[0] > 1 and time.monotonic() < end:
+        time.sleep(1)
+
+
 def main(argv):
     options = parse(argv)
+    if not options.quick:
+        settle()
     facts = {"machine": machine(), "date": datetime.date.today().isoformat(),
              "command": " ".join(["tests/bench/run.sh", *argv]), "samples": options.samples,
              "load_before": round(os.getloadavg()[0], 1), "seconds": {}}
