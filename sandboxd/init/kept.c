@@ -124,11 +124,13 @@ static int for_all(int (*each)(struct sbx_kept *kept, const struct sbx_kept_proc
                    struct sbx_kept *kept, void *user)
 {
     DIR *proc = opendir("/proc");
-    int r = proc ? 0 : -errno;
+    int r = 0;
 
+    if (!proc)
+        return -errno;
     while (r == 0) {
         const struct dirent *entry = readdir(proc); // NOLINT(concurrency-mt-unsafe): one thread
-        struct sbx_kept_process process;
+        struct sbx_kept_process process = {.pid = 0};
 
         if (!entry)
             break;
@@ -136,8 +138,7 @@ static int for_all(int (*each)(struct sbx_kept *kept, const struct sbx_kept_proc
         if (process.pid > 1 && read_start(dirfd(proc), entry->d_name, &process.start) == 0)
             r = each(kept, &process, user);
     }
-    if (proc)
-        (void)closedir(proc);
+    (void)closedir(proc);
     return r;
 }
 
