@@ -245,7 +245,7 @@ def torn_runs(events_of, run_ids):
     for run_id in run_ids:
         try:
             check_whole(events_of(run_id))
-        except (AssertionError, LookupError, ValueError) as error:
+        except (AssertionError, LookupError, ValueError, OSError) as error:  # OSError: also that nobody knows the run any more
             torn.append(f"{run_id}: {error!r:.300}")
     return torn
 
