@@ -274,6 +274,21 @@ int sbx_box_make_rootless_limits(const struct sbx_limits *limits, bool has_one_i
     return r < 0 ? r : limit_one(RLIMIT_DATA, limits->value[SBX_LIMIT_MEMORY] + DATA_MARGIN_BYTES);
 }
 
+/* All go up first: one may have the number of another's place. */
+int sbx_box_place_fds(int *fds, int last, int spare)
+{
+    for (int i = 0; i <= last; i++) {
+        fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, spare);
+        if (fds[i] < 0)
+            return -errno;
+    }
+    for (int i = 0; i <= last; i++) {
+        if (dup3(fds[i], i, i == last ? O_CLOEXEC : 0) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
 _Noreturn void sbx_box_fail(int control_fd, enum sbx_stage stage, int error)
 {
     struct sbx_init_msg msg = {.event = SBX_INIT_FAILED, .stage = stage, .error = -error};

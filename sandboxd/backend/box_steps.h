@@ -69,6 +69,13 @@ int sbx_box_enter_one_id(int userns_fd);
  * the program's user. */
 int sbx_box_make_rootless_limits(const struct sbx_limits *limits, bool has_one_id);
 
+/*
+ * In whom sandbox-init is about to be executed: puts fds[i] at i, up to `last`,
+ * which is the binary and alone closes itself. `spare` is a number above all of
+ * them; `fds` is written to.
+ */
+int sbx_box_place_fds(int *fds, int last, int spare);
+
 /* Reports on the control socket that the step of `stage` failed, and ends. */
 _Noreturn void sbx_box_fail(int control_fd, enum sbx_stage stage, int error);
 

@@ -10,8 +10,8 @@
 #include <sys/types.h>
 
 /*
- * Pid 1 of the box of an interpreter that outlives its runs, see SBX_INIT_CELLS_ARGUMENT: who hands
- * it one run after the other, and stops everybody in between.
+ * Pid 1 of the box of an interpreter that outlives its runs, see SBX_BOX_CELLS in boxctl.h: who
+ * hands it one run after the other, and stops everybody in between.
  */
 struct sbx_cells {
     int socket_fd;  /* to the program: one struct sbx_cell_word for each way and cell */

@@ -252,9 +252,8 @@ static enum mode parse_mode(int argc, char **argv)
         const char *argument;
         enum mode mode;
     } modes[] = {
-        {SBX_INIT_ADOPT_ARGUMENT, MODE_ADOPT},       {SBX_INIT_WAIT_ARGUMENT, MODE_WAIT},
-        {SBX_INIT_CELLS_ARGUMENT, MODE_CELLS},       {SBX_INIT_FILES_ARGUMENT, MODE_FILES},
-        {SBX_INIT_TERMINAL_ARGUMENT, MODE_TERMINAL},
+        {SBX_INIT_ADOPT_ARGUMENT, MODE_ADOPT},
+        {SBX_INIT_WAIT_ARGUMENT, MODE_WAIT},
     };
 
     for (size_t i = 0; argc == 2 && i < CR_ARRAY_SIZE(modes); i++) {

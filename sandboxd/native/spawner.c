@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/patience.h"
+#include "sandboxd/backend/box_steps.h"
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/wire/boxctl.h"
 #include "sandboxd/wire/boxspawn.h"
@@ -27,7 +28,6 @@
 #define FIRST_SPARE_FD 64 /* above every number below */
 #define FD_BINARY (SBX_INIT_FD_SLAVE + 1)
 
-/* All go up first: one may have the number of another's place. */
 static int place_fds(int control_fd, int init_fd, int seccomp_fd, int null_fd)
 {
     int fds[] = {
@@ -42,16 +42,7 @@ static int place_fds(int control_fd, int init_fd, int seccomp_fd, int null_fd)
         [FD_BINARY] = init_fd,
     };
 
-    for (int i = 0; i <= FD_BINARY; i++) {
-        fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, FIRST_SPARE_FD);
-        if (fds[i] < 0)
-            return -errno;
-    }
-    for (int i = 0; i <= FD_BINARY; i++) {
-        if (dup3(fds[i], i, i == FD_BINARY ? O_CLOEXEC : 0) < 0)
-            return -errno;
-    }
-    return 0; /* the others are closed by the program itself */
+    return sbx_box_place_fds(fds, FD_BINARY, FIRST_SPARE_FD); /* the program closes all others */
 }
 
 _Noreturn static void execute(const struct sbx_spawner_plan *plan, int control_fd, int null_fd)

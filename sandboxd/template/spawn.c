@@ -33,17 +33,11 @@ static int place_fds(int control_fd, int channel_fd)
         [SBX_INIT_FD_ADOPTED] = channel_fd,
         [FD_BINARY] = SBX_TEMPLATE_FD_INIT,
     };
+    int r = sbx_box_place_fds(fds, FD_BINARY, FIRST_SPARE_FD);
 
-    for (int i = 0; i <= FD_BINARY; i++) {
-        fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, FIRST_SPARE_FD);
-        if (fds[i] < 0)
-            return -errno;
-    }
-    for (int i = 0; i <= FD_BINARY; i++) {
-        if (dup3(fds[i], i, i == FD_BINARY ? O_CLOEXEC : 0) < 0)
-            return -errno;
-    }
-    return close_range(FD_BINARY + 1, ~0U, 0) < 0 ? -errno : 0;
+    if (r == 0 && close_range(FD_BINARY + 1, ~0U, 0) < 0)
+        r = -errno;
+    return r;
 }
 
 _Noreturn static void become_init(const struct sbx_limits *limits, int control_fd, int channel_fd)

@@ -26,23 +26,19 @@
 #define SBX_INIT_WAIT_ARGUMENT "--wait"
 
 /*
- * Also made ahead, for a session: the program is an interpreter that runs one cell after the other.
- * Its standard input is a SOCK_SEQPACKET socket: for each run, init sends a struct sbx_cell_word
- * with the run's streams, and gets one back when the cell has ended. Then everybody is stopped
- * until the next LOAD. What comes over that socket is the program's own claim, as an exit code is.
+ * Of a box whose mode is SBX_BOX_CELLS (boxspawn.h), also made ahead, for a session: the program is
+ * an interpreter that runs one cell after the other. Its standard input is a SOCK_SEQPACKET socket:
+ * for each run, init sends a struct sbx_cell_word with the run's streams, and gets one back when
+ * the cell has ended. Then everybody is stopped until the next LOAD. What comes over that socket is
+ * the program's own claim, as an exit code is.
+ *
+ * SBX_BOX_FILES puts the files in place and ends: READY, GO, EXITED without a program.
+ *
+ * SBX_BOX_TERMINAL is as without an argument, and the program gets a terminal: 6 is its master, 7
+ * its slave. Init passes bytes on between 0 and 1, which are pipes, and the master.
  */
-#define SBX_INIT_CELLS_ARGUMENT "--cells"
-
-/*
- * As without an argument, and the program gets a terminal: 6 is its master, 7 its slave. Init
- * passes bytes on between 0 and 1, which are pipes, and the master.
- */
-#define SBX_INIT_TERMINAL_ARGUMENT "--terminal"
 #define SBX_INIT_FD_MASTER 6
 #define SBX_INIT_FD_SLAVE 7
-
-/* Puts the files in place and ends: READY, GO, EXITED without a program. */
-#define SBX_INIT_FILES_ARGUMENT "--files"
 
 /* Names of the process: on the host, ps tells a box that waits from one that has a run. */
 #define SBX_INIT_IDLE_NAME "sandbox-idle"
