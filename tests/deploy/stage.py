@@ -16,6 +16,7 @@ from house import LEASE_MS, Replica
 
 WORKERS = 4
 CONNECTION_AGE_S = 3
+KEEP_RUNS = 1000000  # half an hour ends more than the thousand that are kept otherwise; each is looked at when all have ended
 RUN_S = 240  # until a run is given up for lost
 
 
@@ -104,7 +105,7 @@ class Stage:
     def start_replica(self):
         self.started += 1
         replica = Replica(self.fleet_view(), self.base_url, [
-            f"--store={self.uri}", f"--store-lease-ms={LEASE_MS * 3}", "--grace-ms=2000",
+            f"--store={self.uri}", f"--store-lease-ms={LEASE_MS * 3}", "--grace-ms=2000", f"--keep-runs={KEEP_RUNS}",
             *self.fleet.agent_flags()], self.started)
         self.all_replicas.append(replica)
         return replica
