@@ -60,14 +60,17 @@ slowest() {
         awk '{sum += $1; if (NR <= 5) text = text (NR > 1 ? ", " : "") $2 " " $1 " s"} END {print text "; all " sum " s"}'
 }
 
-# The last lines of every test that failed.
+# The last lines of every try that failed, also of one that was followed by a better one.
 show_failures() {
-    local number
-    while IFS= read -r number; do
-        grep -E "^ *[0-9]+/[0-9]+ Test +#$number:" "$1"
-        grep -E "^$number: " "$1" | tail -n 60
-    done < <(sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#([0-9]+): .*\*\*\*(Failed|Timeout|Exception|Not Run).*/\1/p' "$1")
-    tail -n 12 "$1"
+    awk '/^[0-9]+: / {n = $1 + 0; lines[n, count[n]++] = $0}
+        /^ *([0-9]+\/[0-9]+ )?Test +#[0-9]+: / {
+            number = $0; sub(/^[^#]*#/, "", number); n = number + 0
+            if (/\*\*\*(Failed|Timeout|Exception|Not Run)/) {
+                print
+                for (i = count[n] > 60 ? count[n] - 60 : 0; i < count[n]; i++) print lines[n, i]
+            }
+            count[n] = 0
+        }' "$1"
 }
 
 summary=""
@@ -104,9 +107,10 @@ tell_group() {
     fi
     # The virtual machine needs packages that not every host can get; its line says so then.
     if [[ "$name" == vm* ]] && [ "$status" -eq 0 ] && [ "$skipped" -gt 0 ]; then return; fi
+    show_failures "$log"
     if [ "$status" -ne 0 ] || [ "$passed" -eq 0 ]; then
         failed=1
-        show_failures "$log"
+        tail -n 12 "$log"
         [ "$passed" -gt 0 ] || echo "crisol: the group '$name' ran no test" >&2
     fi
 }

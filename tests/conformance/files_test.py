@@ -149,7 +149,8 @@ time.sleep({seconds})
 """
         look = """
 import os, socket, ctypes
-places = ['/' + name for name in os.listdir('/') if name not in ('proc', 'usr')]  # the kernel's, and the host's: both too many
+# Not the kernel's folder, nor the host's, where /lib leads as well: both hold too much.
+places = [e.path for e in os.scandir('/') if e.is_dir(follow_symlinks=False) and e.name not in ('proc', 'usr')]
 found = [os.path.join(f, n) for place in places for f, _, names in os.walk(place) for n in names if 'marker-of' in n]
 try:
     socket.socket(socket.AF_UNIX).connect('\\0marker-of-another-run'); found.append('abstract')
