@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "common/hash.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -25,16 +26,9 @@ static bool is_named(const struct cr_tls_paths *paths, size_t part)
     return paths->path[part] && paths->path[part][0];
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    for (int shift = 0; shift < 64; shift += 8)
-        hash = (hash ^ ((value >> shift) & 0xff)) * UINT64_C(0x100000001b3); /* FNV-1a */
-    return hash;
-}
-
 uint64_t cr_tls_files_stamp(const struct cr_tls_paths *paths)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = CR_HASH_START;
 
     for (size_t i = 0; i < CR_TLS_PART_COUNT; i++) {
         struct stat info;
@@ -43,11 +37,11 @@ uint64_t cr_tls_files_stamp(const struct cr_tls_paths *paths)
             continue;
         if (fstatat(AT_FDCWD, paths->path[i], &info, 0) < 0)
             return 0;
-        hash = mix(hash, (uint64_t)info.st_dev);
-        hash = mix(hash, (uint64_t)info.st_ino);
-        hash = mix(hash, (uint64_t)info.st_size);
-        hash = mix(hash, (uint64_t)info.st_mtim.tv_sec);
-        hash = mix(hash, (uint64_t)info.st_mtim.tv_nsec);
+        hash = cr_hash_number(hash, (uint64_t)info.st_dev);
+        hash = cr_hash_number(hash, (uint64_t)info.st_ino);
+        hash = cr_hash_number(hash, (uint64_t)info.st_size);
+        hash = cr_hash_number(hash, (uint64_t)info.st_mtim.tv_sec);
+        hash = cr_hash_number(hash, (uint64_t)info.st_mtim.tv_nsec);
     }
     return hash;
 }

@@ -2,6 +2,7 @@
 #include "rpc/callers.h"
 
 #include "common/clock.h"
+#include "common/hash.h"
 #include "rpc/status.h"
 
 #include <errno.h>
@@ -60,11 +61,7 @@ struct rpc_callers *rpc_callers_free(struct rpc_callers *callers)
 
 static struct caller **chain_of(struct rpc_callers *callers, const char *name)
 {
-    uint32_t hash = 2166136261U; /* FNV-1a */
-
-    for (; *name; name++)
-        hash = (hash ^ (uint8_t)*name) * 16777619U;
-    return &callers->chains[hash % CHAIN_COUNT];
+    return &callers->chains[cr_hash_text(CR_HASH_START, name) % CHAIN_COUNT];
 }
 
 static struct caller *find(struct rpc_callers *callers, const char *name)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/quota.h"
 
+#include "common/hash.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,14 +43,10 @@ struct rpc_quotas *rpc_quotas_free(struct rpc_quotas *quotas)
     return NULL;
 }
 
-/* FNV-1a. The number of peers is bounded, so collisions made on purpose cost little. */
+/* The number of peers is bounded, so collisions made on purpose cost little. */
 static struct rpc_quota **chain_of(struct rpc_quotas *quotas, const char *key)
 {
-    uint32_t hash = 2166136261U;
-
-    for (; *key; key++)
-        hash = (hash ^ (uint8_t)*key) * 16777619U;
-    return &quotas->chains[hash % CHAIN_COUNT];
+    return &quotas->chains[cr_hash_text(CR_HASH_START, key) % CHAIN_COUNT];
 }
 
 static bool is_forgettable(const struct rpc_quota *quota, int64_t now_ns)

@@ -3,6 +3,7 @@
 
 #include "clients/gemini-replay/hostile_cases.h"
 #include "common/auto.h"
+#include "common/hash.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -15,9 +16,7 @@ static const char CUT = '^';
 
 void hostile_dice_init(struct hostile_dice *dice, uint64_t seed, const char *name)
 {
-    dice->state = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
-    for (const char *at = name; *at; at++)
-        dice->state = (dice->state ^ (unsigned char)*at) * UINT64_C(0x100000001B3);
+    dice->state = cr_hash(seed * UINT64_C(0x9E3779B97F4A7C15) + 1, name, strlen(name));
 }
 
 /* xorshift64*: small, and the same everywhere. */

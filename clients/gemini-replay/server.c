@@ -10,6 +10,7 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/hash.h"
 #include "common/log.h"
 
 #include <fcntl.h>
@@ -251,15 +252,12 @@ static enum MHD_Result answer_post(struct replay_server *server, struct MHD_Conn
     return send_answer(server, connection, framing_of(connection, action), answer, tokens);
 }
 
-/* FNV-1a: the same request always thinks as long. */
+/* The same request always thinks as long. */
 static uint32_t thinking_ms(const struct replay_server_options *options, const struct cr_buf *body)
 {
     uint32_t span = options->think_max_ms - options->think_min_ms;
-    const char *bytes = cr_buf_str(body);
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = cr_hash(CR_HASH_START, body->data, body->size);
 
-    for (size_t i = 0; i < body->size; i++)
-        hash = (hash ^ (uint8_t)bytes[i]) * UINT64_C(0x100000001b3);
     return options->think_min_ms + (uint32_t)((hash >> 16) % (span + UINT64_C(1)));
 }
 

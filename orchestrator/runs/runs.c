@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/hash.h"
 #include "common/log.h"
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/graph/export.h"
@@ -19,45 +20,28 @@
 #define SWEEP_EVERY_NS (100 * CR_NS_PER_MS)
 #define CALLER_RETRY_MS 5000
 
-/* FNV-1a: spreads over buckets and tells requests apart; nothing here trusts it against malice. */
-static uint64_t hash_more(uint64_t hash, const void *data, size_t size)
-{
-    const uint8_t *bytes = data;
-
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3U;
-    return hash;
-}
-
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    return hash_more(hash, text, strlen(text) + 1);
-}
-
-#define HASH_START 0xcbf29ce484222325U
-
 static struct agt_runs_entry **id_bucket(struct agt_runs *runs, const char *id)
 {
-    return &runs->by_id[hash_text(HASH_START, id) % BUCKETS];
+    return &runs->by_id[cr_hash_text(CR_HASH_START, id) % BUCKETS];
 }
 
 static struct agt_runs_entry **key_bucket(struct agt_runs *runs, const char *caller,
                                           const char *key)
 {
-    return &runs->by_key[hash_text(hash_text(HASH_START, caller), key) % BUCKETS];
+    return &runs->by_key[cr_hash_text(cr_hash_text(CR_HASH_START, caller), key) % BUCKETS];
 }
 
 static uint64_t hash_request(const struct agt_run_spec *spec)
 {
-    uint64_t hash = hash_text(HASH_START, spec->task);
+    uint64_t hash = cr_hash_text(CR_HASH_START, spec->task);
 
-    hash = hash_more(hash, &spec->max_iterations, sizeof(spec->max_iterations));
-    hash = hash_more(hash, &spec->verify, sizeof(spec->verify));
-    hash = hash_more(hash, &spec->interrupts, sizeof(spec->interrupts));
-    hash = hash_more(hash, spec->terms ? spec->terms : "", spec->terms_size);
-    hash = hash_text(hash, spec->model ? spec->model : "");
-    return hash_more(hash, spec->sandbox_limits ? spec->sandbox_limits : "",
-                     spec->sandbox_limits_size);
+    hash = cr_hash(hash, &spec->max_iterations, sizeof(spec->max_iterations));
+    hash = cr_hash(hash, &spec->verify, sizeof(spec->verify));
+    hash = cr_hash(hash, &spec->interrupts, sizeof(spec->interrupts));
+    hash = cr_hash(hash, spec->terms ? spec->terms : "", spec->terms_size);
+    hash = cr_hash_text(hash, spec->model ? spec->model : "");
+    return cr_hash(hash, spec->sandbox_limits ? spec->sandbox_limits : "",
+                   spec->sandbox_limits_size);
 }
 
 static void free_entry(struct agt_runs_entry *entry)

@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "common/beside.h"
 #include "common/err.h"
+#include "common/hash.h"
 #include "common/log.h"
 #include "common/read_all.h"
 #include "sandboxd/backend/etc_files.h"
@@ -38,15 +39,6 @@ static const struct {
     {"group", SBX_ETC_GROUP},
 };
 
-static uint64_t hash(uint64_t seed, const void *data, size_t size)
-{
-    const uint8_t *bytes = data;
-
-    for (size_t i = 0; i < size; i++)
-        seed = (seed ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return seed;
-}
-
 static int find_part(const char *init_path, size_t part, char path[PATH_MAX], struct cr_err *err)
 {
     if (part == 0 && init_path && *init_path) {
@@ -82,7 +74,7 @@ static int read_parts(const char *init_path, struct sbx_image_inputs *inputs, st
 int sbx_image_inputs_load(const char *init_path, const char *base, const char *dockerfile,
                           struct sbx_image_inputs *inputs, struct cr_err *err)
 {
-    uint64_t all = UINT64_C(0xcbf29ce484222325);
+    uint64_t all = CR_HASH_START;
     int r;
 
     inputs->base = base;
@@ -93,12 +85,12 @@ int sbx_image_inputs_load(const char *init_path, const char *base, const char *d
     if (r < 0)
         return r;
     for (size_t i = 0; i < SBX_IMAGE_PARTS; i++)
-        all = hash(all, inputs->parts[i].data, inputs->parts[i].size);
+        all = cr_hash(all, inputs->parts[i].data, inputs->parts[i].size);
     (void)snprintf(inputs->init_digest, sizeof(inputs->init_digest), "%016" PRIx64, all);
     for (size_t i = 0; i < CR_ARRAY_SIZE(texts); i++)
-        all = hash(all, texts[i].text, strlen(texts[i].text));
-    all = hash(all, dockerfile, strlen(dockerfile));
-    all = hash(all, base, strlen(base));
+        all = cr_hash(all, texts[i].text, strlen(texts[i].text));
+    all = cr_hash(all, dockerfile, strlen(dockerfile));
+    all = cr_hash(all, base, strlen(base));
     (void)snprintf(inputs->image_digest, sizeof(inputs->image_digest), "%016" PRIx64, all);
     return 0;
 }

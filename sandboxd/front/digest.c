@@ -3,10 +3,12 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+#include "common/hash.h"
 #include "sandboxd/runtimes/table.h"
 
 #include <errno.h>
 #include <stdint.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <openssl/evp.h>
@@ -102,12 +104,7 @@ void sbx_digest_runtime(const struct sbx_runtime *runtime, char ret_digest[SBX_D
         sbx_digest(text.data, text.size, ret_digest);
 }
 
-/* FNV-1a. */
 uint64_t sbx_digest_caller(const char *name)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    for (; *name; name++)
-        hash = (hash ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
-    return hash;
+    return cr_hash(CR_HASH_START, name, strlen(name));
 }

@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "common/hash.h"
 #include "sandboxd/runtimes/bundle.h"
 
 #include <pthread.h>
@@ -355,35 +356,25 @@ int sbx_runtime_find(const char *name)
     return find(&own, name);
 }
 
-/* The terminating NUL is hashed too, so that {"a", "b"} is not {"ab"}. */
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    for (;; text++) {
-        hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-        if (!*text)
-            return hash;
-    }
-}
-
 static uint64_t hash_list(uint64_t hash, const char *const *list)
 {
     for (; *list; list++)
-        hash = hash_text(hash, *list);
-    return hash_text(hash, "");
+        hash = cr_hash_text(hash, *list);
+    return cr_hash_text(hash, "");
 }
 
 uint64_t sbx_runtimes_digest(void)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = CR_HASH_START;
     size_t count;
     const struct sbx_runtime *list = sbx_runtimes(&count);
 
     hash = hash_list(hash, sbx_environment);
     for (size_t i = 0; i < count; i++) {
-        hash = hash_text(hash, list[i].name);
-        hash = hash_text(hash, list[i].entry_file ? list[i].entry_file : "");
-        hash = hash_text(hash, list[i].preload ? list[i].preload : "");
-        hash = hash_text(hash, list[i].root);
+        hash = cr_hash_text(hash, list[i].name);
+        hash = cr_hash_text(hash, list[i].entry_file ? list[i].entry_file : "");
+        hash = cr_hash_text(hash, list[i].preload ? list[i].preload : "");
+        hash = cr_hash_text(hash, list[i].root);
         hash = hash_list(hash, list[i].compile);
         hash = hash_list(hash, list[i].compile_output);
         hash = hash_list(hash, list[i].argv);

@@ -113,7 +113,7 @@ int sbx_runtimes_load(int fd, struct cr_err *err);
 /* Returns the index, or -ENOENT. */
 int sbx_runtime_find(const char *name);
 
-/* FNV-1a over everything that a run depends on: tells a front and a backend of different builds
+/* cr_hash() of everything that a run depends on: tells a front and a backend of different builds
  * apart. */
 uint64_t sbx_runtimes_digest(void);
 

@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/config.h"
+#include "common/hash.h"
 #include "sandboxd/supervisor/registered.h"
 #include "sandboxd/supervisor/settings.h"
 
@@ -206,13 +207,13 @@ int sbx_native_args_make(const struct sbx_settings *settings, struct sbx_child_a
 /* Containers are known as ours by where we serve: two services on one engine do not mix. */
 static int add_instance(const struct sbx_settings *settings, struct sbx_child_args *args)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    static const uint8_t end = 0xff; /* stands in neither */
+    uint64_t hash = CR_HASH_START;
     const char *const parts[] = {settings->socket, settings->listen};
 
     for (size_t i = 0; i < CR_ARRAY_SIZE(parts); i++) {
-        for (const char *at = parts[i] ? parts[i] : ""; *at; at++)
-            hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-        hash = (hash ^ 0xff) * UINT64_C(0x100000001b3);
+        hash = cr_hash(hash, parts[i], parts[i] ? strlen(parts[i]) : 0);
+        hash = cr_hash(hash, &end, 1);
     }
     return add(args, "--instance=%016" PRIx64, hash);
 }

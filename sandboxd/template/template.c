@@ -5,6 +5,7 @@
 #include "common/beside.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/hash.h"
 #include "common/log.h"
 #include "common/patience.h"
 #include "sandboxd/backend/cgroup.h"
@@ -81,11 +82,6 @@ int sbx_template_userns_make(uint32_t uid_base, uint32_t places, int *ret_fd, st
     return sbx_userns_make_ranges(ranges, CR_ARRAY_SIZE(ranges), ret_fd, err);
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    return (hash ^ value) * UINT64_C(0x100000001b3); /* FNV-1a */
-}
-
 uint64_t sbx_template_packages(enum sbx_template_kind kind)
 {
     /* A package manager that changes a package renames files in the folder that holds it. */
@@ -97,7 +93,7 @@ uint64_t sbx_template_packages(enum sbx_template_kind kind)
         "/usr/lib",
     };
     const char *interpreter = sbx_template_runtime(kind)->argv[0];
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = CR_HASH_START;
     struct stat stat;
 
     for (size_t i = 0; i <= CR_ARRAY_SIZE(folders); i++) {
@@ -105,11 +101,11 @@ uint64_t sbx_template_packages(enum sbx_template_kind kind)
 
         if (fstatat(AT_FDCWD, path, &stat, 0) < 0)
             continue; /* one that appears later is a change, too */
-        hash = mix(hash, i);
-        hash = mix(hash, (uint64_t)stat.st_ino);
-        hash = mix(hash, (uint64_t)stat.st_size);
-        hash = mix(hash, (uint64_t)stat.st_mtim.tv_sec);
-        hash = mix(hash, (uint64_t)stat.st_mtim.tv_nsec);
+        hash = cr_hash_number(hash, i);
+        hash = cr_hash_number(hash, (uint64_t)stat.st_ino);
+        hash = cr_hash_number(hash, (uint64_t)stat.st_size);
+        hash = cr_hash_number(hash, (uint64_t)stat.st_mtim.tv_sec);
+        hash = cr_hash_number(hash, (uint64_t)stat.st_mtim.tv_nsec);
     }
     return hash;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/buf.h"
+#include "common/hash.h"
 #include "common/utf8.h"
 #include "orchestrator/graph/feedback.h"
 #include "tests/fuzz/fuzz.h"
@@ -31,10 +32,8 @@ static void split(char *text, size_t size, char *parts[PARTS])
 /* As in a run, the text cannot have known it: it depends on every byte of the text. */
 static void make_delimiter(const uint8_t *data, size_t size, char delimiter[static 24])
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash = cr_hash(CR_HASH_START, data, size);
 
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ data[i]) * UINT64_C(1099511628211);
     (void)snprintf(delimiter, 24, "OUTPUT-%016llx", (unsigned long long)hash);
 }
 
