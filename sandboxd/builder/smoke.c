@@ -51,10 +51,19 @@ static int start(const struct sbx_smoke *smoke, struct service *service, struct 
     char state[PATH_MAX];
     char gaps[PATH_MAX];
     char slow_host[32];
-    const char *argv[ARGS_MAX] = {path,           socket,     state,           "--backend=native",
-                                  "--slots=1",    "--pool=0", "--preload=off", "--log-level=warn",
-                                  "--grace-ms=0", slow_host};
-    size_t count = 10;
+    /* Without the port of the metrics, which the service has that runs here. */
+    const char *argv[ARGS_MAX] = {path,
+                                  socket,
+                                  state,
+                                  "--backend=native",
+                                  "--slots=1",
+                                  "--pool=0",
+                                  "--preload=off",
+                                  "--log-level=warn",
+                                  "--metrics=",
+                                  slow_host,
+                                  "--grace-ms=1000"};
+    size_t count = 11;
     int r = cr_beside_find("sandboxd", path, err);
 
     if (r < 0)

@@ -83,6 +83,7 @@ def runtime(*argv, state, ok=True, **kwargs):
     done = subprocess.run([SANDBOXD, "runtime", *argv, f"--state-dir={state}"], capture_output=True, text=True, timeout=150,
                           check=False, **kwargs)
     assert (done.returncode == 0) == ok, done.stderr
+    assert not ok or " warn " not in done.stderr, done.stderr  # another sandboxd, say, which has the port of the metrics
     return done.stdout if ok else done.stderr
 
 
