@@ -110,6 +110,44 @@ int sbx_child_start(struct sbx_child *child, const char *const *argv, const int 
     return 0;
 }
 
+void sbx_child_kill(const struct sbx_child *child, int signal_number)
+{
+    if (child->pid > 0)
+        (void)kill(child->pid, signal_number);
+}
+
+/* By a signal: whoever sent it will know why. */
+static bool is_stopped(const struct sbx_child *child)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(P_PID, (id_t)child->pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == child->pid;
+}
+
+bool sbx_child_is_turning(struct sbx_child *child)
+{
+    enum sbx_pulse_state before = child->pulse.state;
+    enum sbx_pulse_state state = child->pid > 0 ? sbx_pulse_look(&child->pulse) : SBX_PULSE_WELL;
+
+    if (before == SBX_PULSE_WELL && state != SBX_PULSE_WELL)
+        cr_log_warn("%s says nothing pid=%d", child->name, (int)child->pid);
+    if (state == SBX_PULSE_DEAD && !is_stopped(child)) {
+        cr_log_error("%s stands still, killing it pid=%d", child->name, (int)child->pid);
+        sbx_child_kill(child, SIGKILL);
+    }
+    return state == SBX_PULSE_WELL;
+}
+
+void sbx_child_log_end(const struct sbx_child *child, int status)
+{
+    if (WIFSIGNALED(status))
+        cr_log_warn("%s was killed pid=%d signal=%d", child->name, (int)child->pid,
+                    WTERMSIG(status));
+    else
+        cr_log_warn("%s ended pid=%d status=%d", child->name, (int)child->pid, WEXITSTATUS(status));
+}
+
 int sbx_child_run(const char *name, const char *const *argv, bool has_output, int deadline_ms,
                   struct cr_err *err)
 {

@@ -31,6 +31,19 @@ struct sbx_child {
 int sbx_child_start(struct sbx_child *child, const char *const *argv, const int *fds,
                     size_t fd_count, struct cr_err *err);
 
+/* Sends the signal, if it runs. */
+void sbx_child_kill(const struct sbx_child *child, int signal_number);
+
+/*
+ * Looks at its pulse. One that stands still is of no use to anybody, and its
+ * end is a thing that all others know how to deal with: it is killed, unless a
+ * signal has stopped it. True for one that turns, or does not run.
+ */
+bool sbx_child_is_turning(struct sbx_child *child);
+
+/* Says in the log how it ended; `status` is that of waitpid(2). */
+void sbx_child_log_end(const struct sbx_child *child, int status);
+
 /*
  * Runs child->name to its end, at most `deadline_ms`, and kills it then.
  * `has_output`: its standard output is ours. Returns its exit code, or -errno;

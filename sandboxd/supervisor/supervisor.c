@@ -8,14 +8,11 @@
 #include "common/log.h"
 #include "common/notify.h"
 #include "common/patience.h"
-#include "common/unconst.h"
-#include "sandboxd/supervisor/audit_file.h"
 #include "sandboxd/supervisor/child.h"
 #include "sandboxd/supervisor/child_args.h"
 #include "sandboxd/supervisor/choice.h"
+#include "sandboxd/supervisor/handover.h"
 #include "sandboxd/supervisor/restart.h"
-#include "sandboxd/supervisor/runtime_files.h"
-#include "sandboxd/supervisor/secrets.h"
 #include "sandboxd/supervisor/settings.h"
 #include "sandboxd/supervisor/spawn.h"
 #include "sandboxd/wire/lifeline.h"
@@ -29,7 +26,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define LISTEN_MAX SBX_SPAWN_LISTEN_MAX
 #define SERVING "READY=1\nSTATUS=serving"
 #define BACKEND_STOP_MS 24000
 #define FRONT_STOP_EXTRA_MS 10000 /* beyond the grace */
@@ -46,17 +42,11 @@ enum phase {
 
 struct supervisor {
     const struct sbx_settings *settings;
-    struct cr_listen listens[LISTEN_MAX];
-    size_t listen_count;
-    struct cr_listen health;
     const struct cr_notify *notify; /* borrowed */
     int64_t alive_at_ns;            /* when to tell the manager so; 0: never */
     int64_t pulse_at_ns;            /* when to look whether the children turn */
     bool is_turning;                /* they did, at the last look */
-    struct sbx_secrets secrets;
-    struct cr_listen metrics; /* its fd is -1: none */
-    int audit_fd;
-    int runtimes_fd;
+    struct sbx_handover handover;
     int64_t look_at_ns; /* when to look whether their files have changed; 0: there are none */
     int signal_fd;
     struct sbx_child backend;
@@ -71,56 +61,6 @@ struct supervisor {
 };
 
 /* ---- starting ---- */
-
-static int open_listens(struct supervisor *supervisor, struct cr_err *err)
-{
-    const struct sbx_settings *settings = supervisor->settings;
-    char address[256];
-    int r = 0;
-
-    if (settings->socket && *settings->socket) {
-        struct cr_listen *listen = &supervisor->listens[supervisor->listen_count];
-
-        (void)snprintf(address, sizeof(address), "unix:%s", settings->socket);
-        r = cr_listen_open(address, (uid_t)settings->socket_owner, listen, err);
-        if (r < 0)
-            return cr_err_wrap(err, "--socket");
-        supervisor->listen_count++;
-    }
-    if (settings->listen && *settings->listen) {
-        struct cr_listen *listen = &supervisor->listens[supervisor->listen_count];
-
-        r = cr_listen_open(settings->listen, (uid_t)-1, listen, err);
-        if (r < 0)
-            return cr_err_wrap(err, "--listen");
-        supervisor->listen_count++;
-    }
-    if (settings->health_listen && *settings->health_listen) {
-        r = cr_listen_open(settings->health_listen, (uid_t)-1, &supervisor->health, err);
-        if (r < 0)
-            return cr_err_wrap(err, "--health-listen");
-    }
-    return r;
-}
-
-/*
- * A second service on one host would else not start for want of a port that
- * nobody asked for; a port that was asked for is as binding as any other.
- */
-static int open_metrics(struct supervisor *supervisor, struct cr_err *err)
-{
-    const char *address = supervisor->settings->metrics;
-    int r;
-
-    if (!address || !*address)
-        return 0;
-    r = cr_listen_open(address, (uid_t)-1, &supervisor->metrics, err);
-    if (r == -EADDRINUSE && strcmp(address, SBX_METRICS_STANDARD) == 0) {
-        cr_log_warn("the port of the metrics is taken, going without them address=%s", address);
-        return 0;
-    }
-    return r < 0 ? cr_err_wrap(err, "--metrics") : 0;
-}
 
 static int open_signals(struct supervisor *supervisor, struct cr_err *err)
 {
@@ -145,38 +85,25 @@ static int start_backend(struct supervisor *supervisor, int wire_fd, struct cr_e
                 ? sbx_docker_args_make(supervisor->settings, supervisor->was_ready, &args)
                 : sbx_native_args_make(supervisor->settings, &args);
 
-    r = r < 0
-            ? cr_err_set(err, ENOMEM, "out of memory for the arguments of the backend")
-            : sbx_spawn_backend(&supervisor->backend, &args, wire_fd, supervisor->runtimes_fd, err);
+    r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of the backend")
+              : sbx_spawn_backend(&supervisor->backend, &args, wire_fd,
+                                  supervisor->handover.runtimes_fd, err);
     sbx_child_args_done(&args);
     return r;
 }
 
 static int start_front(struct supervisor *supervisor, int wire_fd, struct cr_err *err)
 {
+    const struct sbx_handover *handover = &supervisor->handover;
+    const struct sbx_front_fds fds = sbx_handover_front_fds(handover);
     struct sbx_child_args args = {0};
-    struct sbx_front_fds fds = {.token = supervisor->secrets.token_fd,
-                                .audit = supervisor->audit_fd,
-                                .runtimes = supervisor->runtimes_fd,
-                                .tls = supervisor->secrets.tls_fd,
-                                .health = supervisor->health.fd,
-                                .listen_count = supervisor->listen_count,
-                                .metrics = supervisor->metrics.fd};
-    int r = sbx_front_args_make(supervisor->settings, supervisor->listen_count,
-                                supervisor->metrics.fd >= 0, &args);
+    int r = sbx_front_args_make(supervisor->settings, handover->listen_count,
+                                handover->metrics.fd >= 0, &args);
 
-    for (size_t i = 0; i < supervisor->listen_count; i++)
-        fds.listens[i] = supervisor->listens[i].fd;
     r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of sandboxd-front")
               : sbx_spawn_front(&supervisor->front, &args, wire_fd, &fds, err);
     sbx_child_args_done(&args);
     return r;
-}
-
-static void kill_child(const struct sbx_child *child, int signal_number)
-{
-    if (child->pid > 0)
-        (void)kill(child->pid, signal_number);
 }
 
 /* Starts what is missing: the backend, and the front, which else gets the new wire sent. */
@@ -200,7 +127,7 @@ static int start_children(struct supervisor *supervisor, struct cr_err *err)
         /* It is just ending, or stands still: the backend sees the end of its wire, then both
          * start anew. */
         cr_log_warn("the front does not take its new backend, ending both");
-        kill_child(&supervisor->front, SIGKILL);
+        sbx_child_kill(&supervisor->front, SIGKILL);
     }
     return 0;
 }
@@ -231,13 +158,13 @@ static void begin_stop(struct supervisor *supervisor)
                        (int64_t)supervisor->settings->drain_delay_ms +
                            (int64_t)supervisor->settings->grace_ms +
                            cr_patience_ms(FRONT_STOP_EXTRA_MS + BACKEND_STOP_MS + KILL_WAIT_MS));
-    kill_child(&supervisor->front, SIGTERM);
+    sbx_child_kill(&supervisor->front, SIGTERM);
 }
 
 /* Without grace, but the backend still gets the time to clean up. */
 static void hurry_stop(struct supervisor *supervisor)
 {
-    kill_child(&supervisor->front, SIGKILL);
+    sbx_child_kill(&supervisor->front, SIGKILL);
     if (supervisor->phase < PHASE_STOPPING)
         stop_backend(supervisor);
 }
@@ -289,33 +216,20 @@ static void plan_restart(struct supervisor *supervisor, const struct sbx_child *
     }
 }
 
-static void log_child_end(const struct supervisor *supervisor, const struct sbx_child *child,
-                          int status)
-{
-    bool is_clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-
-    if (is_clean && supervisor->phase != PHASE_RUNNING)
-        return;
-    if (WIFSIGNALED(status))
-        cr_log_warn("%s was killed pid=%d signal=%d", child->name, (int)child->pid,
-                    WTERMSIG(status));
-    else
-        cr_log_warn("%s ended pid=%d status=%d", child->name, (int)child->pid, WEXITSTATUS(status));
-}
-
 static void on_child_end(struct supervisor *supervisor, struct sbx_child *child, int status)
 {
-    log_child_end(supervisor, child, status);
+    const bool is_clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+
+    if (!is_clean || supervisor->phase == PHASE_RUNNING)
+        sbx_child_log_end(child, status);
     child->pid = 0;
     cr_close_fd(&child->lifeline_fd);
     if (supervisor->phase != PHASE_RUNNING) {
-        bool is_clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-
         supervisor->has_failed = supervisor->has_failed || !is_clean;
         return;
     }
     if (child == &supervisor->front)
-        sbx_secrets_front_ended(&supervisor->secrets);
+        sbx_secrets_front_ended(&supervisor->handover.secrets);
     if (child == &supervisor->front && supervisor->backend.pid > 0) {
         /* The backend sees the end of the wire, cleans up and ends; then both start anew. */
         set_deadline(supervisor, cr_patience_ms(BACKEND_STOP_MS));
@@ -347,7 +261,8 @@ static void reload(struct supervisor *supervisor)
 
     if (must_tell)
         cr_notify_reloading(supervisor->notify);
-    sbx_secrets_reload(supervisor->settings, &supervisor->secrets, &supervisor->front, true);
+    sbx_secrets_reload(supervisor->settings, &supervisor->handover.secrets, &supervisor->front,
+                       true);
     if (must_tell)
         cr_notify_send(supervisor->notify, SERVING);
 }
@@ -369,7 +284,8 @@ static void read_signals(struct supervisor *supervisor)
 static void log_ready(const struct supervisor *supervisor, uint32_t slots)
 {
     const struct sbx_settings *settings = supervisor->settings;
-    const struct cr_listen *last = &supervisor->listens[supervisor->listen_count - 1];
+    const struct sbx_handover *handover = &supervisor->handover;
+    const struct cr_listen *last = &handover->listens[handover->listen_count - 1];
     const char *backend = supervisor->is_docker ? "docker" : "native";
 
     if (settings->listen && *settings->listen)
@@ -378,10 +294,10 @@ static void log_ready(const struct supervisor *supervisor, uint32_t slots)
     else
         cr_log_info("sandboxd ready socket=%s backend=%s slots=%u", settings->socket, backend,
                     slots);
-    if (supervisor->health.fd >= 0)
-        cr_log_info("health address=%s port=%u", settings->health_listen, supervisor->health.port);
-    if (supervisor->metrics.fd >= 0)
-        cr_log_info("metrics address=%s port=%u", settings->metrics, supervisor->metrics.port);
+    if (handover->health.fd >= 0)
+        cr_log_info("health address=%s port=%u", settings->health_listen, handover->health.port);
+    if (handover->metrics.fd >= 0)
+        cr_log_info("metrics address=%s port=%u", settings->metrics, handover->metrics.port);
 }
 
 static void read_front(struct supervisor *supervisor)
@@ -399,11 +315,11 @@ static void read_front(struct supervisor *supervisor)
     } else if (r == 0 && msg.type == SBX_LIFELINE_TURNS) {
         sbx_pulse_hear(&supervisor->front.pulse);
     } else if (r == 0 && msg.type == SBX_LIFELINE_TAKEN) {
-        sbx_secrets_taken(&supervisor->secrets, msg.value);
+        sbx_secrets_taken(&supervisor->handover.secrets, msg.value);
     } else if (r != -EAGAIN) {
         cr_close_fd(&supervisor->front.lifeline_fd); /* SIGCHLD follows, or the front is broken */
         if (r != -EPIPE)
-            kill_child(&supervisor->front, SIGKILL);
+            sbx_child_kill(&supervisor->front, SIGKILL);
     }
 }
 
@@ -422,36 +338,12 @@ static void read_backend(struct supervisor *supervisor)
         cr_close_fd(&supervisor->backend.lifeline_fd); /* SIGCHLD follows */
 }
 
-/* By a signal: whoever sent it will know why. */
-static bool is_stopped(const struct sbx_child *child)
-{
-    siginfo_t info = {.si_pid = 0};
-
-    return waitid(P_PID, (id_t)child->pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid == child->pid;
-}
-
-/* One that stands still is of no use to anybody, and its end is a thing that all others know how to
- * deal with. */
-static bool is_turning(struct sbx_child *child)
-{
-    enum sbx_pulse_state before = child->pulse.state;
-    enum sbx_pulse_state state = child->pid > 0 ? sbx_pulse_look(&child->pulse) : SBX_PULSE_WELL;
-
-    if (before == SBX_PULSE_WELL && state != SBX_PULSE_WELL)
-        cr_log_warn("%s says nothing pid=%d", child->name, (int)child->pid);
-    if (state == SBX_PULSE_DEAD && !is_stopped(child)) {
-        cr_log_error("%s stands still, killing it pid=%d", child->name, (int)child->pid);
-        kill_child(child, SIGKILL);
-    }
-    return state == SBX_PULSE_WELL;
-}
-
 /* While it stops, deadlines of its own watch the children. */
 static void look_at_children(struct supervisor *supervisor)
 {
-    bool is_front = supervisor->phase != PHASE_RUNNING || is_turning(&supervisor->front);
-    bool is_backend = supervisor->phase != PHASE_RUNNING || is_turning(&supervisor->backend);
+    bool is_front = supervisor->phase != PHASE_RUNNING || sbx_child_is_turning(&supervisor->front);
+    bool is_backend =
+        supervisor->phase != PHASE_RUNNING || sbx_child_is_turning(&supervisor->backend);
 
     supervisor->is_turning = is_front && is_backend;
 }
@@ -461,7 +353,7 @@ static void on_deadline(struct supervisor *supervisor)
     supervisor->deadline_ns = 0;
     if (supervisor->phase == PHASE_RUNNING) {
         cr_log_error("%s does not end without its front, killing it", supervisor->backend.name);
-        kill_child(&supervisor->backend, SIGKILL);
+        sbx_child_kill(&supervisor->backend, SIGKILL);
         return;
     }
     if (supervisor->phase == PHASE_DRAINING) {
@@ -472,8 +364,8 @@ static void on_deadline(struct supervisor *supervisor)
     cr_log_error("a child does not end, killing it");
     supervisor->has_failed = true;
     supervisor->phase = PHASE_KILLING;
-    kill_child(&supervisor->front, SIGKILL);
-    kill_child(&supervisor->backend, SIGKILL);
+    sbx_child_kill(&supervisor->front, SIGKILL);
+    sbx_child_kill(&supervisor->backend, SIGKILL);
     set_deadline(supervisor, cr_patience_ms(KILL_WAIT_MS));
 }
 
@@ -524,7 +416,8 @@ static void run_timers(struct supervisor *supervisor)
     }
     if (supervisor->look_at_ns != 0 && now >= supervisor->look_at_ns) {
         supervisor->look_at_ns = now + FILES_LOOK_MS * CR_NS_PER_MS;
-        sbx_secrets_reload(supervisor->settings, &supervisor->secrets, &supervisor->front, false);
+        sbx_secrets_reload(supervisor->settings, &supervisor->handover.secrets, &supervisor->front,
+                           false);
     }
 }
 
@@ -549,54 +442,20 @@ static void loop(struct supervisor *supervisor)
     }
 }
 
-/* Opens the file of a setting, when there is one. */
-static int open_file(const char *path, int (*open_it)(const char *path, struct cr_err *err),
-                     int *ret_fd, struct cr_err *err)
-{
-    int fd;
-
-    if (!path || !*path)
-        return 0;
-    fd = open_it(path, err);
-    if (fd < 0)
-        return fd;
-    *ret_fd = fd;
-    return 0;
-}
-
-/* What the children cannot open themselves, or must not read at different times. */
-static int open_files(struct supervisor *supervisor, struct cr_err *err)
-{
-    const struct sbx_settings *settings = supervisor->settings;
-    int r = sbx_secrets_open(settings, &supervisor->secrets, err);
-
-    if (supervisor->secrets.tls_fd >= 0 || supervisor->secrets.token_fd >= 0)
-        supervisor->look_at_ns = cr_clock_mono_ns() + FILES_LOOK_MS * CR_NS_PER_MS;
-    if (r == 0)
-        r = open_file(settings->audit_log, sbx_audit_file_open, &supervisor->audit_fd, err);
-    if (r < 0 || !sbx_settings_has_runtimes(settings))
-        return r;
-    r = sbx_runtime_files_open(settings->runtimes_dir, settings->state_dir, err);
-    if (r < 0)
-        return r;
-    supervisor->runtimes_fd = r;
-    return 0;
-}
-
 static int start(struct supervisor *supervisor, struct cr_err *err)
 {
     int r = open_signals(supervisor, err);
 
     if (r == 0)
-        r = open_files(supervisor, err);
+        r = sbx_handover_open_files(supervisor->settings, &supervisor->handover, err);
+    if (supervisor->handover.secrets.tls_fd >= 0 || supervisor->handover.secrets.token_fd >= 0)
+        supervisor->look_at_ns = cr_clock_mono_ns() + FILES_LOOK_MS * CR_NS_PER_MS;
     if (r == 0)
         r = sbx_choice_make(supervisor->settings, &supervisor->is_docker, err);
     if (r < 0)
         return r;
     supervisor->backend.name = supervisor->is_docker ? "sandboxd-docker" : "sandboxd-native";
-    r = open_listens(supervisor, err);
-    if (r == 0)
-        r = open_metrics(supervisor, err);
+    r = sbx_handover_open_ports(supervisor->settings, &supervisor->handover, err);
     return r == 0 ? start_children(supervisor, err) : r;
 }
 
@@ -605,16 +464,11 @@ int sbx_supervisor_run(const struct sbx_settings *settings, const struct cr_noti
 {
     struct supervisor supervisor = {
         .settings = settings,
-        .listens = {CR_LISTEN_INIT, CR_LISTEN_INIT},
-        .health = CR_LISTEN_INIT,
+        .handover = SBX_HANDOVER_INIT,
         .notify = notify,
         .alive_at_ns = notify->watchdog_ns > 0 ? cr_clock_mono_ns() : 0,
         .pulse_at_ns = cr_clock_mono_ns(),
         .is_turning = true,
-        .secrets = SBX_SECRETS_INIT,
-        .metrics = CR_LISTEN_INIT,
-        .audit_fd = -1,
-        .runtimes_fd = -1,
         .signal_fd = -1,
         .backend = {.name = "sandboxd-native", .lifeline_fd = -1},
         .front = {.name = "sandboxd-front", .lifeline_fd = -1},
@@ -627,13 +481,7 @@ int sbx_supervisor_run(const struct sbx_settings *settings, const struct cr_noti
     }
     if (r == 0 || supervisor.backend.pid > 0)
         loop(&supervisor);
-    for (size_t i = 0; i < supervisor.listen_count; i++)
-        cr_listen_close(&supervisor.listens[i]);
-    cr_listen_close(&supervisor.health);
-    sbx_secrets_done(&supervisor.secrets);
-    cr_listen_close(&supervisor.metrics);
-    cr_close_fd(&supervisor.audit_fd);
-    cr_close_fd(&supervisor.runtimes_fd);
+    sbx_handover_done(&supervisor.handover);
     cr_close_fd(&supervisor.signal_fd);
     if (r == 0 && supervisor.has_failed)
         return cr_err_set(err, EIO, "stopped after a failure; the lines above say which");
