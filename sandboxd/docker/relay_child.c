@@ -5,6 +5,7 @@
 #include "sandboxd/backend/collector.h"
 #include "sandboxd/docker/frames.h"
 #include "sandboxd/docker/relay.h"
+#include "sandboxd/docker/relay_sender.h"
 #include "sandboxd/init/payload_map.h"
 #include "sandboxd/init/unpack.h"
 #include "sandboxd/wire/boxstream.h"
@@ -17,47 +18,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <linux/filter.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #define RELAY_POLLS 4
 #define FLUSH_MS 500 /* for a front that does not read, when the run is at its end */
-#define FRAME_MAX (sizeof(struct sbx_stream_header) + SBX_STREAM_DATA_MAX)
-#define FILTER_MAX ((off_t)(BPF_MAXINSNS * sizeof(struct sock_filter)))
-
-/* A file that goes out in frames. */
-struct source {
-    enum sbx_stream_kind kind;
-    const uint8_t *data;
-    size_t size;
-    size_t at;
-};
 
 /* The one process. */
 struct relay {
-    struct source sources[2];
-    bool has_limits; /* to send */
-    struct sbx_stream_limits limits;
-    struct sbx_stream_prepare prepare;
-    bool is_prepare_sent;
-    bool must_go;
-    bool is_started;
-    bool is_session; /* its box goes on: the end of the run is agreed upon, see boxstream.h */
-    bool must_kill;
-    uint32_t end; /* what END says then */
-    bool is_kill_sent;
-    bool is_stdin_over;
-    bool is_gone;     /* the container: what it sent can still be read */
-    uint32_t credit;  /* bytes of input that sandbox-init has room for */
-    uint64_t signals; /* to send: a bit for each, from 1 */
-    bool has_size;    /* to send */
-    uint32_t size;    /* of the terminal */
-
-    uint8_t out[2 * FRAME_MAX]; /* whole frames, so that what is small goes out as one */
-    size_t out_at;
-    size_t out_size;
+    struct sbx_relay_sender sender;
 
     struct sbx_docker_frames frames;
     struct sbx_stream_parser parser;
@@ -85,27 +53,7 @@ static const int output_fds[] = {
     [OUTPUT_COLLECT] = SBX_RELAY_FD_COLLECT,
 };
 
-static struct relay relay = {
-    .sources = {{.kind = SBX_STREAM_FILTER}, {.kind = SBX_STREAM_PAYLOAD}},
-    .credit = SBX_STREAM_CREDIT,
-};
-
-static int map(int fd, off_t most, struct source *source)
-{
-    struct stat info;
-    void *data;
-
-    if (fstat(fd, &info) < 0)
-        return -errno;
-    if (info.st_size <= 0 || info.st_size > most)
-        return -EPROTO;
-    data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED)
-        return -errno;
-    source->data = data;
-    source->size = (size_t)info.st_size;
-    return 0;
-}
+static struct relay relay = {.sender = SBX_RELAY_SENDER_INIT};
 
 /* Waits without a deadline of its own: the backend has one. */
 static int ask_for_share(void)
@@ -151,178 +99,13 @@ int sbx_relay_unpack(void)
 
 int sbx_relay_map(bool has_filter)
 {
-    int r = has_filter ? map(SBX_RELAY_FD_FILTER, FILTER_MAX, &relay.sources[0]) : 0;
-
-    return r < 0 ? r : map(SBX_RELAY_FD_PAYLOAD, SBX_PAYLOAD_MAX, &relay.sources[1]);
+    return sbx_relay_sender_map(&relay.sender, has_filter);
 }
-
-/* ---- to the container ---- */
 
 void sbx_relay_take_order(const struct sbx_relay_order *order)
 {
-    relay.has_limits = order->has_limits != 0;
-    relay.limits = order->limits;
-    relay.must_go = order->is_going != 0;
-    relay.prepare = (struct sbx_stream_prepare){.version = SBX_STREAM_VERSION,
-                                                .mode = order->mode,
-                                                .size = order->size,
-                                                .flags = order->is_fresh ? SBX_STREAM_FRESH : 0};
-    relay.is_session = order->mode >= SBX_STREAM_MODE_CALL;
+    sbx_relay_sender_take_order(&relay.sender, order);
 }
-
-/* There is room for one; see send_pending(). */
-static void put_frame(enum sbx_stream_kind kind, const void *data, size_t size)
-{
-    const struct sbx_stream_header header = {.kind = (uint32_t)kind, .size = (uint32_t)size};
-
-    memcpy(relay.out + relay.out_size, &header, sizeof(header));
-    if (size > 0)
-        memcpy(relay.out + relay.out_size + sizeof(header), data, size);
-    relay.out_size += sizeof(header) + size;
-}
-
-/* The next piece of filter or payload. Returns false when all was sent. */
-static bool put_source(void)
-{
-    for (size_t i = 0; i < CR_ARRAY_SIZE(relay.sources); i++) {
-        struct source *source = &relay.sources[i];
-        size_t size = source->size - source->at;
-
-        if (size == 0)
-            continue;
-        if (size > SBX_STREAM_DATA_MAX)
-            size = SBX_STREAM_DATA_MAX;
-        put_frame(source->kind, source->data + source->at, size);
-        source->at += size;
-        return true;
-    }
-    return false;
-}
-
-/* Input of the program: right into the frame. Returns false when there is none now. */
-static bool put_input(void)
-{
-    struct sbx_stream_header header = {.kind = SBX_STREAM_STDIN};
-    uint8_t *frame = relay.out + relay.out_size;
-    ssize_t n = read(STDIN_FILENO, frame + sizeof(header), relay.credit);
-
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return false;
-    if (n <= 0) {
-        n = 0;
-        relay.is_stdin_over = true;
-        (void)close(STDIN_FILENO);
-    }
-    header.size = (uint32_t)n;
-    relay.credit -= (uint32_t)n;
-    memcpy(frame, &header, sizeof(header));
-    relay.out_size += sizeof(header) + (size_t)n;
-    return true;
-}
-
-static bool wants_input(void)
-{
-    return relay.is_started && !relay.is_kill_sent && !relay.is_stdin_over && !relay.is_gone &&
-           relay.credit > 0;
-}
-
-static bool put_kill(void)
-{
-    relay.is_kill_sent = true;
-    if (relay.is_session)
-        put_frame(SBX_STREAM_END, &relay.end, sizeof(relay.end));
-    else
-        put_frame(SBX_STREAM_KILL, NULL, 0);
-    return true;
-}
-
-/* What the running program is told beside its input. Returns false when there is nothing. */
-static bool put_word(void)
-{
-    uint32_t value;
-
-    if (!relay.is_started || relay.is_kill_sent)
-        return false;
-    if (relay.must_kill)
-        return put_kill();
-    if (relay.signals != 0) {
-        value = (uint32_t)__builtin_ctzll(relay.signals) + 1;
-        relay.signals &= relay.signals - 1;
-        put_frame(SBX_STREAM_SIGNAL, &value, sizeof(value));
-        return true;
-    }
-    if (!relay.has_size)
-        return false;
-    relay.has_size = false;
-    put_frame(SBX_STREAM_RESIZE, &relay.size, sizeof(relay.size));
-    return true;
-}
-
-static bool put_next(void)
-{
-    /* A box that goes on does not want the rest of what it is not to run. */
-    if (relay.is_session && (relay.must_kill || relay.is_kill_sent))
-        return !relay.is_kill_sent && put_kill();
-    if (put_source())
-        return true;
-    if (relay.has_limits) {
-        relay.has_limits = false;
-        put_frame(SBX_STREAM_LIMITS, &relay.limits, sizeof(relay.limits));
-        return true;
-    }
-    if (!relay.is_prepare_sent) {
-        relay.is_prepare_sent = true;
-        put_frame(SBX_STREAM_PREPARE, &relay.prepare, sizeof(relay.prepare));
-        return true;
-    }
-    if (relay.must_go && !relay.is_started) {
-        relay.is_started = true;
-        put_frame(SBX_STREAM_GO, NULL, 0);
-        return true;
-    }
-    return put_word() || (wants_input() && put_input());
-}
-
-/* As many frames as fit, behind those that were sent in whole. */
-static bool fill_out(void)
-{
-    if (relay.is_gone)
-        return false;
-    if (relay.out_at == relay.out_size) {
-        relay.out_at = 0;
-        relay.out_size = 0;
-    }
-    while (sizeof(relay.out) - relay.out_size >= FRAME_MAX && put_next()) {
-    }
-    return relay.out_at < relay.out_size;
-}
-
-/* What cannot be sent any more must not wake the loop, which may have to wait for an output. */
-static void give_up_sending(void)
-{
-    relay.is_gone = true;
-    relay.out_at = relay.out_size;
-}
-
-/* The end of a container that is gone comes on the reading side. */
-static void send_pending(void)
-{
-    while (fill_out()) {
-        ssize_t n = send(SBX_RELAY_FD_SOCKET, relay.out + relay.out_at,
-                         relay.out_size - relay.out_at, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            if (errno != EAGAIN)
-                give_up_sending();
-            return;
-        }
-        relay.out_at += (size_t)n;
-    }
-}
-
-/* ---- from the container ---- */
 
 static enum output output_of(enum sbx_stream_kind kind)
 {
@@ -373,20 +156,12 @@ static void hear(const struct sbx_init_msg *msg)
         /* All output came before; the front waits for the end of both. */
         close_output(OUTPUT_STDOUT);
         close_output(OUTPUT_STDERR);
-        relay.is_rested = relay.is_kill_sent && msg->event == SBX_INIT_EMPTY && relay.is_session;
+        relay.is_rested =
+            relay.sender.is_kill_sent && msg->event == SBX_INIT_EMPTY && relay.sender.is_session;
     } else if (msg->event == SBX_INIT_COLLECTED) {
         relay.is_collected = true;
         relay.collected = msg->detail;
     }
-}
-
-/* Between the two of us alone. */
-static int take_credit(uint32_t bytes)
-{
-    if (bytes > SBX_STREAM_CREDIT - relay.credit)
-        return -EPROTO;
-    relay.credit += bytes;
-    return 0;
 }
 
 static int on_item(const struct sbx_stream_item *item)
@@ -402,7 +177,7 @@ static int on_item(const struct sbx_stream_item *item)
         return 0;
     memcpy(&msg, item->data, sizeof(msg));
     if (msg.event == SBX_INIT_TAKEN)
-        return take_credit(msg.detail);
+        return sbx_relay_sender_take_credit(&relay.sender, msg.detail);
     hear(&msg);
     return send(SBX_RELAY_FD_CONTROL, &msg, sizeof(msg), MSG_NOSIGNAL) < 0 ? -EPROTO : 0;
 }
@@ -462,16 +237,16 @@ static bool read_control(void)
         return errno == EAGAIN || errno == EINTR;
     if (n != sizeof(msg))
         return n > 0;
-    relay.must_go = relay.must_go || msg.event == SBX_INIT_GO;
+    relay.sender.must_go = relay.sender.must_go || msg.event == SBX_INIT_GO;
     if (msg.event == SBX_INIT_KILL) {
-        relay.must_kill = true;
-        relay.end = msg.detail;
+        relay.sender.must_kill = true;
+        relay.sender.end = msg.detail;
     }
     if (msg.event == SBX_INIT_SIGNAL && msg.detail >= 1 && msg.detail <= SBX_SIGNAL_MAX)
-        relay.signals |= UINT64_C(1) << (msg.detail - 1);
+        relay.sender.signals |= UINT64_C(1) << (msg.detail - 1);
     if (msg.event == SBX_INIT_RESIZE) {
-        relay.has_size = true;
-        relay.size = msg.detail;
+        relay.sender.has_size = true;
+        relay.sender.size = msg.detail;
     }
     return true;
 }
@@ -485,14 +260,14 @@ static bool is_blocked(void)
  * said this. */
 static bool must_drop(void)
 {
-    return relay.is_session && relay.must_kill && is_blocked();
+    return relay.sender.is_session && relay.sender.must_kill && is_blocked();
 }
 
 /* Whoever has the connection next begins with a whole frame. */
 static int end_run(void)
 {
     bool is_whole = relay.piece.size == 0 && relay.in_at == relay.in_size &&
-                    relay.frames.header_have == 0 && relay.out_at == relay.out_size;
+                    relay.frames.header_have == 0 && !sbx_relay_sender_has_output(&relay.sender);
 
     return is_whole ? SBX_RELAY_RESTED : -EPROTO;
 }
@@ -500,15 +275,16 @@ static int end_run(void)
 /* A full output stops everything that comes after it: there is one stream. */
 static void fill_polls(struct pollfd fds[RELAY_POLLS])
 {
-    bool has_output = relay.out_at < relay.out_size;
+    bool has_output = sbx_relay_sender_has_output(&relay.sender);
     short socket_events = (short)((is_blocked() ? 0 : POLLIN) | (has_output ? POLLOUT : 0));
     int output = output_fds[output_of(relay.item.kind)];
 
     fds[0] = (struct pollfd){.fd = SBX_RELAY_FD_CONTROL, .events = POLLIN};
     fds[1] =
         (struct pollfd){.fd = socket_events ? SBX_RELAY_FD_SOCKET : -1, .events = socket_events};
-    fds[2] =
-        (struct pollfd){.fd = wants_input() && !has_output ? STDIN_FILENO : -1, .events = POLLIN};
+    fds[2] = (struct pollfd){
+        .fd = sbx_relay_sender_wants_input(&relay.sender) && !has_output ? STDIN_FILENO : -1,
+        .events = POLLIN};
     fds[3] = (struct pollfd){.fd = is_blocked() ? output : -1, .events = POLLOUT};
 }
 
@@ -529,7 +305,7 @@ static int await(struct pollfd fds[RELAY_POLLS])
     int n;
 
     do {
-        send_pending();
+        sbx_relay_sender_send(&relay.sender);
         fill_polls(fds);
         n = poll(fds, RELAY_POLLS, must_drop() ? FLUSH_MS : -1);
     } while (n < 0);
