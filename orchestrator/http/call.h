@@ -7,8 +7,11 @@ struct agt_exchange;
 struct rpc_client_method;
 struct rpc_status;
 
-/* What more than one handler asks of sandboxd. */
+/* Without arguments: its request is the empty message. Asked with AGT_RUNTIMES_ASKED_MS. */
 extern const struct rpc_client_method agt_list_runtimes;
+extern const ProtobufCMessage *const agt_list_runtimes_request;
+
+#define AGT_RUNTIMES_ASKED_MS 5000
 
 /*
  * The end of a call. Loop thread; answers the exchange. `response` is valid

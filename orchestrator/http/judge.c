@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RUNTIMES_DEADLINE_MS 5000
 #define STREAM_CAP ((size_t)8 << 20)
 #define MESSAGE_CAP ((size_t)8 << 20)
 
@@ -310,8 +309,6 @@ static struct judge *new_judge(struct agt_exchange *exchange,
 
 static void ask_for_runtimes(struct judge *judge)
 {
-    static const Crisol__Sandbox__V1__ListRuntimesRequest request =
-        CRISOL__SANDBOX__V1__LIST_RUNTIMES_REQUEST__INIT;
     const struct agt_http_options *options = &judge->exchange->http->options;
     const struct rpc_client_handlers handlers = {
         .on_message = on_list, .on_end = on_list_end, .user = judge};
@@ -320,8 +317,9 @@ static void ask_for_runtimes(struct judge *judge)
 
     agt_exchange_ref(judge->exchange);
     if (options->loop && options->channel &&
-        rpc_client_start(options->loop, options->channel, &agt_list_runtimes, &request.base,
-                         RUNTIMES_DEADLINE_MS, &handlers, &judge->list_call, &err) >= 0)
+        rpc_client_start(options->loop, options->channel, &agt_list_runtimes,
+                         agt_list_runtimes_request, AGT_RUNTIMES_ASKED_MS, &handlers,
+                         &judge->list_call, &err) >= 0)
         return;
     agt_exchange_unref(judge->exchange);
     rpc_status_set(&status, RPC_UNAVAILABLE, "sandboxd cannot be reached; is it running?");
@@ -378,9 +376,6 @@ static void finish_list(struct agt_exchange *exchange, const struct rpc_status *
 
 void agt_handle_judge_list(struct agt_exchange *exchange)
 {
-    static const Crisol__Sandbox__V1__ListRuntimesRequest request =
-        CRISOL__SANDBOX__V1__LIST_RUNTIMES_REQUEST__INIT;
-
-    agt_call_sandboxd(exchange, &agt_list_runtimes, &request.base, RUNTIMES_DEADLINE_MS,
-                      finish_list);
+    agt_call_sandboxd(exchange, &agt_list_runtimes, agt_list_runtimes_request,
+                      AGT_RUNTIMES_ASKED_MS, finish_list);
 }

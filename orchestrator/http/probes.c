@@ -10,13 +10,15 @@
 
 #include <crisol/sandbox/v1/sandbox.pb-c.h>
 
-#define RUNTIMES_DEADLINE_MS 5000
-
 const struct rpc_client_method agt_list_runtimes = {
     .path = "/crisol.sandbox.v1.SandboxService/ListRuntimes",
     .request = &crisol__sandbox__v1__list_runtimes_request__descriptor,
     .response = &crisol__sandbox__v1__list_runtimes_response__descriptor,
 };
+
+static const Crisol__Sandbox__V1__ListRuntimesRequest list_runtimes_request =
+    CRISOL__SANDBOX__V1__LIST_RUNTIMES_REQUEST__INIT;
+const ProtobufCMessage *const agt_list_runtimes_request = &list_runtimes_request.base;
 
 static void answer_written(struct agt_exchange *exchange, int written)
 {
@@ -154,9 +156,6 @@ static void finish_runtimes(struct agt_exchange *exchange, const struct rpc_stat
 
 void agt_handle_runtimes(struct agt_exchange *exchange)
 {
-    static const Crisol__Sandbox__V1__ListRuntimesRequest request =
-        CRISOL__SANDBOX__V1__LIST_RUNTIMES_REQUEST__INIT;
-
-    agt_call_sandboxd(exchange, &agt_list_runtimes, &request.base, RUNTIMES_DEADLINE_MS,
-                      finish_runtimes);
+    agt_call_sandboxd(exchange, &agt_list_runtimes, agt_list_runtimes_request,
+                      AGT_RUNTIMES_ASKED_MS, finish_runtimes);
 }

@@ -22,6 +22,10 @@
  * /dev/null at 0 to 2 and 4, says WAITING, and takes what belongs there from
  * LOAD. Then all goes on as without: READY, GO, EXITED; after LOAD_GO with
  * EXITED. Its resource limits at LOAD are those of the program.
+ *
+ * The spawner, which makes the boxes of a backend, executes sandbox-init once, and each box is a
+ * fork of it. This argument, and none at all, begin where those forks begin: so the test of pid 1
+ * (init_test) has a box of its own making, and one can be started by hand.
  */
 #define SBX_INIT_WAIT_ARGUMENT "--wait"
 
