@@ -8,6 +8,7 @@
 #include "orchestrator/graph/run.h"
 #include "orchestrator/graph/spans.h"
 #include "orchestrator/graph/tool.h"
+#include "rpc/pack.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -295,25 +296,20 @@ static void on_output(struct agt_call *call, const Crisol__Sandbox__V1__Output *
 
 static void on_started(struct agt_call *call, const Crisol__Sandbox__V1__ExecuteResponse *response)
 {
-    size_t size = crisol__sandbox__v1__execute_response__get_packed_size(response);
-    CR_AUTO_FREE uint8_t *packed = malloc(size + 1);
+    CR_AUTO_FREE uint8_t *packed = NULL;
+    size_t size = 0;
 
-    if (!packed)
+    if (rpc_pack(&response->base, &packed, &size) < 0)
         return;
-    (void)crisol__sandbox__v1__execute_response__pack(response, packed);
     post(call, agt_mail_new(AGT_MAIL_SANDBOX_STARTED, call->run, packed, size));
 }
 
-/* protobuf-c has no copy: over the wire form. */
 static void on_result(struct agt_call *call, const Crisol__Sandbox__V1__ExecuteResult *result)
 {
-    size_t size = crisol__sandbox__v1__execute_result__get_packed_size(result);
-    CR_AUTO_FREE uint8_t *packed = malloc(size + 1);
+    ProtobufCMessage *copy;
 
-    if (!packed || call->result)
-        return;
-    (void)crisol__sandbox__v1__execute_result__pack(result, packed);
-    call->result = crisol__sandbox__v1__execute_result__unpack(NULL, size, packed);
+    if (!call->result && rpc_pack_copy(&result->base, &copy) == 0)
+        call->result = (Crisol__Sandbox__V1__ExecuteResult *)(void *)copy;
 }
 
 static void on_sandbox_event(void *user, const ProtobufCMessage *event)
@@ -378,11 +374,10 @@ static int go_sandbox(struct agt_call *call, const Crisol__Sandbox__V1__ExecuteR
 static int hold_sandbox(struct agt_call *call, const Crisol__Sandbox__V1__ExecuteRequest *request,
                         int deadline_ms)
 {
-    call->held_size = crisol__sandbox__v1__execute_request__get_packed_size(request);
-    call->held_packed = malloc(call->held_size + 1);
-    if (!call->held_packed)
-        return -ENOMEM;
-    (void)crisol__sandbox__v1__execute_request__pack(request, call->held_packed);
+    int r = rpc_pack(&request->base, &call->held_packed, &call->held_size);
+
+    if (r < 0)
+        return r;
     call->held_deadline_ms = deadline_ms;
     agt_journal_hold(call->run, call);
     return 0;

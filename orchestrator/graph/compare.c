@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "orchestrator/graph/journal.h"
+#include "rpc/pack.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,16 +26,6 @@ static const char *name_difference(const ProtobufCMessage *emitted, const Protob
     return "something";
 }
 
-static int pack(const ProtobufCMessage *message, uint8_t **ret_packed, size_t *ret_size)
-{
-    *ret_size = protobuf_c_message_get_packed_size(message);
-    *ret_packed = malloc(*ret_size + 1);
-    if (!*ret_packed)
-        return -ENOMEM;
-    (void)protobuf_c_message_pack(message, *ret_packed);
-    return 0;
-}
-
 static int compare_packed(const ProtobufCMessage *emitted, const ProtobufCMessage *stored,
                           struct cr_err *err)
 {
@@ -43,7 +34,7 @@ static int compare_packed(const ProtobufCMessage *emitted, const ProtobufCMessag
     size_t left_size = 0;
     size_t right_size = 0;
 
-    if (pack(emitted, &left, &left_size) < 0 || pack(stored, &right, &right_size) < 0)
+    if (rpc_pack(emitted, &left, &left_size) < 0 || rpc_pack(stored, &right, &right_size) < 0)
         return cr_err_set(err, ENOMEM, "out of memory");
     if (left_size == right_size && memcmp(left, right, left_size) == 0)
         return 0;

@@ -6,6 +6,7 @@
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
+#include "rpc/pack.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -59,21 +60,10 @@ static int on_event(struct agt_store_batch *batch, const struct agt_store_event 
     return row->input ? copy(row->input, row->input_size, &event->input) : 0;
 }
 
-static uint8_t *pack(const Crisol__Journal__V1__RunExport *message, size_t *ret_size)
-{
-    uint8_t *packed;
-
-    *ret_size = crisol__journal__v1__run_export__get_packed_size(message);
-    packed = malloc(*ret_size + 1);
-    if (packed)
-        (void)crisol__journal__v1__run_export__pack(message, packed);
-    return packed;
-}
-
 static uint8_t *finish(struct export *export, size_t *ret_size)
 {
     Crisol__Journal__V1__RunExport message = CRISOL__JOURNAL__V1__RUN_EXPORT__INIT;
-    CR_AUTO_FREE uint8_t *unsigned_form = NULL;
+    uint8_t *packed = NULL;
     char digest[AGT_RECEIPT_DIGEST_SIZE];
     CR_AUTO_FREE uint8_t *spec = agt_journal_pack_spec(export->run, &message.spec.len);
 
@@ -84,12 +74,10 @@ static uint8_t *finish(struct export *export, size_t *ret_size)
     message.spec.data = spec;
     message.events = export->events;
     message.n_events = export->count;
-    unsigned_form = pack(&message, ret_size);
-    if (!unsigned_form)
+    if (agt_receipt_digest_message(&message.base, digest) < 0)
         return NULL;
-    agt_receipt_digest(unsigned_form, *ret_size, digest);
     message.sha256 = digest;
-    return pack(&message, ret_size);
+    return rpc_pack(&message.base, &packed, ret_size) < 0 ? NULL : packed;
 }
 
 static void conclude(struct agt_store_batch *batch, int error)

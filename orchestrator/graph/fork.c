@@ -6,6 +6,7 @@
 #include "crisol/journal/v1/journal.pb-c.h"
 #include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
+#include "rpc/pack.h"
 #include "rpc/status.h"
 
 #include <errno.h>
@@ -33,17 +34,15 @@ void agt_fork_free(struct agt_store_batch *batch)
     free(fork);
 }
 
+/* Into what a batch of the store holds. */
 static int pack(const ProtobufCMessage *message, const void **ret_packed, size_t *ret_size)
 {
-    uint8_t *packed;
+    uint8_t *packed = NULL;
+    int r = rpc_pack(message, &packed, ret_size);
 
-    *ret_size = protobuf_c_message_get_packed_size(message);
-    packed = malloc(*ret_size + 1);
-    if (!packed)
-        return -ENOMEM;
-    (void)protobuf_c_message_pack(message, packed);
-    *ret_packed = packed;
-    return 0;
+    if (r == 0)
+        *ret_packed = packed;
+    return r;
 }
 
 /* The key starts one run, and that is not this one. */

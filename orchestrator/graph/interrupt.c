@@ -7,6 +7,7 @@
 #include "orchestrator/graph/edits.h"
 #include "orchestrator/graph/event_log.h"
 #include "orchestrator/graph/run.h"
+#include "rpc/pack.h"
 #include "rpc/status.h"
 
 #include <stdlib.h>
@@ -160,12 +161,7 @@ static int pack_edits(const struct agt_edits *edits, uint8_t **ret_packed, size_
     }
     resumed.files = list;
     resumed.n_files = edits->file_count;
-    *ret_size = crisol__agent__v1__resumed__get_packed_size(&resumed);
-    *ret_packed = malloc(*ret_size + 1);
-    if (!*ret_packed)
-        return -ENOMEM;
-    (void)crisol__agent__v1__resumed__pack(&resumed, *ret_packed);
-    return 0;
+    return rpc_pack(&resumed.base, ret_packed, ret_size);
 }
 
 static struct agt_mail *make_mail(struct agt_run *run, const struct agt_edits *edits)

@@ -5,6 +5,7 @@
 #include "crisol/journal/v1/journal.pb-c.h"
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/journal.h"
+#include "rpc/pack.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -82,17 +83,10 @@ static int add_record(call_record *record, struct cr_buf *buf)
 {
     call_record *list[] = {record};
     Crisol__Journal__V1__CallRecords records = CRISOL__JOURNAL__V1__CALL_RECORDS__INIT;
-    CR_AUTO_FREE uint8_t *packed = NULL;
-    size_t size;
 
     records.records = list;
     records.n_records = 1;
-    size = crisol__journal__v1__call_records__get_packed_size(&records);
-    packed = malloc(size + 1);
-    if (!packed)
-        return -ENOMEM;
-    (void)crisol__journal__v1__call_records__pack(&records, packed);
-    return cr_buf_add(buf, packed, size);
+    return rpc_pack_into(&records.base, buf);
 }
 
 static int add_text(const char *key, const char *text, struct cr_buf *buf)
@@ -154,6 +148,7 @@ int agt_record_add(const struct agt_call *call, struct cr_buf *buf)
     CR_AUTO_FREE uint8_t *result = NULL;
     char digest[AGT_RECEIPT_DIGEST_SIZE];
     struct more_calls more;
+    int r;
 
     record.key = cr_unconst(call->key);
     agt_record_digest(call, digest);
@@ -164,11 +159,9 @@ int agt_record_add(const struct agt_call *call, struct cr_buf *buf)
         fill_sandbox(call, &record);
     fill_more_calls(call, &more, &record);
     if (call->result) {
-        record.result.len = crisol__sandbox__v1__execute_result__get_packed_size(call->result);
-        result = malloc(record.result.len + 1);
-        if (!result)
-            return -ENOMEM;
-        (void)crisol__sandbox__v1__execute_result__pack(call->result, result);
+        r = rpc_pack(&call->result->base, &result, &record.result.len);
+        if (r < 0)
+            return r;
         record.result.data = result;
     }
     return add_record(&record, buf);

@@ -8,6 +8,7 @@
 #include "orchestrator/http/private.h"
 #include "orchestrator/sandbox/sandbox.h"
 #include "rpc/client.h"
+#include "rpc/pack.h"
 #include "rpc/status.h"
 
 #include <pthread.h>
@@ -31,16 +32,10 @@ struct call {
 static bool on_message(void *user, const ProtobufCMessage *message)
 {
     struct call *call = user;
-    size_t size = protobuf_c_message_get_packed_size(message);
-    uint8_t *data = size <= RESPONSE_CAP ? malloc(size ? size : 1) : NULL;
 
-    if (!data)
-        return true;
-    (void)protobuf_c_message_pack(message, data);
     (void)pthread_mutex_lock(&call->lock);
-    (void)cr_buf_add(&call->packed, data, size);
+    (void)rpc_pack_into(message, &call->packed);
     (void)pthread_mutex_unlock(&call->lock);
-    free(data);
     return true;
 }
 

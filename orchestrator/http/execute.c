@@ -9,6 +9,7 @@
 #include "orchestrator/http/sse.h"
 #include "orchestrator/sandbox/sandbox.h"
 #include "rpc/json.h"
+#include "rpc/pack.h"
 #include "rpc/status.h"
 
 #include <crisol/sandbox/v1/sandbox.pb-c.h>
@@ -62,18 +63,9 @@ static void keep_output(struct execution *execution, const Crisol__Sandbox__V1__
 static void keep_result(struct execution *execution,
                         const Crisol__Sandbox__V1__ExecuteResult *result)
 {
-    size_t size = crisol__sandbox__v1__execute_result__get_packed_size(result);
-    uint8_t *data = malloc(size + 1);
-
     execution->has_result = true;
-    if (!data) {
+    if (rpc_pack_into(&result->base, &execution->result) < 0)
         execution->error = -ENOMEM;
-        return;
-    }
-    (void)crisol__sandbox__v1__execute_result__pack(result, data);
-    if (cr_buf_add(&execution->result, data, size) < 0)
-        execution->error = -ENOMEM;
-    free(data);
 }
 
 static void add_gap(struct execution *execution)

@@ -13,6 +13,7 @@
 #include "orchestrator/sandbox/sandbox.h"
 #include "rpc/client.h"
 #include "rpc/json.h"
+#include "rpc/pack.h"
 #include "rpc/status.h"
 
 #include <errno.h>
@@ -46,15 +47,7 @@ struct judge {
 
 static void keep(struct judge *judge, struct cr_buf *buf, const ProtobufCMessage *message)
 {
-    size_t size = protobuf_c_message_get_packed_size(message);
-    CR_AUTO_FREE uint8_t *data = malloc(size + 1);
-
-    if (!data) {
-        judge->error = -ENOMEM;
-        return;
-    }
-    (void)protobuf_c_message_pack(message, data);
-    if (cr_buf_add(buf, data, size) < 0)
+    if (rpc_pack_into(message, buf) < 0)
         judge->error = -ENOMEM;
 }
 

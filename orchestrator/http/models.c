@@ -6,6 +6,7 @@
 #include "orchestrator/http/private.h"
 #include "orchestrator/http/problem.h"
 #include "orchestrator/runs/runs.h"
+#include "rpc/pack.h"
 #include "rpc/status.h"
 
 #include <crisol/agent/v1/agent.pb-c.h>
@@ -30,11 +31,7 @@ static void pack(struct models *models, const char *const *names, size_t count)
 
     response.n_models = count;
     response.models = (char **)cr_unconst(names);
-    models->size = crisol__agent__v1__list_models_response__get_packed_size(&response);
-    models->packed = malloc(models->size + 1);
-    if (models->packed)
-        (void)crisol__agent__v1__list_models_response__pack(&response, models->packed);
-    else
+    if (rpc_pack(&response.base, &models->packed, &models->size) < 0)
         rpc_status_set(&models->status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
 }
 

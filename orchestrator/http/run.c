@@ -9,6 +9,7 @@
 #include "orchestrator/http/run_start.h"
 #include "orchestrator/http/shape.h"
 #include "orchestrator/runs/runs.h"
+#include "rpc/pack.h"
 #include "rpc/status.h"
 
 #include <crisol/agent/v1/agent.pb-c.h>
@@ -169,15 +170,6 @@ static const struct agt_operation operation = {
     .free = free_run,
 };
 
-static bool pack(const ProtobufCMessage *message, uint8_t **ret_packed, size_t *ret_size)
-{
-    *ret_size = protobuf_c_message_get_packed_size(message);
-    *ret_packed = malloc(*ret_size + 1);
-    if (*ret_packed)
-        (void)protobuf_c_message_pack(message, *ret_packed);
-    return *ret_packed != NULL;
-}
-
 static bool start_run(struct agt_exchange *exchange,
                       const Crisol__Agent__V1__GenerateRequest *request, const char *key,
                       struct agt_run **ret_run, bool *ret_cancels)
@@ -199,8 +191,8 @@ static bool start_run(struct agt_exchange *exchange,
     for (size_t i = 0; i < request->n_interrupt_after; i++)
         spec.interrupts |= agt_node_bit((int)request->interrupt_after[i]);
     if ((request->sandbox_limits &&
-         !pack(&request->sandbox_limits->base, &limits, &spec.sandbox_limits_size)) ||
-        (request->terms && !pack(&request->terms->base, &terms, &spec.terms_size))) {
+         rpc_pack(&request->sandbox_limits->base, &limits, &spec.sandbox_limits_size) < 0) ||
+        (request->terms && rpc_pack(&request->terms->base, &terms, &spec.terms_size) < 0)) {
         free(limits);
         agt_exchange_fail_internal(exchange, "start the run", -ENOMEM);
         return false;

@@ -98,8 +98,8 @@ void agt_receipt_add_file(struct agt_receipt *receipt, int32_t iteration, const 
     receipt->links[before].kind = owned ? owned : "";
 }
 
-/* The digest of a message in packed form, which has its fields in the order of their numbers. */
-static int digest_message(const ProtobufCMessage *message, char digest[AGT_RECEIPT_DIGEST_SIZE])
+int agt_receipt_digest_message(const ProtobufCMessage *message,
+                               char ret_digest[AGT_RECEIPT_DIGEST_SIZE])
 {
     size_t size = protobuf_c_message_get_packed_size(message);
     CR_AUTO_FREE uint8_t *packed = malloc(size + 1);
@@ -107,8 +107,8 @@ static int digest_message(const ProtobufCMessage *message, char digest[AGT_RECEI
     if (!packed)
         return -ENOMEM;
     (void)protobuf_c_message_pack(message, packed);
-    agt_receipt_digest(packed, size, digest);
-    return digest[0] ? 0 : -ENOMEM;
+    agt_receipt_digest(packed, size, ret_digest);
+    return ret_digest[0] ? 0 : -ENOMEM;
 }
 
 void agt_receipt_add_message(struct agt_receipt *receipt, const char *kind, int32_t iteration,
@@ -119,7 +119,7 @@ void agt_receipt_add_message(struct agt_receipt *receipt, const char *kind, int3
     if (!link)
         return;
     *link = (struct agt_receipt_link){.kind = kind, .iteration = iteration};
-    if (digest_message(message, link->digest) < 0)
+    if (agt_receipt_digest_message(message, link->digest) < 0)
         receipt->error = -ENOMEM;
 }
 

@@ -94,3 +94,8 @@ void agt_receipt_chain(const char *run_id, const Crisol__Agent__V1__Receipt *mes
 
 /* sha256 as hexadecimal digits; "" when libcrypto fails. */
 void agt_receipt_digest(const void *data, size_t size, char ret_digest[AGT_RECEIPT_DIGEST_SIZE]);
+
+/* That of a message in packed form, which has its fields in the order of their numbers. Returns 0,
+ * or -ENOMEM, also when libcrypto fails. */
+int agt_receipt_digest_message(const ProtobufCMessage *message,
+                               char ret_digest[AGT_RECEIPT_DIGEST_SIZE]);

@@ -78,14 +78,10 @@ static int check_text(const receipt_message *receipt, const char *kind, int32_t 
 static int check_message(const receipt_message *receipt, const char *kind, int32_t iteration,
                          const ProtobufCMessage *message, struct cr_err *err)
 {
-    size_t size = protobuf_c_message_get_packed_size(message);
-    CR_AUTO_FREE uint8_t *packed = malloc(size + 1);
     char digest[AGT_RECEIPT_DIGEST_SIZE];
 
-    if (!packed)
+    if (agt_receipt_digest_message(message, digest) < 0)
         return cr_err_set(err, ENOMEM, "out of memory");
-    (void)protobuf_c_message_pack(message, packed);
-    agt_receipt_digest(packed, size, digest);
     if (has_link(receipt, kind, iteration, digest))
         return 0;
     return cr_err_set(err, EBADMSG, "%s of attempt %d was changed", kind, iteration);

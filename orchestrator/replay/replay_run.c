@@ -26,19 +26,14 @@ static int check_digest(run_export *export, struct cr_err *err)
 {
     char *stated = export->sha256;
     char digest[AGT_RECEIPT_DIGEST_SIZE];
-    CR_AUTO_FREE uint8_t *packed = NULL;
     char empty[] = "";
-    size_t size;
+    int r;
 
     export->sha256 = empty;
-    size = crisol__journal__v1__run_export__get_packed_size(export);
-    packed = malloc(size + 1);
-    if (packed)
-        (void)crisol__journal__v1__run_export__pack(export, packed);
+    r = agt_receipt_digest_message(&export->base, digest);
     export->sha256 = stated;
-    if (!packed)
+    if (r < 0)
         return cr_err_set(err, ENOMEM, "out of memory");
-    agt_receipt_digest(packed, size, digest);
     if (strcmp(digest, stated) != 0)
         return cr_err_set(err, EBADMSG, "it was changed: its digest does not fit its contents");
     return 0;

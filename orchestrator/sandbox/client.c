@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "crisol/sandbox/v1/sandbox.pb-c.h"
 #include "orchestrator/sandbox/sandbox.h"
+#include "rpc/pack.h"
 #include "rpc/status.h"
 
 #include <pthread.h>
@@ -136,21 +137,6 @@ static void on_end(void *user, const struct rpc_status *status)
     unref_call(call);
 }
 
-/* A copy of its own; NULL without memory. */
-static ProtobufCMessage *copy(const ProtobufCMessage *message)
-{
-    size_t size = protobuf_c_message_get_packed_size(message);
-    uint8_t *packed = malloc(size > 0 ? size : 1);
-    ProtobufCMessage *copied = NULL;
-
-    if (packed) {
-        (void)protobuf_c_message_pack(message, packed);
-        copied = protobuf_c_message_unpack(message->descriptor, NULL, size, packed);
-    }
-    free(packed);
-    return copied;
-}
-
 static int execute(struct agt_sandbox *sandbox, const ProtobufCMessage *request, int deadline_ms,
                    const struct agt_sandbox_handlers *handlers, struct agt_sandbox_call **ret_call,
                    struct cr_err *err)
@@ -166,10 +152,8 @@ static int execute(struct agt_sandbox *sandbox, const ProtobufCMessage *request,
     call->handlers = *handlers;
     call->deadline_ns = cr_clock_mono_ns() + deadline_ms * CR_NS_PER_MS;
     (void)pthread_mutex_init(&call->lock, NULL); /* cannot fail with default attributes */
-    if (client->is_spread) {
-        call->request = copy(request);
-        r = call->request ? 0 : cr_err_set(err, ENOMEM, "out of memory for a sandbox call");
-    }
+    if (client->is_spread && rpc_pack_copy(request, &call->request) < 0)
+        r = cr_err_set(err, ENOMEM, "out of memory for a sandbox call");
     /* Its end may come before the start returns: it waits for `rpc` to be there. */
     (void)pthread_mutex_lock(&call->lock);
     if (r == 0)

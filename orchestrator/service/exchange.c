@@ -8,6 +8,7 @@
 #include "orchestrator/graph/engine.h"
 #include "orchestrator/runs/runs.h"
 #include "orchestrator/service/agent.h"
+#include "rpc/pack.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
 
@@ -69,15 +70,6 @@ static uint32_t node_bits(const struct agt_ask *ask)
     return bits;
 }
 
-static bool pack(const ProtobufCMessage *message, uint8_t **ret_packed, size_t *ret_size)
-{
-    *ret_size = protobuf_c_message_get_packed_size(message);
-    *ret_packed = malloc(*ret_size + 1);
-    if (*ret_packed)
-        (void)protobuf_c_message_pack(message, *ret_packed);
-    return *ret_packed != NULL;
-}
-
 int agt_exchange_start_run(struct rpc_call *call, const struct agt_ask *ask,
                            struct agt_run **ret_run, struct rpc_status *ret_status)
 {
@@ -93,8 +85,8 @@ int agt_exchange_start_run(struct rpc_call *call, const struct agt_ask *ask,
         .is_waited_for = !ask->is_stream,
     };
 
-    if ((ask->limits && !pack(&ask->limits->base, &limits, &spec.sandbox_limits_size)) ||
-        (ask->terms && !pack(&ask->terms->base, &terms, &spec.terms_size))) {
+    if ((ask->limits && rpc_pack(&ask->limits->base, &limits, &spec.sandbox_limits_size) < 0) ||
+        (ask->terms && rpc_pack(&ask->terms->base, &terms, &spec.terms_size) < 0)) {
         rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
         return -ENOMEM;
     }

@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/unconst.h"
 #include "crisol/sandbox/v1/sandbox.pb-c.h"
+#include "rpc/pack.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
 #include "sandboxd/front/backend.h"
@@ -70,11 +71,8 @@ void sbx_batch_start(struct rpc_call *call)
 
 static void pack(struct item *item, const Crisol__Sandbox__V1__RunBatchResponse *response)
 {
-    item->answer_size = protobuf_c_message_get_packed_size(&response->base);
-    item->answer = malloc(item->answer_size > 0 ? item->answer_size : 1);
-    if (!item->answer)
+    if (rpc_pack(&response->base, &item->answer, &item->answer_size) < 0)
         return;
-    (void)protobuf_c_message_pack(&response->base, item->answer);
     item->batch->unsent_bytes += item->answer_size;
 }
 
