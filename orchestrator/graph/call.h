@@ -18,7 +18,8 @@ struct agt_run;
 enum agt_mail_kind {
     AGT_MAIL_START,
     AGT_MAIL_CANCEL,
-    AGT_MAIL_STOP, /* the engine */
+    AGT_MAIL_LEAVE, /* this process has lost its hold on the run */
+    AGT_MAIL_STOP,  /* the engine */
     AGT_MAIL_MODEL_DELTA,
     AGT_MAIL_MODEL_RETRY,
     AGT_MAIL_SANDBOX_STARTED,

@@ -113,6 +113,16 @@ bool agt_journal_is_idle(const struct agt_journal *journal)
     return !journal || (journal->turns == 0 && (journal->is_lost || !journal->first));
 }
 
+uint64_t agt_journal_fence(const struct agt_journal *journal)
+{
+    return journal ? journal->fence : 0;
+}
+
+bool agt_journal_is_lost(const struct agt_journal *journal)
+{
+    return journal && journal->is_lost;
+}
+
 bool agt_journal_is_replaying(const struct agt_run *run)
 {
     return run->journal && run->journal->replay.is_on;
@@ -409,7 +419,12 @@ void agt_journal_on_durable(struct agt_run *run, const struct agt_mail *mail)
     else if (!journal->is_lost)
         cr_log_error("journal: the run cannot be written and is left run=%s errno=%d", run->id,
                      -mail->error);
-    journal->is_lost = true; /* what waits is freed with the run */
+    agt_journal_lose(run);
+}
+
+void agt_journal_lose(struct agt_run *run)
+{
+    run->journal->is_lost = true; /* what waits is freed with the run */
     agt_run_suspend(run);
 }
 

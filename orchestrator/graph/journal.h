@@ -80,8 +80,18 @@ void agt_journal_settle(struct agt_run *run);
 /* What a turn emitted has become durable, or (error) never will. */
 void agt_journal_on_durable(struct agt_run *run, const struct agt_mail *mail);
 
+/* What the run emits will never be durable: leaves it. */
+void agt_journal_lose(struct agt_run *run);
+
+/* Of this process' hold on the run, as agt_journal_new() was told; NULL is allowed. */
+uint64_t agt_journal_fence(const struct agt_journal *journal);
+
 /* Nothing waits to become durable. */
 bool agt_journal_is_idle(const struct agt_journal *journal);
+
+/* What the run emits will never be durable: another process has it, or the store was closed. NULL
+ * is allowed. */
+bool agt_journal_is_lost(const struct agt_journal *journal);
 
 /* The run goes through what is stored. */
 bool agt_journal_is_replaying(const struct agt_run *run);

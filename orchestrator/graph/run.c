@@ -244,7 +244,8 @@ static void finish_suspend(struct agt_run *run)
 
 void agt_run_suspend(struct agt_run *run)
 {
-    if (run->has_ended || run->is_suspended)
+    /* An end that will never be durable is none: whoever has the run now writes its own. */
+    if (run->is_suspended || (run->has_ended && !agt_journal_is_lost(run->journal)))
         return;
     __atomic_store_n(&run->is_suspended, true, __ATOMIC_RELEASE);
     agt_checks_cancel(run->checks);
@@ -397,6 +398,9 @@ void agt_run_on_mail(struct agt_run *run, struct agt_mail *mail)
     switch (mail->kind) {
     case AGT_MAIL_CANCEL:
         agt_run_stop(run, AGT_STOP_CANCEL);
+        break;
+    case AGT_MAIL_LEAVE:
+        agt_journal_lose(run);
         break;
     case AGT_MAIL_MODEL_DELTA:
         on_model_delta(run, mail);

@@ -37,6 +37,7 @@ struct double_store {
     bool is_held;
     bool is_accepting;
     int error;
+    int end_error;
 };
 
 static struct double_store *of(struct agt_store *store)
@@ -81,6 +82,8 @@ static int write_batch(struct double_store *store, const struct agt_store_batch 
 
     if (store->error)
         return store->error;
+    if (batch->is_end && store->end_error)
+        return store->end_error;
     if (!run == !batch->spec)
         return -ESTALE;
     if (!run)
@@ -264,6 +267,15 @@ void double_store_fail(struct agt_store *base, int error)
 
     (void)pthread_mutex_lock(&store->lock);
     store->error = error;
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
+void double_store_fail_ends(struct agt_store *base, int error)
+{
+    struct double_store *store = of(base);
+
+    (void)pthread_mutex_lock(&store->lock);
+    store->end_error = error;
     (void)pthread_mutex_unlock(&store->lock);
 }
 

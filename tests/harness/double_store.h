@@ -20,6 +20,9 @@ void double_store_hold(struct agt_store *store, bool value);
 /* From now on batches are given up with this error; 0: they are written. */
 void double_store_fail(struct agt_store *store, int error);
 
+/* The same for those only that hold the end of a run. */
+void double_store_fail_ends(struct agt_store *store, int error);
+
 /* False: is_accepting() says that there is no room. */
 void double_store_set_accepting(struct agt_store *store, bool value);
 

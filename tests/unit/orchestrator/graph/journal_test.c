@@ -177,6 +177,24 @@ static void a_run_that_cannot_be_written_is_left_and_others_go_on(void **state)
     run_to_its_end(house);
 }
 
+/* Another process took it over just before: it has no end here, and what is asked of it waits. */
+static void a_run_whose_end_cannot_be_written_is_left_and_not_failed(void **state)
+{
+    struct house *house = *state;
+    int64_t until_ns = cr_clock_mono_ns() + WAIT_NS;
+    struct agt_run *run;
+
+    double_store_fail_ends(house->store, -ESTALE);
+    run = engine_fixture_run(&house->fixture, 0);
+    while (!agt_run_has_ended(run) && cr_clock_mono_ns() < until_ns)
+        (void)poll(NULL, 0, 1);
+
+    assert_true(agt_run_has_ended(run));
+    assert_null(agt_run_last_event(run));
+    assert_true(agt_run_is_left(run));
+    (void)agt_run_unref(run);
+}
+
 static void a_store_without_room_refuses_new_runs(void **state)
 {
     struct house *house = *state;
@@ -373,6 +391,7 @@ int main(void)
         CASE(nothing_is_seen_or_bought_before_it_is_durable),
         CASE(a_turn_is_one_batch),
         CASE(a_run_that_cannot_be_written_is_left_and_others_go_on),
+        CASE(a_run_whose_end_cannot_be_written_is_left_and_not_failed),
         CASE(a_store_without_room_refuses_new_runs),
         CASE(a_torn_run_is_left_out_and_the_service_goes_on),
         CASE(an_ended_run_whose_end_was_cut_off_is_left_out),
