@@ -205,6 +205,13 @@ bool agt_run_has_ended(const struct agt_run *run);
 /* It goes on elsewhere: in another process that shares the store, or in the next. Any thread. */
 bool agt_run_is_left(const struct agt_run *run);
 
+/* Counts who held the run, as the store does (store.h); 0 where there is no store. Any thread. */
+uint64_t agt_run_fence(const struct agt_run *run);
+
+/* Leaves the run soon: the store has given this process another hold on it. Any thread; safe to
+ * repeat. */
+void agt_run_leave(struct agt_run *run);
+
 /*
  * Guests: runs that go on in another process that shares the store, taken with
  * agt_engine_take_up() to be read. They can be neither cancelled nor taken up

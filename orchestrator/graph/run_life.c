@@ -219,6 +219,22 @@ bool agt_run_is_left(const struct agt_run *run)
     return __atomic_load_n(&run->is_suspended, __ATOMIC_ACQUIRE);
 }
 
+uint64_t agt_run_fence(const struct agt_run *run)
+{
+    return agt_journal_fence(run->journal);
+}
+
+void agt_run_leave(struct agt_run *run)
+{
+    struct agt_mail *mail;
+
+    (void)pthread_mutex_lock(&run->lock);
+    mail = run->engine ? agt_mail_new(AGT_MAIL_LEAVE, run, NULL, 0) : NULL;
+    if (mail) /* else with the next look of the store */
+        agt_engine_post(run->engine, mail);
+    (void)pthread_mutex_unlock(&run->lock);
+}
+
 const char *agt_run_twin(const struct agt_run *run, bool *ret_is_same)
 {
     if (!agt_run_is_left(run) || !run->twin_id[0])

@@ -5,6 +5,7 @@
 #include "orchestrator/runs/private.h"
 #include "orchestrator/store/store.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 /*
@@ -73,40 +74,72 @@ static void read_guests(struct agt_runs *runs)
     free(guests);
 }
 
-/* There is nothing to be done for it. */
-static bool is_known(struct agt_runs *runs, const struct agt_store_run *row)
+/* What is to be done about a run of the store. */
+enum news {
+    NEWS_NONE,
+    NEWS_TAKE_UP,
+    NEWS_HELD_ANEW, /* what goes on here of it is of a hold that was lost in between */
+};
+
+/* With the lock. */
+static enum news judge(const struct agt_runs *runs, const struct agt_runs_entry *entry,
+                       const struct agt_store_run *row)
+{
+    bool is_held = !row->is_elsewhere && !row->has_ended;
+
+    if (!entry)
+        return row->is_elsewhere && runs->guest_count >= GUESTS_MAX ? NEWS_NONE : NEWS_TAKE_UP;
+    if (agt_run_is_left(entry->run))
+        return NEWS_TAKE_UP;
+    /* A guest that this process is to go on with is none any more; its end will be read. */
+    if (agt_run_is_guest(entry->run))
+        return is_held ? NEWS_TAKE_UP : NEWS_NONE;
+    return is_held && agt_run_fence(entry->run) != row->fence && !agt_run_has_ended(entry->run)
+               ? NEWS_HELD_ANEW
+               : NEWS_NONE;
+}
+
+static enum news look_at(struct agt_runs *runs, const struct agt_store_run *row)
 {
     const struct agt_runs_entry *entry;
-    bool is_known;
+    enum news news;
 
     (void)pthread_mutex_lock(&runs->lock);
     entry = agt_runs_find_entry(runs, row->run_id);
-    if (!entry)
-        is_known = row->is_elsewhere && runs->guest_count >= GUESTS_MAX;
-    else if (agt_run_is_left(entry->run))
-        is_known = false;
-    else /* a guest that this process is to go on with is none any more; its end will be read */
-        is_known = !agt_run_is_guest(entry->run) || row->is_elsewhere || row->has_ended;
-    runs->guest_count += !is_known && row->is_elsewhere;
+    news = judge(runs, entry, row);
+    if (news == NEWS_HELD_ANEW)
+        agt_run_leave(entry->run);
+    runs->guest_count += news == NEWS_TAKE_UP && row->is_elsewhere;
     (void)pthread_mutex_unlock(&runs->lock);
-    return is_known;
+    return news;
 }
 
-void agt_runs_on_stored(void *user, const struct agt_store_run *row)
+static int take_up(struct agt_runs *runs, const struct agt_store_run *row)
+{
+    struct cr_err err = CR_ERR_INIT;
+    int r = agt_engine_take_up(runs->options.engine, row, agt_runs_on_loaded, runs, &err);
+
+    if (r < 0)
+        cr_log_error("runs: a run of the store cannot be taken up (%s), trying again run=%s",
+                     err.code ? err.text : "out of memory", row->run_id);
+    return r;
+}
+
+int agt_runs_on_stored(void *user, const struct agt_store_run *row)
 {
     struct agt_runs *runs = user;
-    struct cr_err err = CR_ERR_INIT;
-    int r;
 
     if (!row) {
         read_guests(runs);
         agt_runs_take_requests(runs);
-        return;
+        return 0;
     }
-    if (is_known(runs, row))
-        return;
-    r = agt_engine_take_up(runs->options.engine, row, agt_runs_on_loaded, runs, &err);
-    if (r < 0)
-        cr_log_error("runs: a run of the store cannot be taken up (%s), leaving it run=%s",
-                     err.code ? err.text : "out of memory", row->run_id);
+    switch (look_at(runs, row)) {
+    case NEWS_TAKE_UP:
+        return take_up(runs, row);
+    case NEWS_HELD_ANEW:
+        return -EBUSY; /* once the engine has let go of it */
+    default:
+        return 0;
+    }
 }

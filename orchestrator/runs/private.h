@@ -64,7 +64,7 @@ void agt_runs_forget_entry(struct agt_runs *runs, struct agt_runs_entry *entry);
 int agt_runs_on_loaded(void *user, struct agt_run *take_run, const struct agt_run_spec *spec);
 
 /* What a store that is shared tells (store.h, watch()); `user` is the registry. */
-void agt_runs_on_stored(void *user, const struct agt_store_run *row);
+int agt_runs_on_stored(void *user, const struct agt_store_run *row);
 
 /* Does what the store has for runs of this process. On the store's thread, or at the start. */
 void agt_runs_take_requests(struct agt_runs *runs);

@@ -25,18 +25,23 @@ struct postgres_store {
     struct agt_writer *writer;
     atomic_bool is_reachable;
 
-    pthread_mutex_t lock; /* guards the database; not held while a callback runs */
+    pthread_mutex_t lock; /* guards the next two; not held while a callback runs */
     struct agt_pg_db db;
+    /* There may be runs that this process holds and does not go on with: the answer to a claim was
+     * lost, or a run could not be taken up. They would be renewed, and so be lost to everybody. */
+    bool must_recount;
 
     pthread_mutex_t watch_lock; /* guards the next two, held while on_run runs; taken first */
-    void (*on_run)(void *user, const struct agt_store_run *run); /* NULL: nobody watches */
+    agt_store_on_run on_run;    /* NULL: nobody watches */
     void *on_run_user;
 
     /* The writer's thread only. */
     int64_t renew_at_ns;
     int64_t look_at_ns;
     int64_t complain_at_ns;
-    bool has_looked; /* the runs of the others are known but for new ones */
+    bool has_looked;    /* the runs of the others are known but for new ones */
+    bool is_recounting; /* a part of what this process holds at each look … */
+    uint64_t recounted; /* … up to here */
 };
 
 static struct postgres_store *of(struct agt_store *store)
@@ -67,9 +72,11 @@ static int ensure(struct postgres_store *store, struct cr_err *err)
     if (store->db.link.handle)
         return 0;
     r = agt_pg_db_open(&store->db, err);
-    if (r == 0)
-        cr_log_info("store: connected to the database again");
-    return r;
+    if (r < 0)
+        return r;
+    store->must_recount = true;
+    cr_log_info("store: connected to the database again");
+    return 0;
 }
 
 /* Takes the lock of a database that is connected. Returns 0 with it, or a negative errno without.
@@ -90,6 +97,15 @@ static void leave(struct postgres_store *store)
     (void)pthread_mutex_unlock(&store->lock);
 }
 
+static bool has_stale(const struct agt_store_batch *first)
+{
+    for (const struct cr_mail *mail = &first->link; mail; mail = mail->next) {
+        if (((const struct agt_store_batch *)(const void *)mail)->error == -ESTALE)
+            return true;
+    }
+    return false;
+}
+
 static bool write_list(void *user, struct agt_store_batch *first, bool is_repeat)
 {
     struct postgres_store *store = user;
@@ -98,6 +114,8 @@ static bool write_list(void *user, struct agt_store_batch *first, bool is_repeat
 
     if (r == 0) {
         r = agt_pg_db_write(&store->db, first, is_repeat, &err);
+        /* Whoever took the run may be gone by now, and this process have it again. */
+        store->must_recount |= r == 0 && has_stale(first);
         leave(store);
     }
     if (r < 0)
@@ -111,39 +129,71 @@ static int tell(void *user, const struct agt_store_run *run)
 {
     struct postgres_store *store = user;
 
-    if (store->on_run)
-        store->on_run(store->on_run_user, run);
+    if (store->on_run && store->on_run(store->on_run_user, run) < 0) {
+        (void)pthread_mutex_lock(&store->lock);
+        store->must_recount = true;
+        (void)pthread_mutex_unlock(&store->lock);
+    }
     return 0;
+}
+
+/* What a look has found. */
+struct look {
+    PGresult *held;
+    PGresult *claimed;
+    PGresult *ended;
+    PGresult *others;
+};
+
+/* Returns whether all of it could be asked for. */
+static bool ask_for_runs(struct postgres_store *store, struct look *look, struct cr_err *err)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    if (store->must_recount) {
+        store->must_recount = false;
+        store->is_recounting = true;
+        store->recounted = 0;
+    }
+    /* Before the claim, which tells of its runs itself. */
+    if (store->is_recounting)
+        look->held = agt_pg_db_held(&store->db, &store->recounted, err);
+    if (look->held || !store->is_recounting)
+        look->claimed = agt_pg_db_claim(&store->db, err);
+    if (look->claimed)
+        look->ended = agt_pg_db_ended_elsewhere(&store->db, err);
+    if (look->ended)
+        look->others = agt_pg_db_elsewhere(&store->db, !store->has_looked, err);
+    (void)pthread_mutex_unlock(&store->lock);
+    return look->others != NULL;
+}
+
+static void tell_all(struct postgres_store *store, PGresult *take_result, bool is_elsewhere)
+{
+    if (take_result)
+        (void)agt_pg_db_each(take_result, is_elsewhere, tell, store);
 }
 
 /* Runs that are free, and those that ended elsewhere. With watch_lock. False: not now. */
 static bool look_for_runs(struct postgres_store *store, struct cr_err *err)
 {
-    PGresult *claimed;
-    PGresult *ended = NULL;
-    PGresult *others = NULL;
+    struct look look = {.held = NULL};
+    bool is_whole = ask_for_runs(store, &look, err);
 
-    (void)pthread_mutex_lock(&store->lock);
-    claimed = agt_pg_db_claim(&store->db, err);
-    if (claimed)
-        ended = agt_pg_db_ended_elsewhere(&store->db, err);
-    if (ended)
-        others = agt_pg_db_elsewhere(&store->db, !store->has_looked, err);
-    (void)pthread_mutex_unlock(&store->lock);
-    if (claimed && PQntuples(claimed) > 0)
-        cr_log_info("store: taking over runs that nobody holds runs=%d", PQntuples(claimed));
-    if (claimed && PQntuples(claimed) == AGT_PG_CLAIM_MAX)
+    if (look.claimed && PQntuples(look.claimed) > 0)
+        cr_log_info("store: taking over runs that nobody holds runs=%d", PQntuples(look.claimed));
+    if (look.held && PQntuples(look.held) < AGT_PG_HELD_MAX)
+        store->is_recounting = false;
+    if ((look.claimed && PQntuples(look.claimed) == AGT_PG_CLAIM_MAX) ||
+        (look.held && store->is_recounting))
         store->look_at_ns = 0; /* there may be more */
-    if (claimed)
-        (void)agt_pg_db_each(claimed, false, tell, store);
-    if (ended)
-        (void)agt_pg_db_each(ended, false, tell, store);
-    if (others)
-        (void)agt_pg_db_each(others, true, tell, store);
-    store->has_looked |= others != NULL;
-    if (others && store->on_run)
-        store->on_run(store->on_run_user, NULL);
-    return others != NULL;
+    tell_all(store, look.held, false);
+    tell_all(store, look.claimed, false);
+    tell_all(store, look.ended, false);
+    tell_all(store, look.others, true);
+    store->has_looked |= is_whole;
+    if (is_whole && store->on_run)
+        (void)store->on_run(store->on_run_user, NULL);
+    return is_whole;
 }
 
 static int renew(struct postgres_store *store, int64_t now_ns, struct cr_err *err)
@@ -212,8 +262,7 @@ static bool is_accepting(struct agt_store *base)
     return atomic_load(&of(base)->is_reachable);
 }
 
-static int load_runs(struct agt_store *base,
-                     int (*on_run)(void *user, const struct agt_store_run *run), void *user,
+static int load_runs(struct agt_store *base, agt_store_on_run on_run, void *user,
                      struct cr_err *err)
 {
     struct postgres_store *store = of(base);
@@ -305,8 +354,7 @@ static const struct agt_writer_ops writer_ops = {
     .fd = wake_fd,
 };
 
-static void watch(struct agt_store *base,
-                  void (*on_run)(void *user, const struct agt_store_run *run), void *user)
+static void watch(struct agt_store *base, agt_store_on_run on_run, void *user)
 {
     struct postgres_store *store = of(base);
 

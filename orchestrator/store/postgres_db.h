@@ -51,6 +51,12 @@ int agt_pg_db_release(struct agt_pg_db *db, struct cr_err *err);
  */
 PGresult *agt_pg_db_claim(struct agt_pg_db *db, struct cr_err *err);
 
+#define AGT_PG_HELD_MAX 100
+
+/* The next AGT_PG_HELD_MAX of the runs that this process holds, behind the one of the number
+ * `after`, which is that of the last then. NULL when it failed. For agt_pg_db_each(). */
+PGresult *agt_pg_db_held(struct agt_pg_db *db, uint64_t *after, struct cr_err *err);
+
 /* The runs that ended in other processes within the last minute. */
 PGresult *agt_pg_db_ended_elsewhere(struct agt_pg_db *db, struct cr_err *err);
 

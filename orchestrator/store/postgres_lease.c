@@ -2,6 +2,7 @@
 #include "common/err.h"
 #include "orchestrator/store/postgres_db.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 /* A statement about this process: $1 its name, $2 milliseconds of a lease. */
@@ -55,6 +56,24 @@ PGresult *agt_pg_db_claim(struct agt_pg_db *db, struct cr_err *err)
         "  WHERE NOT has_ended AND lease_until < now() AND owner <> $1"
         "  ORDER BY lease_until LIMIT 16 FOR UPDATE SKIP LOCKED) RETURNING " AGT_PG_RUN_COLUMNS,
         err);
+}
+
+PGresult *agt_pg_db_held(struct agt_pg_db *db, uint64_t *after, struct cr_err *err)
+{
+    struct agt_pg_params params = {.count = 0};
+    char text[24];
+    PGresult *result;
+
+    (void)snprintf(text, sizeof(text), "%" PRIu64, *after);
+    agt_pg_add_text(&params, db->owner);
+    agt_pg_add_text(&params, text);
+    result = agt_pg_ask(&db->link,
+                        "SELECT " AGT_PG_RUN_COLUMNS ", run FROM crisol_runs WHERE NOT has_ended"
+                        " AND owner = $1 AND run > $2::bigint ORDER BY run LIMIT 100",
+                        &params, true, err);
+    if (result && PQntuples(result) > 0)
+        *after = agt_pg_number(result, PQntuples(result) - 1, 4);
+    return result;
 }
 
 PGresult *agt_pg_db_ended_elsewhere(struct agt_pg_db *db, struct cr_err *err)

@@ -91,6 +91,9 @@ struct agt_store_tail {
     uint32_t seq; /* the last event that it has */
 };
 
+/* A run of the store; NULL where a function says so. Returns 0, or as that says. */
+typedef int (*agt_store_on_run)(void *user, const struct agt_store_run *run);
+
 struct agt_store_ops {
     /* Any thread, also from on_done. While the disk is full the batch waits. */
     void (*append)(struct agt_store *store, struct agt_store_batch *take_batch);
@@ -104,8 +107,7 @@ struct agt_store_ops {
      * start, and for on_run below. Return 0, what a callback returned, or a
      * negative errno.
      */
-    int (*load_runs)(struct agt_store *store,
-                     int (*on_run)(void *user, const struct agt_store_run *run), void *user,
+    int (*load_runs)(struct agt_store *store, agt_store_on_run on_run, void *user,
                      struct cr_err *err);
     int (*load_events)(struct agt_store *store, const char *run_id,
                        int (*on_event)(void *user, const struct agt_store_event *event), void *user,
@@ -116,10 +118,11 @@ struct agt_store_ops {
      * has begun elsewhere (is_elsewhere), and of each that has ended there; of
      * one perhaps more than once. Behind each look, several in a lease, it is
      * called with NULL. With on_run NULL it stops, and waits for one that is
-     * going on. A NULL function where there is nobody else.
+     * going on. A negative errno: the run cannot be taken up now; while this
+     * process holds it, it is told of again. A NULL function where there is
+     * nobody else.
      */
-    void (*watch)(struct agt_store *store,
-                  void (*on_run)(void *user, const struct agt_store_run *run), void *user);
+    void (*watch)(struct agt_store *store, agt_store_on_run on_run, void *user);
     /*
      * Reads what each of the runs has behind its tail, in the order of seq;
      * perhaps not all at once. For on_run of watch(). NULL where that is NULL.

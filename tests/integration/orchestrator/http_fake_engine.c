@@ -183,6 +183,17 @@ bool agt_run_is_left(const struct agt_run *run)
     return false;
 }
 
+uint64_t agt_run_fence(const struct agt_run *run)
+{
+    (void)run;
+    return 0;
+}
+
+void agt_run_leave(struct agt_run *run)
+{
+    (void)run;
+}
+
 struct agt_event *agt_run_last_event(const struct agt_run *run)
 {
     return run->has_ended ? agt_event_ref(run->events[run->event_count - 1]) : NULL;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/clock.h"
 #include "orchestrator/runs/private.h"
 #include "orchestrator/runs/view.h"
 #include "orchestrator/store/store.h"
@@ -9,6 +10,7 @@
 #include "tests/harness/test.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -576,6 +578,40 @@ static void what_is_asked_of_another_process_waits_until_it_finds_it(void **stat
     tear_down_durable(&fixture, run);
 }
 
+static void wait_until_left(const struct agt_run *run)
+{
+    int64_t until_ns = cr_clock_mono_ns() + 30 * CR_NS_PER_S;
+
+    while (!agt_run_is_left(run) && cr_clock_mono_ns() < until_ns)
+        (void)poll(NULL, 0, 1);
+    assert_true(agt_run_is_left(run));
+}
+
+/* Another process had it in between: what went on here must not be taken for what is held now. */
+static void a_run_that_is_held_anew_is_left_and_taken_up(void **state)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct fixture fixture;
+    struct agt_run *run = set_up_durable(&fixture);
+    struct agt_store_run row = {.run_id = agt_run_id(run), .fence = AGT_STORE_FIRST_FENCE};
+    struct agt_run *again;
+
+    (void)state;
+    row.spec = double_store_part(fixture.store, DOUBLE_PART_SPEC, 0, &row.spec_size);
+    assert_int_equal(agt_runs_on_stored(fixture.runs, &row), 0); /* the hold that it has */
+    assert_false(agt_run_is_left(run));
+    row.fence += 2;
+    assert_int_equal(agt_runs_on_stored(fixture.runs, &row), -EBUSY);
+    wait_until_left(run);
+    assert_int_equal(agt_runs_on_stored(fixture.runs, &row), 0);
+    again = agt_runs_find(fixture.runs, "uid:1", row.run_id, &status);
+    assert_non_null(again);
+    assert_ptr_not_equal(again, run);
+    assert_int_equal(agt_run_fence(again), row.fence);
+    (void)agt_run_unref(again);
+    tear_down_durable(&fixture, run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -586,6 +622,7 @@ int main(void)
         cmocka_unit_test(a_cancel_that_is_not_stored_says_so),
         cmocka_unit_test(a_cancel_here_does_not_wait_for_a_store_that_takes_nothing),
         cmocka_unit_test(what_is_asked_of_another_process_waits_until_it_finds_it),
+        cmocka_unit_test(a_run_that_is_held_anew_is_left_and_taken_up),
         cmocka_unit_test(a_caller_has_so_many_runs_at_one_time),
         cmocka_unit_test(a_caller_begins_so_many_runs_in_a_minute),
         cmocka_unit_test(a_run_is_its_callers_alone),

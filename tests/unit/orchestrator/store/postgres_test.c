@@ -159,20 +159,27 @@ struct watcher {
     uint64_t fence;
     bool has_ended;
     int count;
+    int refuses; /* so often it says that it cannot take the run up */
 };
 
-static void on_run(void *user, const struct agt_store_run *run)
+static int on_run(void *user, const struct agt_store_run *run)
 {
     struct watcher *watcher = user;
+    int r = 0;
 
     if (!run || run->is_elsewhere)
-        return;
+        return 0;
     (void)pthread_mutex_lock(&watcher->lock);
     (void)memccpy(watcher->run_id, run->run_id, '\0', sizeof(watcher->run_id));
     watcher->fence = run->fence;
     watcher->has_ended = run->has_ended;
     watcher->count++;
+    if (watcher->refuses > 0) {
+        watcher->refuses--;
+        r = -EHOSTUNREACH;
+    }
     (void)pthread_mutex_unlock(&watcher->lock);
+    return r;
 }
 
 static int count_of(struct watcher *watcher)
@@ -216,7 +223,7 @@ static int follow_event(void *user, size_t index, const struct agt_store_event *
     return 0;
 }
 
-static void on_other_run(void *user, const struct agt_store_run *run)
+static int on_other_run(void *user, const struct agt_store_run *run)
 {
     struct follower *follower = user;
     const struct agt_store_tail tails[] = {{ID_B, 0}, {ID_A, follower->seq}};
@@ -229,6 +236,7 @@ static void on_other_run(void *user, const struct agt_store_run *run)
                                                           follower, NULL),
                          0);
     (void)pthread_mutex_unlock(&follower->lock);
+    return 0;
 }
 
 static void wait_for_events(struct follower *follower, const char *expected)
@@ -365,6 +373,103 @@ static void a_run_that_ends_elsewhere_is_told(void **state)
     first->ops->free(first);
 }
 
+static int on_run_a(void *user, const struct agt_store_run *run)
+{
+    return run && strcmp(run->run_id, ID_A) == 0 ? on_run(user, run) : 0;
+}
+
+static void wait_for_count(struct watcher *watcher, int count)
+{
+    int64_t until_ns = cr_clock_mono_ns() + 30 * CR_NS_PER_S;
+
+    while (count_of(watcher) < count && cr_clock_mono_ns() < until_ns)
+        (void)poll(NULL, 0, 5);
+    assert_true(count_of(watcher) >= count);
+}
+
+/* Else it would be renewed, and nobody go on with it. */
+static void a_run_that_could_not_be_taken_up_is_told_again(void **state)
+{
+    struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER, .refuses = 2};
+    struct agt_store *first = open_store(NULL);
+    struct agt_store *second = open_store(NULL);
+
+    (void)state;
+    assert_int_equal(suite_begin_run(first, ID_A), 0);
+    first->ops->free(first);
+    second->ops->watch(second, on_run_a, &watcher);
+    wait_for_count(&watcher, 3);
+    assert_int_equal(watcher.fence, AGT_STORE_FIRST_FENCE + 1); /* it was claimed once */
+    second->ops->watch(second, NULL, NULL);
+    second->ops->free(second);
+}
+
+static void a_claim_whose_answer_was_lost_is_found_again(void **state)
+{
+    struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct agt_store *first = open_store(NULL);
+    struct agt_store *second = open_store(NULL);
+
+    (void)state;
+    assert_int_equal(suite_begin_run(first, ID_A), 0);
+    assert_int_equal(suite_begin_run(second, ID_B), 0);
+    second->ops->watch(second, on_run_a, &watcher);
+    /* What the server does at such a claim, and the end of the connection behind it. */
+    execute("UPDATE crisol_runs a SET fence = a.fence + 1, owner = b.owner FROM crisol_runs b"
+            " WHERE a.id = '" ID_A "' AND b.id = '" ID_B "'");
+    execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'crisol'");
+    wait_for_count(&watcher, 1);
+    assert_int_equal(watcher.fence, AGT_STORE_FIRST_FENCE + 1);
+    second->ops->watch(second, NULL, NULL);
+    second->ops->free(second);
+    first->ops->free(first);
+}
+
+/* It was another's for a while, whose end let it come back before anything was written here. */
+static void a_run_that_came_back_is_told_when_the_former_hold_is_refused(void **state)
+{
+    struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct agt_store *store = open_store(NULL);
+
+    (void)state;
+    assert_int_equal(suite_begin_run(store, ID_A), 0);
+    store->ops->watch(store, on_run_a, &watcher);
+    execute("UPDATE crisol_runs SET fence = fence + 2");
+    assert_int_equal(suite_append_event(store, ID_A, 1, "late"), -ESTALE);
+    wait_for_count(&watcher, 1);
+    assert_int_equal(watcher.fence, AGT_STORE_FIRST_FENCE + 2);
+    store->ops->watch(store, NULL, NULL);
+    store->ops->free(store);
+}
+
+/* More than are asked for at one time. */
+static void every_run_that_is_held_is_told_again(void **state)
+{
+    struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct agt_store *store = open_store(NULL);
+    int64_t until_ns = cr_clock_mono_ns() + 30 * CR_NS_PER_S;
+    char last[AGT_STORE_ID_SIZE] = "";
+
+    (void)state;
+    assert_int_equal(suite_begin_run(store, ID_A), 0);
+    execute("INSERT INTO crisol_runs (id, head, has_ended, spec, fence, owner, lease_until)"
+            " SELECT lpad(i::text, 32, '0'), 0, false, spec, 1, owner, lease_until"
+            " FROM crisol_runs, generate_series(2, 250) i");
+    store->ops->watch(store, on_run, &watcher);
+    execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'crisol'");
+    while (strtol(last, NULL, 10) != 250 && cr_clock_mono_ns() < until_ns) {
+        (void)poll(NULL, 0, 5);
+        (void)pthread_mutex_lock(&watcher.lock);
+        memcpy(last, watcher.run_id, sizeof(last));
+        (void)pthread_mutex_unlock(&watcher.lock);
+    }
+    store->ops->watch(store, NULL, NULL);
+    assert_int_equal(strtol(last, NULL, 10), 250);
+    store->ops->free(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +491,10 @@ int main(void)
         CASE(a_lease_is_renewed_while_its_holder_lives),
         CASE(who_stops_lets_go_at_once),
         CASE(a_run_that_ends_elsewhere_is_told),
+        CASE(a_run_that_could_not_be_taken_up_is_told_again),
+        CASE(a_claim_whose_answer_was_lost_is_found_again),
+        CASE(a_run_that_came_back_is_told_when_the_former_hold_is_refused),
+        CASE(every_run_that_is_held_is_told_again),
     };
 
     uri = getenv("CRISOL_TEST_POSTGRES");
