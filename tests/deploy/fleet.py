@@ -17,6 +17,7 @@ NAME = "sandboxd.test"
 AGENT = "orchestrator.test"
 FIRST_UID = 0x70000000  # sandboxd/backend/userns.h; each has a range of its own
 UIDS = 0x400000
+CLAIMED_UIDS = range(0x74000000, 0x78000000, 4 * UIDS)  # of tests that look for processes by their user
 
 
 def free_port(addresses):
@@ -35,6 +36,18 @@ def free_port(addresses):
     raise RuntimeError("no port is free on every address")
 
 
+def claim(choices):
+    """(the first of these that no other test on this machine has claimed, what holds the claim until it is closed)"""
+    for one in choices:
+        holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            holder.bind(f"\0crisol-test {one}")
+            return one, holder
+        except OSError:
+            holder.close()
+    raise RuntimeError("every one of them is claimed")
+
+
 class Island:
     """A network namespace that is joined to ours by one link, which can be cut: then neither side hears of the other, nor of its end."""
 
@@ -42,8 +55,9 @@ class Island:
         self.holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
         self.link = f"crisol{self.holder.pid % 1000000}"
         crisol.wait_for(lambda: self.network("self") != self.network(self.holder.pid), 10, "the namespace is there")
-        # Of the addresses that are for tests of networks (RFC 2544): nobody else on this machine should have them.
-        prefix = f"198.{random.randint(18, 19)}.{random.randint(0, 255)}.{4 * random.randint(0, 63)}"
+        # Of the addresses that are for tests of networks (RFC 2544): nobody but such tests should have them.
+        prefix, self.claim = claim(f"198.{random.randint(18, 19)}.{random.randint(0, 255)}.{4 * random.randint(0, 63)}"
+                                   for _ in range(100))
         network = prefix.rsplit(".", 1)
         ours, self.address = (f"{network[0]}.{int(network[1]) + host}" for host in (1, 2))
         try:
@@ -81,6 +95,7 @@ class Island:
 
     def close(self):
         self.holder.kill()
+        self.claim.close()
         self.holder.wait()  # the link goes with the namespace, as soon as nobody is in it
 
 

@@ -10,6 +10,7 @@ something was lost, wrong or left.
 """
 import collections
 import contextlib
+import http.client
 import json
 import os
 import random
@@ -25,13 +26,12 @@ for folder in ("harness", "e2e", "durable", "deploy"):
     sys.path.insert(0, os.path.join(TESTS, folder))
 
 import services as crisol  # noqa: E402  # pylint: disable=wrong-import-position
-from fleet import UIDS  # noqa: E402  # pylint: disable=wrong-import-position
+from fleet import CLAIMED_UIDS, UIDS, claim  # noqa: E402  # pylint: disable=wrong-import-position
 from house import check_whole  # noqa: E402  # pylint: disable=wrong-import-position
 from postgres import Postgres, folder_of_programs  # noqa: E402  # pylint: disable=wrong-import-position
 from stage import Load, Stage  # noqa: E402  # pylint: disable=wrong-import-position
 
 SKIP = 77
-FIRST_UID = 0x78000000  # behind those of other tests
 EXECUTORS = 2
 PAUSE_S = (1.0, 5.0)  # between one evil and the next
 SILENCES_S = (0.5, 2, 5, 35)  # the last is longer than a peer that says nothing is waited for
@@ -46,6 +46,10 @@ PROGRAMS = [
     ("shell", "yes", {"output_bytes": 100000}, "OUTPUT_LIMIT"),
     ("python", "x = b'x' * (256 << 20)", {"memory_bytes": 32 << 20}, "MEMORY_LIMIT"),
 ]
+
+
+# That it could not be had, and may be asked for again (docs/verdicts.md).
+TOLD = ("HTTP 429", "HTTP 503", "no answer", "SANDBOX_LOST", "SANDBOX_ERROR")
 
 
 class Executors:
@@ -70,14 +74,17 @@ class Executors:
                 got = json.loads(answer.read())["result"]["verdict"]["code"].replace("VERDICT_CODE_", "")
         except urllib.error.HTTPError as error:
             return (f"HTTP {error.code}" if error.code in (429, 503) else f"HTTP {error.code}: {error.read()[:300]}"), wanted
-        except (OSError, json.JSONDecodeError):
+        except (OSError, http.client.HTTPException, json.JSONDecodeError):
             return "no answer", wanted
         return got, wanted
 
     def work(self, chance):
         while not self.must_end.is_set():
-            got, wanted = self.execute(chance)
-            is_told = got in ("HTTP 429", "HTTP 503", "no answer", "SANDBOX_LOST")
+            try:
+                got, wanted = self.execute(chance)
+            except (KeyError, TypeError, ValueError) as error:
+                got, wanted = f"an answer that cannot be read ({error!r})", "a verdict"
+            is_told = got in TOLD
             with self.lock:
                 self.ends[got if is_told else "as it must"] += 1
                 if not is_told and got != wanted:
@@ -230,7 +237,8 @@ def leftovers(stage, natives, seconds=30):
     """Of services that have ended, `natives` the backends of all: processes, control groups, mounts, links into networks."""
     problems = [f"process {one}" for member in stage.fleet.members for one in left_of(member)]
     problems += [f"process {pid}: {command}" for pid, (_, command) in crisol.processes().items() if stage.folder in command]
-    problems += [f"control group {folder}" for folder in crisol.cgroup_folders(natives)]
+    # One that runs now has the number of one that is gone.
+    problems += [f"control group {folder}" for folder in crisol.cgroup_folders(set(natives) - set(crisol.processes()))]
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         problems += [f"mount {line}" for line in file if stage.folder in line]
     links = [member.island.link for member in stage.fleet.members if member.island]
@@ -239,12 +247,18 @@ def leftovers(stage, natives, seconds=30):
     return problems + [f"link {link} into a network" for link in links if is_link(link)]
 
 
-def torn_runs(events_of, run_ids):
+def events_of(replica, run_id):
+    """Also of a run that has just ended elsewhere: an orchestrator hears of it with its next look into the store."""
+    crisol.wait_for(lambda: replica.knows(run_id), 30, "the run is known")
+    return replica.events(run_id)
+
+
+def torn_runs(read, run_ids):
     """Those whose journal has a gap, a step with two results, or not one end."""
     torn = []
     for run_id in run_ids:
         try:
-            check_whole(events_of(run_id))
+            check_whole(read(run_id))
         except (AssertionError, LookupError, ValueError, OSError) as error:  # OSError: also that nobody knows the run any more
             torn.append(f"{run_id}: {error!r:.300}")
     return torn
@@ -260,42 +274,50 @@ def run(stage, seconds, seed, natives):
     before = settle(stage)
     load, executors, evils = Load(stage), Executors(stage, seed), collections.Counter()
     load.wait_for_runs(1)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and not load.failed and not executors.wrong:
+    end, stuck = time.monotonic() + seconds, []
+    while time.monotonic() < end and not load.failed and not executors.wrong and not stuck:
         natives.update(*(member.natives() for member in stage.fleet.members))
         evil = chance.choice(EVILS)
-        evil(stage, chance)
+        try:
+            evil(stage, chance)
+        except AssertionError as error:  # what it was done to does not come back
+            stuck.append(f"{evil.__name__}: {error!s:.1000}")
         evils[evil.__name__] += 1
         time.sleep(chance.uniform(*PAUSE_S))
     executors.finish()
     load.finish()
     return {
         "seconds": seconds, "seed": seed, "evils": dict(evils), "runs": len(load.ended), "lost": load.failed,
-        "torn": torn_runs(stage.replicas[0].events, load.ended),
+        "stuck": stuck,
+        "torn": torn_runs(lambda run_id: events_of(stage.replicas[0], run_id), load.ended),
         "asked_again": load.retries, "programs": dict(executors.ends), "wrong": executors.wrong, "growth": growth(before, stage),
         "peak_mib": {f"orchestrator-{index}": peak_mib(replica.process.pid) for index, replica in enumerate(stage.replicas)},
     }
 
 
 def figures(seconds, seed):
+    first_uid, claimed = claim(CLAIMED_UIDS)
     postgres = Postgres()
     stage, natives = None, set()
     try:
-        stage = Stage(postgres, first_uid=FIRST_UID)
+        stage = Stage(postgres, first_uid=first_uid)
         found = run(stage, seconds, seed, natives)
-        if found["lost"] or found["torn"] or found["wrong"]:
+        if any(found[name] for name in ("lost", "stuck", "torn", "wrong")):
             print(stage.logs(), *(member.log()[-3000:] for member in stage.fleet.members), sep="\n", file=sys.stderr)
+            for run_id, _ in found["lost"]:
+                print(f"the lost run {run_id}:", stage.account(run_id), sep="\n", file=sys.stderr, flush=True)
     finally:
         if stage:
             stage.close()
         postgres.close()
     found["left"] = leftovers(stage, natives)
+    claimed.close()
     return found
 
 
 def is_red(found):
     """Nothing but all is good enough; and who did nothing has shown nothing."""
-    return any(found[name] for name in ("lost", "torn", "wrong", "growth", "left")) or not found["runs"] or not found["evils"]
+    return any(found[name] for name in ("lost", "stuck", "torn", "wrong", "growth", "left")) or not found["runs"] or not found["evils"]
 
 
 def main():

@@ -5,6 +5,7 @@ What the soak looks for, put there on purpose: lost runs, torn journals, wrong v
 groups, mounts, networks. Each makes it red, and without them it is green. No service is started.
 """
 import contextlib
+import http.client
 import io
 import json
 import os
@@ -98,6 +99,25 @@ class Runs(unittest.TestCase):
     def test_a_run_that_nobody_knows_any_more_is_lost(self):
         self.assertIn("still None", self.load(None).failed[0])
 
+    def test_an_answer_that_was_cut_off_is_asked_for_again(self):
+        def cut_once(_, left=[1]):  # pylint: disable=dangerous-default-value
+            if left:
+                left.pop()
+                raise http.client.IncompleteRead(b"{")
+            return "SUCCESS"
+        replica = replica_of()
+        replica.status = cut_once
+        with mock.patch.object(stages, "WORKERS", 1):
+            load = stages.Load(types.SimpleNamespace(replicas=[replica]))
+            crisol.wait_for(lambda: load.ended or load.failed, 30, "a run ends")
+            load.finish()
+        self.assertEqual((load.failed, load.retries), ([], 1))
+
+    def test_a_run_that_an_orchestrator_hears_of_later_is_not_torn(self):
+        looks = [False, False, True]
+        replica = types.SimpleNamespace(knows=lambda _: looks.pop(0), events=lambda _: WHOLE)
+        self.assertEqual(soak.torn_runs(lambda run_id: soak.events_of(replica, run_id), ["a"]), [])
+
     def test_a_whole_journal_is_not_torn(self):
         self.assertEqual(soak.torn_runs(lambda _: WHOLE, ["a", "b"]), [])
 
@@ -134,11 +154,25 @@ class Verdicts(unittest.TestCase):
     def test_a_wrong_verdict_is_seen(self):
         self.assertIn("OK, not MEMORY_LIMIT", self.executed(lambda _: verdict("OK")).wrong)
 
-    def test_a_sandbox_that_was_lost_is_told_and_not_wrong(self):
-        executors = soak.Executors(types.SimpleNamespace(replicas=[replica_of(answer=lambda _: verdict("SANDBOX_LOST"))]), "seed")
+    def told(self, answer):
+        """What such answers count as."""
+        executors = soak.Executors(types.SimpleNamespace(replicas=[replica_of(answer=answer)]), "seed")
         crisol.wait_for(lambda: executors.ends, 30, "a program was executed")
         executors.finish()
-        self.assertEqual((executors.wrong, set(executors.ends)), ([], {"SANDBOX_LOST"}))
+        self.assertEqual(executors.wrong, [])
+        return set(executors.ends)
+
+    def test_a_sandbox_that_was_lost_is_told_and_not_wrong(self):
+        for code in ("SANDBOX_LOST", "SANDBOX_ERROR"):
+            self.assertEqual(self.told(lambda _, code=code: verdict(code)), {code})
+
+    def test_an_answer_that_was_cut_off_is_none(self):
+        def cut(_):
+            raise http.client.IncompleteRead(b"{")
+        self.assertEqual(self.told(cut), {"no answer"})
+
+    def test_an_answer_without_a_verdict_is_wrong(self):
+        self.assertIn("cannot be read", self.executed(lambda _: b"{}").wrong[0])
 
 
 class Growth(unittest.TestCase):
@@ -232,8 +266,22 @@ class Leftovers(unittest.TestCase):
         self.assertEqual(self.left(), [f"link {link} into a network"])
 
 
+class Claims(unittest.TestCase):
+    def test_two_tests_do_not_have_the_same(self):
+        names = [f"of soak_checks {os.getpid()} {number}" for number in range(2)]
+        (first, held), (second, other) = soak.claim(names), soak.claim(names)
+        self.addCleanup(other.close)
+        self.assertEqual([first, second], names)
+        with self.assertRaises(RuntimeError):
+            soak.claim(names)
+        held.close()
+        again, held = soak.claim(names)
+        held.close()
+        self.assertEqual(again, first)
+
+
 class Status(unittest.TestCase):
-    CLEAN = {"runs": 3, "evils": {"kill_front": 1}, "lost": [], "torn": [], "wrong": [], "growth": [], "left": []}
+    CLEAN = {"runs": 3, "evils": {"kill_front": 1}, "lost": [], "stuck": [], "torn": [], "wrong": [], "growth": [], "left": []}
 
     def status(self, **found):
         with mock.patch.object(soak, "figures", return_value={**self.CLEAN, **found}), \
@@ -245,7 +293,7 @@ class Status(unittest.TestCase):
         self.assertEqual(self.status(), 0)
 
     def test_each_thing_that_is_found_makes_it_red(self):
-        for name in ("lost", "torn", "wrong", "growth", "left"):
+        for name in ("lost", "stuck", "torn", "wrong", "growth", "left"):
             with self.subTest(found=name):
                 self.assertEqual(self.status(**{name: ["x"]}), 1)
 

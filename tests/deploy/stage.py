@@ -2,12 +2,12 @@
 """Several sandboxd behind a name, one of them on a network of its own, two orchestrators on one PostgreSQL, and callers
 that see their runs through whatever happens."""
 import collections
+import http.client
 import json
 import os
 import signal
 import threading
 import time
-import urllib.error
 import uuid
 
 import services as crisol
@@ -41,7 +41,7 @@ class Load:
             index += 1
             try:
                 return what(replica)
-            except (OSError, urllib.error.URLError, json.JSONDecodeError, KeyError) as error:
+            except (OSError, http.client.HTTPException, json.JSONDecodeError, KeyError) as error:  # also one killed as it answers
                 assert time.monotonic() < until, f"no orchestrator answers: {error}"
                 self.retries += 1
                 time.sleep(0.1)
@@ -125,6 +125,20 @@ class Stage:
 
     def logs(self):
         return "\n".join(replica.log()[-3000:] for replica in self.all_replicas)
+
+    def account(self, run_id):
+        """What can be learnt of a run: who has it in the store, what each orchestrator says of it, what all have logged."""
+        lines = ["store: " + self.postgres.ask(self.database, "SELECT owner, fence, head, has_ended, lease_until - now()"
+                                               f" FROM crisol_runs WHERE id = '{run_id}'")]
+        for replica in self.replicas:
+            try:
+                with replica.ask("GET", f"/api/v1/runs/{run_id}") as answer:
+                    lines.append(answer.read().decode()[-1000:])
+            except (OSError, http.client.HTTPException) as error:
+                lines.append(repr(error))
+        for replica in self.all_replicas:
+            lines += [line[:300] for line in replica.log().splitlines() if f"run={run_id}" in line][-20:]
+        return "\n".join(lines)
 
     def close(self):
         for replica in self.replicas:

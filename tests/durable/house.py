@@ -80,7 +80,7 @@ class Replica:
             f"--sandbox={services.sandbox}", f"--user={crisol.SERVICE_UID}", *flags],
             os.path.join(services.folder, f"orchestrator-{number}.log"),
             env={"PATH": "/usr/bin:/bin", "GEMINI_BASE_URL": base_url, "GEMINI_API_KEY": crisol.CANARY})
-        ready = self.process.match(r" ready .*grpc=(\S+) .*http=(\S+)")
+        ready = self.process.match(r" ready .*grpc=(\S+) .*http=(\S+)", 60)
         self.grpc, self.http = ready.group(1), ready.group(2)
 
     def signal(self, number):
