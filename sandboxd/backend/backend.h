@@ -31,10 +31,13 @@ struct sbx_backend_ops {
 
     /*
      * What a session has from its beginning: 0, or the errno for which there is none. And the end
-     * of it, whoever wanted that; no run is in it. Both NULL: no sessions.
+     * of it, whoever wanted that; no run is in it. NULL: no sessions.
      */
     int (*make_session)(struct sbx_backend *backend, struct sbx_session *session);
     void (*drop_session)(struct sbx_backend *backend, struct sbx_session *session);
+    /* What it keeps has had the time to come to a halt, see sbx_session_rest(): whatever has not is
+     * ended. */
+    void (*check_session)(struct sbx_backend *backend, struct sbx_session *session);
     /*
      * The program of a run in a session has not ended: everything in its box is stopped and waits
      * for the next run. Takes the control socket of the job back. NULL: no sessions.

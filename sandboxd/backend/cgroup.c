@@ -26,12 +26,12 @@
 #define LOCK_ATTEMPTS 200
 #define LOCK_PAUSE_MS 5
 #define BEHIND_PART 16U /* of the standard weight, for a group that fell behind */
+#define FROZEN_ONE "frozen"
 
 const char *const sbx_controller_names[SBX_CONTROLLER_COUNT] = {
-    [SBX_CONTROLLER_MEMORY] = "memory",
-    [SBX_CONTROLLER_CPU] = "cpu",
-    [SBX_CONTROLLER_CPUACCT] = "cpuacct",
-    [SBX_CONTROLLER_PIDS] = "pids",
+    [SBX_CONTROLLER_MEMORY] = "memory",   [SBX_CONTROLLER_CPU] = "cpu",
+    [SBX_CONTROLLER_CPUACCT] = "cpuacct", [SBX_CONTROLLER_PIDS] = "pids",
+    [SBX_CONTROLLER_FREEZER] = "freezer",
 };
 
 int sbx_cgroup_read_proc(const char *path, struct cr_buf *buf, struct cr_err *err)
@@ -214,6 +214,8 @@ int sbx_cgroup_host_open(struct sbx_cgroup_host *host, struct cr_err *err)
         host->has_swap = faccessat(host->base_fds[0], "memory.swap.max", W_OK, 0) == 0;
         return sbx_cgroup_v2_enable(host->base_fds[0], host, err);
     }
+    if (sbx_cgroup_can_freeze(host))
+        sbx_cgroup_keep_frozen_one(host, host->base_fds[host->hierarchy[SBX_CONTROLLER_FREEZER]]);
     host->has_swap = memory >= 0 &&
                      faccessat(host->base_fds[memory], "memory.memsw.limit_in_bytes", W_OK, 0) == 0;
     return 0;
@@ -338,6 +340,37 @@ void sbx_cgroup_forget_peak(const struct sbx_cgroup *group)
 {
     (void)sbx_cgroup_put_text(group, SBX_CGROUP_FILE_MEMORY_PEAK, "0");
     (void)sbx_cgroup_put_text(group, SBX_CGROUP_FILE_MEMORY_PEAK_ALONE, "0");
+}
+
+bool sbx_cgroup_can_freeze(const struct sbx_cgroup_host *host)
+{
+    return host->hierarchy[SBX_CONTROLLER_FREEZER] >= 0 && host->ops->is_frozen;
+}
+
+int sbx_cgroup_freeze(const struct sbx_cgroup *group, bool is_frozen)
+{
+    return sbx_cgroup_can_freeze(group->host)
+               ? sbx_cgroup_put_text(group, SBX_CGROUP_FILE_FREEZE,
+                                     group->host->ops->freeze_words[is_frozen])
+               : -EOPNOTSUPP;
+}
+
+bool sbx_cgroup_is_frozen(const struct sbx_cgroup *group)
+{
+    return sbx_cgroup_can_freeze(group->host) && group->host->ops->is_frozen(group);
+}
+
+void sbx_cgroup_keep_frozen_one(const struct sbx_cgroup_host *host, int folder_fd)
+{
+    CR_AUTO_CLOSE int fd = -1;
+
+    if (host->ops->version != 1 || !sbx_cgroup_can_freeze(host) ||
+        (mkdirat(folder_fd, FROZEN_ONE, 0755) < 0 && errno != EEXIST))
+        return;
+    fd = openat(folder_fd, FROZEN_ONE, DIRECTORY_FLAGS);
+    if (fd >= 0)
+        (void)sbx_cgroup_write(fd, host->ops->files[SBX_CGROUP_FILE_FREEZE].name,
+                               host->ops->freeze_words[1]);
 }
 
 int sbx_cgroup_hear(const struct sbx_cgroup *group)

@@ -20,6 +20,7 @@ enum sbx_controller {
     SBX_CONTROLLER_CPU,
     SBX_CONTROLLER_CPUACCT,
     SBX_CONTROLLER_PIDS,
+    SBX_CONTROLLER_FREEZER, /* no limit: who waits for the next run stands still, see freeze */
     SBX_CONTROLLER_COUNT,
 };
 
@@ -43,6 +44,8 @@ enum sbx_cgroup_file {
     SBX_CGROUP_FILE_CPU_PERIOD,
     SBX_CGROUP_FILE_CPU_WEIGHT,
     SBX_CGROUP_FILE_PROCESSES_LIMIT,
+    SBX_CGROUP_FILE_FREEZE,
+    SBX_CGROUP_FILE_FROZEN, /* whether that has come to be */
     SBX_CGROUP_FILE_COUNT,
 };
 
@@ -70,6 +73,8 @@ struct sbx_cgroup_ops {
     int (*memory_bytes)(const struct sbx_cgroup *group, uint64_t *ret_bytes); /* as arm */
     int (*kill)(const struct sbx_cgroup *group);                              /* NULL: cannot be */
     int (*renew)(const struct sbx_cgroup *group);                             /* NULL: cannot be */
+    const char *freeze_words[2]; /* what is written to let them go on, and to freeze them */
+    bool (*is_frozen)(const struct sbx_cgroup *group); /* NULL: never */
 };
 
 /*
@@ -209,6 +214,29 @@ int sbx_cgroup_renew(struct sbx_cgroup *group);
  * it for the one descriptor only, and since Linux 6.12).
  */
 void sbx_cgroup_forget_peak(const struct sbx_cgroup *group);
+
+/* True when this host can freeze groups; else sbx_cgroup_freeze() is -EOPNOTSUPP. */
+bool sbx_cgroup_can_freeze(const struct sbx_cgroup_host *host);
+
+/*
+ * Makes the kernel hold everybody in the group where he is, whatever signals
+ * come, or lets them go on. On version 1 (cgroup-v1/freezer-subsystem.rst) a
+ * SIGKILL waits as well: who kills a frozen group lets it go on behind that. On
+ * version 2 (cgroup-v2.rst, cgroup.freeze) the frozen can be killed. It is
+ * asked for in here, and has come to be when sbx_cgroup_is_frozen() says so:
+ * at once for who is stopped already. Returns 0 or -errno.
+ */
+int sbx_cgroup_freeze(const struct sbx_cgroup *group, bool is_frozen);
+bool sbx_cgroup_is_frozen(const struct sbx_cgroup *group);
+
+/*
+ * Keeps a group frozen, below the folder of the freezer's hierarchy, in which
+ * nobody ever is. On version 1 the first frozen group of a machine, and the
+ * last, make the kernel change its own code, which takes milliseconds; with this
+ * one there is always another. Goes with the folder's other groups. Best effort,
+ * and nothing on version 2.
+ */
+void sbx_cgroup_keep_frozen_one(const struct sbx_cgroup_host *host, int folder_fd);
 
 /* Takes the notice that event_fd gave; only a later event wakes again. Returns 0 or -errno. */
 int sbx_cgroup_hear(const struct sbx_cgroup *group);

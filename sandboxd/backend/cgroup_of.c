@@ -42,6 +42,12 @@ static int open_hierarchy(const struct sbx_cgroup_host *host, enum sbx_controlle
     return group->fds[hierarchy] < 0 ? group->fds[hierarchy] : 0;
 }
 
+/* No limit: without it nobody can be frozen, and that is all. */
+static bool is_needed(const struct sbx_cgroup_host *host, enum sbx_controller controller)
+{
+    return controller != SBX_CONTROLLER_FREEZER || host->ops->version == 2;
+}
+
 int sbx_cgroup_open_of(const struct sbx_cgroup_host *host, pid_t pid, const char *name,
                        struct sbx_cgroup *ret_group, struct cr_err *err)
 {
@@ -61,9 +67,12 @@ int sbx_cgroup_open_of(const struct sbx_cgroup_host *host, pid_t pid, const char
         r = sbx_cgroup_read_proc("/proc/self/mountinfo", &mounts, err);
     if (r < 0)
         return r;
-    for (int i = 0; r == 0 && i < SBX_CONTROLLER_COUNT; i++)
+    for (int i = 0; r == 0 && i < SBX_CONTROLLER_COUNT; i++) {
         r = open_hierarchy(host, (enum sbx_controller)i, cr_buf_str(&cgroups), cr_buf_str(&mounts),
                            name, &group);
+        if (r < 0 && !is_needed(host, (enum sbx_controller)i))
+            r = 0;
+    }
     if (r < 0) {
         sbx_cgroup_close(&group);
         return cr_err_sys(err, -r, "find the control groups of process %d", (int)pid);

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <sys/eventfd.h>
@@ -203,6 +204,15 @@ static int v1_renew(const struct sbx_cgroup *group)
     return r == -EINVAL ? sbx_cgroup_put_text(group, SBX_CGROUP_FILE_CPU_LIMIT, "-1") : r;
 }
 
+/* FREEZING: somebody has yet to come to a halt. */
+static bool v1_is_frozen(const struct sbx_cgroup *group)
+{
+    char state[32];
+
+    return sbx_cgroup_read_file(group, SBX_CGROUP_FILE_FROZEN, state, sizeof(state)) == 0 &&
+           strcmp(state, "FROZEN\n") == 0;
+}
+
 const struct sbx_cgroup_ops sbx_cgroup_v1 = {
     .version = 1,
     .weight = 1024,
@@ -229,6 +239,8 @@ const struct sbx_cgroup_ops sbx_cgroup_v1 = {
             [SBX_CGROUP_FILE_PROCESSES_PEAK] = {SBX_CONTROLLER_PIDS, "pids.peak", false},
             [SBX_CGROUP_FILE_PROCESS_EVENTS] = {SBX_CONTROLLER_PIDS, "pids.events", false},
             [SBX_CGROUP_FILE_PROCESSES_LIMIT] = {SBX_CONTROLLER_PIDS, "pids.max", true},
+            [SBX_CGROUP_FILE_FREEZE] = {SBX_CONTROLLER_FREEZER, "freezer.state", true},
+            [SBX_CGROUP_FILE_FROZEN] = {SBX_CONTROLLER_FREEZER, "freezer.state", false},
         },
     .limit = v1_limit,
     .limit_cpu = v1_limit_cpu,
@@ -240,4 +252,6 @@ const struct sbx_cgroup_ops sbx_cgroup_v1 = {
     .memory_bytes = v1_memory_bytes,
     .kill = v1_kill,
     .renew = v1_renew,
+    .freeze_words = {"THAWED", "FROZEN"},
+    .is_frozen = v1_is_frozen,
 };

@@ -142,6 +142,13 @@ static int v2_kill(const struct sbx_cgroup *group)
     return sbx_cgroup_write(group->fds[0], "cgroup.kill", "1");
 }
 
+static bool v2_is_frozen(const struct sbx_cgroup *group)
+{
+    uint64_t value = 0;
+
+    return sbx_cgroup_count(group, SBX_CGROUP_FILE_FROZEN, "frozen", &value) == 0 && value == 1;
+}
+
 int sbx_cgroup_v2_enable(int fd, const struct sbx_cgroup_host *host, struct cr_err *err)
 {
     const char *wanted =
@@ -229,6 +236,8 @@ const struct sbx_cgroup_ops sbx_cgroup_v2 = {
             [SBX_CGROUP_FILE_PROCESSES_PEAK] = {SBX_CONTROLLER_PIDS, "pids.peak", false},
             [SBX_CGROUP_FILE_PROCESS_EVENTS] = {SBX_CONTROLLER_PIDS, "pids.events", false},
             [SBX_CGROUP_FILE_PROCESSES_LIMIT] = {SBX_CONTROLLER_PIDS, "pids.max", true},
+            [SBX_CGROUP_FILE_FREEZE] = {SBX_CONTROLLER_FREEZER, "cgroup.freeze", true},
+            [SBX_CGROUP_FILE_FROZEN] = {SBX_CONTROLLER_FREEZER, "cgroup.events", false},
         },
     .limit = v2_limit,
     .limit_cpu = v2_limit_cpu,
@@ -239,4 +248,6 @@ const struct sbx_cgroup_ops sbx_cgroup_v2 = {
     .hear = v2_hear,
     .memory_bytes = v2_memory_bytes,
     .kill = v2_kill,
+    .freeze_words = {"0", "1"},
+    .is_frozen = v2_is_frozen,
 };

@@ -4,12 +4,15 @@
 #include "common/auto.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/patience.h"
 #include "sandboxd/backend/backend.h"
 #include "sandboxd/backend/job.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+
+#define STILL_NS CR_NS_PER_S
 
 void sbx_sessions_add(struct sbx_backend *backend, struct sbx_session *session)
 {
@@ -47,6 +50,7 @@ int sbx_sessions_open(struct sbx_backend *backend, const struct sbx_msg_open *ms
         .idle_ns = msg->idle_ms * CR_NS_PER_MS,
         .idle_at_ns = now_ns + msg->idle_ms * CR_NS_PER_MS,
         .end_ns = now_ns + msg->life_ms * CR_NS_PER_MS,
+        .still_by_ns = INT64_MAX,
     };
     error = backend->ops->make_session(backend, session);
     if (error != 0)
@@ -137,6 +141,12 @@ void sbx_session_begin(struct sbx_session *session, struct sbx_job *job)
     assert(!session->job); /* it was admitted in this very step */
     session->job = job;
     session->idle_at_ns = INT64_MAX;
+    session->still_by_ns = INT64_MAX;
+}
+
+void sbx_session_rest(struct sbx_session *session)
+{
+    session->still_by_ns = cr_clock_mono_ns() + cr_patience_ns(STILL_NS);
 }
 
 void sbx_session_end_run(struct sbx_backend *backend, struct sbx_session *session)
@@ -149,17 +159,21 @@ void sbx_session_end_run(struct sbx_backend *backend, struct sbx_session *sessio
 
 /* ---- time ---- */
 
+static int64_t earlier(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
 int64_t sbx_sessions_next_ns(const struct sbx_backend *backend)
 {
     int64_t next = INT64_MAX;
 
     for (uint32_t i = 0; i < backend->sessions.most; i++) {
         const struct sbx_session *session = backend->sessions.list[i];
-        int64_t end_ns =
-            session->idle_at_ns < session->end_ns ? session->idle_at_ns : session->end_ns;
 
-        if (session->id != 0 && !session->closing && end_ns < next)
-            next = end_ns;
+        if (session->id != 0 && !session->closing)
+            next = earlier(
+                next, earlier(session->still_by_ns, earlier(session->idle_at_ns, session->end_ns)));
     }
     return next;
 }
@@ -175,7 +189,18 @@ void sbx_sessions_on_time(struct sbx_backend *backend, int64_t now_ns)
             close_session(backend, session, SBX_CLOSED_LIFE);
         else if (now_ns >= session->idle_at_ns)
             close_session(backend, session, SBX_CLOSED_IDLE);
+        else if (now_ns >= session->still_by_ns) {
+            session->still_by_ns = INT64_MAX;
+            backend->ops->check_session(backend, session);
+        }
     }
+}
+
+void sbx_sessions_judge(struct sbx_backend *backend)
+{
+    if (backend->sessions.most > 0 && !sbx_cgroup_can_freeze(&backend->cgroups) &&
+        backend->controls[SBX_CONTROL_WALL_TIME] == SBX_ENFORCED)
+        backend->controls[SBX_CONTROL_WALL_TIME] = SBX_PARTIAL;
 }
 
 uint32_t sbx_sessions_count(const struct sbx_backend *backend)

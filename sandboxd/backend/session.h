@@ -25,7 +25,8 @@ struct sbx_session {
     int64_t idle_ns;     /* how long it may be without a run */
     int64_t idle_at_ns;  /* when that is over; INT64_MAX: while a run is in it */
     int64_t end_ns;
-    uint32_t closing; /* enum sbx_closed: it ends when its run has; 0: it lives */
+    int64_t still_by_ns; /* when all that waits in it has to stand still; INT64_MAX: see below */
+    uint32_t closing;    /* enum sbx_closed: it ends when its run has; 0: it lives */
 };
 
 struct sbx_sessions {
@@ -57,6 +58,10 @@ void sbx_session_begin(struct sbx_session *session, struct sbx_job *job);
 /* Its run is over, and what it keeps of that is the session's again. It may end in here. */
 void sbx_session_end_run(struct sbx_backend *backend, struct sbx_session *session);
 
+/* What it keeps was frozen: the backend is asked in a second whether it stands still, unless a run
+ * begins. */
+void sbx_session_rest(struct sbx_session *session);
+
 /* What it kept is gone, and nobody wanted that: it ends, or will when its run has. */
 void sbx_session_lose(struct sbx_backend *backend, struct sbx_session *session);
 
@@ -65,6 +70,13 @@ void sbx_session_lose(struct sbx_backend *backend, struct sbx_session *session);
 /* While the backend stops, all of them end. */
 int64_t sbx_sessions_next_ns(const struct sbx_backend *backend);
 void sbx_sessions_on_time(struct sbx_backend *backend, int64_t now_ns);
+
+/*
+ * Marks what is less than it is said to be where groups cannot be frozen (SBX_CONTROL_WALL_TIME):
+ * an interpreter that was stopped between two runs can have itself woken, by a timer whose signal
+ * is SIGCONT. When the groups are found.
+ */
+void sbx_sessions_judge(struct sbx_backend *backend);
 
 /* That live. */
 uint32_t sbx_sessions_count(const struct sbx_backend *backend);

@@ -41,6 +41,7 @@ static void clear(struct sbx_docker_box *box)
         box->folder_fds[i] = -1;
     box->has_group = false;
     box->is_kept = false;
+    box->is_frozen = false;
     box->must_renew = false;
     box->waiting = 0;
     box->relay = (struct sbx_relay)SBX_RELAY_INIT;
@@ -60,14 +61,37 @@ void sbx_docker_box_init(struct sbx_docker_box *box, uint32_t place, struct sbx_
     clear(box);
 }
 
+void sbx_docker_box_freeze(struct sbx_docker_box *box, bool is_frozen)
+{
+    const struct sbx_cgroup *group = &box->group;
+    int r;
+
+    if (box->is_frozen == is_frozen)
+        return;
+    if (is_frozen)
+        sbx_cgroup_keep_frozen_one(group->host, sbx_cgroup_fd(group, SBX_CONTROLLER_FREEZER));
+    r = sbx_cgroup_freeze(group, is_frozen);
+    if (r == 0)
+        box->is_frozen = is_frozen;
+    else if (r != -EOPNOTSUPP)
+        cr_log_warn("a container is not %s container=%.12s error=%s",
+                    is_frozen ? "frozen" : "let go on", box->container, strerrordesc_np(-r));
+}
+
+void sbx_docker_box_kill(struct sbx_docker_box *box)
+{
+    if (box->pidfd >= 0)
+        (void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);
+    sbx_docker_box_freeze(box, false); /* or it would not hear of it */
+}
+
 void sbx_docker_box_drop(struct sbx_docker *docker, struct sbx_docker_box *box)
 {
     sbx_backend_unwatch(&docker->base, box->attach_fd);
     sbx_relay_kill(&box->relay);
     (void)sbx_relay_reap(&box->relay);
     cr_close_fd(&box->attach_fd); /* a sandbox-init that waits for it ends itself */
-    if (box->pidfd >= 0)
-        (void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);
+    sbx_docker_box_kill(box);
     sbx_backend_unwatch(&docker->base, box->pidfd);
     cr_close_fd(&box->pidfd);
     if (box->has_group)

@@ -50,6 +50,7 @@ struct sbx_docker_box {
     bool has_group;
     /* Of one that a session has, see session.h. */
     bool is_kept;     /* it has had a run */
+    bool is_frozen;   /* everybody in it, between two of them */
     bool must_renew;  /* the interpreter that waits in it is not to be used any more */
     uint64_t waiting; /* processes that do, stopped */
     /* Of one that waits in the pool. */
@@ -73,6 +74,16 @@ void sbx_docker_box_begin(struct sbx_docker *docker, struct sbx_docker_box *box,
 
 /* Something about the request to attach: connected, an answer, or a part of one. */
 void sbx_docker_box_on_attach(struct sbx_docker *docker, struct sbx_docker_box *box);
+
+/*
+ * Holds everybody in it where he is, or lets them go on; see sbx_cgroup_freeze(). Best effort, and
+ * nothing where groups cannot be frozen: then its processes are stopped, and can have themselves
+ * woken.
+ */
+void sbx_docker_box_freeze(struct sbx_docker_box *box, bool is_frozen);
+
+/* SIGKILL to its pid 1, which ends everybody in it. Safe to repeat. */
+void sbx_docker_box_kill(struct sbx_docker_box *box);
 
 /* Ends whatever it is, closes the fds and hands the container to the wreckage. Safe to repeat. */
 void sbx_docker_box_drop(struct sbx_docker *docker, struct sbx_docker_box *box);

@@ -24,6 +24,22 @@ static int check_image(const struct sbx_docker *docker)
                       r > 0 ? "missing; the first start pulls it" : err.text);
 }
 
+/* Nobody has to accept it: see sbx_sessions_judge(). */
+static void check_freezer(struct sbx_docker *docker)
+{
+    struct sbx_cgroup_host *host = &docker->base.cgroups;
+    struct cr_err err = CR_ERR_INIT;
+
+    if (docker->base.is_inferring || docker->settings->sessions == 0)
+        return;
+    if (sbx_cgroup_host_find(host, &err) == 0 && sbx_cgroup_can_freeze(host))
+        (void)print_line("control groups: freezer", 0, "");
+    else
+        (void)printf("GAP   control groups: freezer: none for us: an interpreter of a sandbox that "
+                     "lives on is stopped between two calls, but can have itself woken\n");
+    sbx_cgroup_host_close(host);
+}
+
 /* The engine is what the others are asked of. */
 static int check_needs(struct sbx_docker *docker)
 {
@@ -35,10 +51,12 @@ static int check_needs(struct sbx_docker *docker)
     if (print_line("docker engine (--docker-socket)", r, err.text))
         return 1;
     r = sbx_docker_ask_info(docker, &err);
-    if (r == 0)
+    if (r == 0) {
         (void)print_line("evidence (--docker-evidence)", 0,
                          docker->base.is_inferring ? "inside; every verdict says INFERRED"
                                                    : "outside");
+        check_freezer(docker);
+    }
     return print_line("controls of the engine's host", r, r < 0 ? err.text : "") +
            check_image(docker);
 }

@@ -103,6 +103,7 @@ const struct sbx_backend_ops sbx_docker_ops = {
     .admit = admit,
     .make_session = sbx_docker_session_make,
     .drop_session = sbx_docker_session_drop,
+    .check_session = sbx_docker_session_check,
     .park = sbx_docker_run_park,
     .start = sbx_docker_run_start,
     .on_start_time = sbx_docker_run_on_start_time,

@@ -81,6 +81,7 @@ static void take_up(struct sbx_docker *docker, struct sbx_docker_session *sessio
     run->is_waiting = false;
     run->job.deadline_ns = INT64_MAX;
     sbx_docker_box_move(docker, &session->box, &run->box);
+    sbx_docker_box_freeze(&run->box, false);
     if (prepare_group(run, &err) < 0)
         sbx_docker_run_on_not_made(docker, run, SBX_STAGE_LIMITS, -err.code, err.text);
     else
@@ -134,12 +135,6 @@ bool sbx_docker_session_is_quiet(const struct sbx_docker_run *run)
            count <= 1 + run->box.waiting;
 }
 
-static void kill_box(const struct sbx_docker_box *box)
-{
-    if (box->pidfd >= 0)
-        (void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);
-}
-
 void sbx_docker_session_on_relay(struct sbx_docker *docker, struct sbx_docker_run *run, int code)
 {
     run->is_rested = code == SBX_RELAY_RESTED && sbx_docker_session_is_quiet(run);
@@ -148,7 +143,7 @@ void sbx_docker_session_on_relay(struct sbx_docker *docker, struct sbx_docker_ru
             cr_log_warn("a run of a session leaves no container to go on with run=%" PRIu64
                         " container=%.12s code=%d",
                         run->job.id, run->box.container, code);
-        kill_box(&run->box); /* its end is seen, and ends the run if nothing else did */
+        sbx_docker_box_kill(&run->box); /* its end is seen, and ends the run if nothing else did */
         return;
     }
     if (run->job.state != SBX_JOB_KILLING)
@@ -170,6 +165,16 @@ static int watch(struct sbx_docker *docker, int pidfd)
     return sbx_backend_watch(&docker->base, pidfd, EPOLLIN, SBX_DOCKER_WATCH_SESSION, NULL);
 }
 
+/* Nobody but an interpreter that is stopped is in it besides sandbox-init, or nobody. */
+static void rest(struct sbx_docker_session *session)
+{
+    if (session->box.waiting == 0)
+        return;
+    sbx_docker_box_freeze(&session->box, true);
+    if (session->box.is_frozen)
+        sbx_session_rest(&session->base);
+}
+
 /* Watched as the session's from now on. */
 static bool keep_box(struct sbx_docker *docker, struct sbx_docker_session *session,
                      struct sbx_docker_run *run)
@@ -187,6 +192,8 @@ static bool keep_box(struct sbx_docker *docker, struct sbx_docker_session *sessi
     sbx_docker_box_move(docker, &run->box, &session->box);
     session->relay = run->relay;
     run->relay = (struct sbx_relay)SBX_RELAY_INIT;
+    if (!is_resting)
+        rest(session);
     return watch(docker, session->box.pidfd) == 0 &&
            (!is_resting || watch(docker, session->relay.pidfd) == 0);
 }
@@ -210,8 +217,22 @@ static bool is_lost(struct sbx_docker *docker, struct sbx_docker_session *sessio
         sbx_backend_unwatch(&docker->base, session->relay.pidfd);
         if (sbx_relay_reap(&session->relay) != SBX_RELAY_RESTED)
             return true;
+        if (!session->base.job)
+            rest(session);
     }
     return session->box.pidfd >= 0 && sbx_docker_has_ended(session->box.pidfd);
+}
+
+void sbx_docker_session_check(struct sbx_backend *backend, struct sbx_session *base)
+{
+    const struct sbx_docker_session *session = (struct sbx_docker_session *)base;
+
+    if (!session->box.is_frozen || sbx_cgroup_is_frozen(&session->box.group))
+        return;
+    cr_log_warn("an interpreter that waits does not stand still, ending it session=%" PRIu64
+                " container=%.12s",
+                base->id, session->box.container);
+    sbx_session_lose(backend, base);
 }
 
 void sbx_docker_session_on_event(struct sbx_docker *docker)

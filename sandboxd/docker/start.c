@@ -285,6 +285,7 @@ int sbx_docker_start(const struct sbx_docker_settings *settings, struct sbx_dock
         docker->base.pool_slots = docker->pool.slot_count;
         make_slots(docker);
         make_sessions(docker);
+        sbx_sessions_judge(&docker->base);
         sbx_capacity_machine(&capacity); /* the engine's groups hold the runs, not ours */
         sbx_backend_share_memory(&docker->base, sbx_capacity_for_runs(capacity.memory_bytes));
         r = open_loop(docker, err);

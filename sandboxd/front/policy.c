@@ -99,8 +99,11 @@ static void describe(uint32_t control, const struct sbx_limits *limits,
         (void)snprintf(text, size, "%" PRIu64 " processes and threads", value[SBX_LIMIT_PROCESSES]);
         break;
     case SBX_CONTROL_WALL_TIME:
-        (void)snprintf(text, size, "%" PRIu64 " ms, then everything is killed",
-                       value[SBX_LIMIT_WALL_TIME]);
+        (void)snprintf(text, size, "%" PRIu64 " ms, then everything is killed%s",
+                       value[SBX_LIMIT_WALL_TIME],
+                       hello->controls[control] == SBX_PARTIAL
+                           ? "; between two calls of a sandbox an interpreter can wake itself"
+                           : "");
         break;
     case SBX_CONTROL_CPU_TIME:
         (void)snprintf(text, size, "%" PRIu64 " ms of all processes together",

@@ -127,6 +127,7 @@ static int await_next(struct sbx_cells *cells)
 
     if (r == -EPIPE)
         return r;
+    (void)kill(-1, SIGSTOP); /* a timer may have woken somebody, who was frozen until now */
     if (r == 0 && is_go)
         r = -EPROTO;
     if (r == 0)

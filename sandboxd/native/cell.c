@@ -3,12 +3,14 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "common/log.h"
 #include "sandboxd/backend/userns.h"
 #include "sandboxd/backend/weaken.h"
 #include "sandboxd/native/native.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 #include <sys/resource.h>
 
@@ -192,6 +194,24 @@ uid_t sbx_cell_owner(const struct sbx_native *native, const struct sbx_cell *cel
         return native->own_ids > 0 ? sbx_place_rootless_id(native, cell->place) + 1
                                    : 0; /* the only one there is */
     return native->uid_base + cell->place * SBX_USERNS_RANGE + SBX_USERNS_PROGRAM_ID;
+}
+
+void sbx_cell_freeze(struct sbx_cell *cell, bool is_frozen)
+{
+    int r = cell->is_frozen == is_frozen ? 0 : sbx_cgroup_freeze(&cell->group, is_frozen);
+
+    if (r == 0)
+        cell->is_frozen = is_frozen;
+    else if (r != -EOPNOTSUPP)
+        cr_log_warn("a control group is not %s error=%s", is_frozen ? "frozen" : "let go on",
+                    strerrordesc_np(-r));
+}
+
+void sbx_cell_kill(struct sbx_cell *cell)
+{
+    (void)sbx_cgroup_kill(&cell->group);
+    sbx_box_kill(&cell->box);
+    sbx_cell_freeze(cell, false); /* or it would not hear of it, see sbx_cgroup_freeze() */
 }
 
 void sbx_cell_close(struct sbx_native *native, struct sbx_cell *cell)

@@ -30,6 +30,7 @@ struct sbx_cell {
     struct sbx_limits limits; /* what it was made with; cell.c says which of them can change */
     uint64_t millicores;      /* CPU share that its group has; 0: not limited yet */
     struct sbx_box box;
+    bool is_frozen;   /* everybody in it, between two runs of a session */
     uint16_t columns; /* of the terminal that its program gets */
     uint16_t rows;
     uint64_t asked; /* number of the request to a template that is to fork its box; 0: none */
@@ -114,6 +115,14 @@ bool sbx_cell_fits(const struct sbx_cell *cell, const struct sbx_limits *limits)
 
 /* On the host: whose the files of the program are. */
 uid_t sbx_cell_owner(const struct sbx_native *native, const struct sbx_cell *cell);
+
+/* Its box waits for the next run of a session, in which it has to stand still, or gets one. Best
+ * effort: where groups cannot be frozen, its processes are stopped, and can have themselves woken.
+ */
+void sbx_cell_freeze(struct sbx_cell *cell, bool is_frozen);
+
+/* Kills everybody in it. Its end is an event. Safe to repeat. */
+void sbx_cell_kill(struct sbx_cell *cell);
 
 /* Gives everything back; a box must be dead and reaped. Safe to repeat. */
 void sbx_cell_close(struct sbx_native *native, struct sbx_cell *cell);

@@ -81,6 +81,7 @@ const struct sbx_backend_ops sbx_native_ops = {
     .stuck = "a box does not die; leaving it to the keeper",
     .make_session = sbx_native_session_make,
     .drop_session = sbx_native_session_drop,
+    .check_session = sbx_native_session_check,
     .park = sbx_run_park,
     .start = sbx_run_start,
     .on_start_time = sbx_run_on_start_time,

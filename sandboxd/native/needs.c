@@ -151,6 +151,7 @@ static int meet_cgroups(const struct sbx_native_settings *settings, struct sbx_n
     sbx_host_judge(&native->base.cgroups, native->base.controls);
     if (native->is_rootless)
         sbx_host_judge_rootless(&native->base.cgroups, native->own_ids > 0, native->base.controls);
+    sbx_sessions_judge(&native->base);
     native->base.is_inferring = native->base.cgroups.ops->look_ns > 0;
     sbx_native_weaken(native);
     return 0;
@@ -327,6 +328,7 @@ const struct sbx_need sbx_needs[] = {
     CONTROL("control groups: cpu", SBX_CONTROL_CPU),
     CONTROL("control groups: cpu time", SBX_CONTROL_CPU_TIME),
     CONTROL("control groups: pids", SBX_CONTROL_PIDS),
+    CONTROL("control groups: freezer", SBX_CONTROL_WALL_TIME),
     CONTROL("user ids of their own for the boxes", SBX_CONTROL_USER),
     CONTROL("a user that owns what is read-only", SBX_CONTROL_ROOTFS),
     NEED("control groups: limits, written and read back", meet_limits),

@@ -247,6 +247,7 @@ void sbx_run_park(struct sbx_backend *backend, struct sbx_job *job)
 {
     sbx_backend_unwatch(backend, job->control_fd);
     run_of(job)->cell.box.control_fd = cr_take_fd(&job->control_fd);
+    sbx_cell_freeze(&run_of(job)->cell, true);
 }
 
 /* A process that is neither ours nor sandbox-init's counts there until it is reaped. */
@@ -259,8 +260,7 @@ bool sbx_run_is_alone(struct sbx_backend *backend, struct sbx_job *job)
 void sbx_run_kill(struct sbx_backend *backend, struct sbx_job *job)
 {
     (void)backend;
-    (void)sbx_cgroup_kill(&job->group);
-    sbx_box_kill(&run_of(job)->cell.box);
+    sbx_cell_kill(&run_of(job)->cell);
 }
 
 void sbx_run_on_kill_time(struct sbx_backend *backend, struct sbx_job *job)

@@ -69,7 +69,7 @@ static void discard_box(struct sbx_native *native, struct sbx_native_session *se
     if (session->cell.box.pidfd < 0)
         return;
     sbx_backend_unwatch(&native->base, session->cell.box.pidfd);
-    (void)sbx_cgroup_kill(&session->cell.group);
+    sbx_cell_kill(&session->cell);
     sbx_ending_close(native, &session->cell);
 }
 
@@ -99,6 +99,7 @@ bool sbx_native_session_enter(struct sbx_native *native, struct sbx_run *run)
     sbx_session_begin(&session->base, &run->job);
     if (!(run->job.flags & SBX_RUN_HAS_CELL) || session->cell.box.pidfd < 0)
         return false;
+    sbx_cell_freeze(&session->cell, false);
     r = sbx_fds_send(session->cell.box.control_fd, &load, sizeof(load), run->job.fds,
                      SBX_INIT_LOAD_FDS);
     if (r < 0) {
@@ -176,8 +177,21 @@ void sbx_native_session_leave(struct sbx_native *native, struct sbx_run *run)
 
     assert(session && session->base.job == &run->job);
     if (!keep_box(native, session, run) && run->job.is_parked)
-        (void)sbx_cgroup_kill(&run->cell.group);
+        sbx_cell_kill(&run->cell);
+    else if (session->cell.is_frozen)
+        sbx_session_rest(&session->base);
     sbx_session_end_run(&native->base, &session->base);
+}
+
+void sbx_native_session_check(struct sbx_backend *backend, struct sbx_session *base)
+{
+    struct sbx_native_session *session = (struct sbx_native_session *)base;
+
+    if (session->cell.box.pidfd < 0 || sbx_cgroup_is_frozen(&session->cell.group))
+        return;
+    cr_log_warn("an interpreter that waits does not stand still, ending it session=%" PRIu64,
+                base->id);
+    discard_box(sbx_native_of(backend), session);
 }
 
 void sbx_native_session_on_event(struct sbx_native *native)

@@ -13,7 +13,7 @@ struct sbx_run;
 
 /*
  * What a session keeps: host ids, a workspace, and the box of an interpreter
- * between two of its runs, in which everybody is stopped then. Every other run
+ * between two of its runs, in which everybody is stopped and frozen then. Every other run
  * in it gets a box of its own, as any run does, on the same ids and the same
  * workspace.
  */
@@ -29,6 +29,7 @@ struct sbx_native_session {
 /* The steps of struct sbx_backend_ops. */
 int sbx_native_session_make(struct sbx_backend *backend, struct sbx_session *base);
 void sbx_native_session_drop(struct sbx_backend *backend, struct sbx_session *base);
+void sbx_native_session_check(struct sbx_backend *backend, struct sbx_session *base);
 
 /*
  * A run begins in its session. True when the interpreter that waits was given what it is to do: the

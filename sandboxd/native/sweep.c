@@ -44,6 +44,13 @@ static DIR *open_stream(int fd)
     return dir;
 }
 
+/* Whoever is frozen hears of it when it goes on. */
+static void thaw(int fd)
+{
+    (void)sbx_cgroup_write(fd, sbx_cgroup_v1.files[SBX_CGROUP_FILE_FREEZE].name,
+                           sbx_cgroup_v1.freeze_words[0]);
+}
+
 /* SIGKILL to all members. A pid cannot be reused between read and kill unless it wrapped around. */
 static void kill_members(int fd)
 {
@@ -76,8 +83,10 @@ static int clear_boxes(int base_fd)
             CR_AUTO_CLOSE int fd =
                 openat(base_fd, entry->d_name, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
-            if (fd >= 0)
+            if (fd >= 0) {
                 kill_members(fd);
+                thaw(fd);
+            }
             left++;
         }
     }
@@ -132,13 +141,21 @@ static int sweep_hierarchy(int own_fd, const char *own_name, uint32_t *count, st
     return 0;
 }
 
+/* That of the freezer first: in the others nobody ends who is frozen. */
+static uint32_t in_order(const struct sbx_cgroup_host *host, uint32_t step)
+{
+    const int first = host->hierarchy[SBX_CONTROLLER_FREEZER];
+
+    return (step + (first < 0 ? 0 : (uint32_t)first)) % host->hierarchy_count;
+}
+
 int sbx_sweep_predecessors(const struct sbx_cgroup_host *host, uint32_t *ret_count,
                            struct cr_err *err)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < host->hierarchy_count; i++) {
-        int r = sweep_hierarchy(host->own_fds[i], host->base_name, &count, err);
+        int r = sweep_hierarchy(host->own_fds[in_order(host, i)], host->base_name, &count, err);
 
         if (r < 0)
             return r;
@@ -152,9 +169,10 @@ int sbx_sweep_own(const struct sbx_cgroup_host *host, struct cr_err *err)
     int result = 0;
 
     for (uint32_t i = 0; i < host->hierarchy_count; i++) {
-        int r = host->base_fds[i] < 0
+        const uint32_t at = in_order(host, i);
+        int r = host->base_fds[at] < 0
                     ? 0
-                    : clear_base(host->own_fds[i], host->base_fds[i], host->base_name, err);
+                    : clear_base(host->own_fds[at], host->base_fds[at], host->base_name, err);
 
         if (r < 0)
             result = r;

@@ -30,7 +30,7 @@ enum {
     SBX_SPAWN_REST,
 };
 
-#define SBX_SPAWN_FDS_MAX 7 /* control, folder, network, four entries */
+#define SBX_SPAWN_FDS_MAX 8 /* control, folder, network, five entries */
 
 #define SBX_SPAWN_INTO_GROUP UINT32_C(1) /* a folder: the box is cloned into that group (v2) */
 #define SBX_SPAWN_HAS_NET UINT32_C(2)    /* a network namespace; else the box makes its own */

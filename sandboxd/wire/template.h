@@ -52,7 +52,7 @@ enum sbx_template_op {
 
 /* The fds of BOX: control socket and workspace of the box, then cgroup.procs of each hierarchy. */
 #define SBX_TEMPLATE_BOX_FDS_MIN 2U
-#define SBX_TEMPLATE_GROUPS_MAX 4U
+#define SBX_TEMPLATE_GROUPS_MAX 5U
 #define SBX_TEMPLATE_TEXT_MAX 160U
 /* Of one in a container that does not come to wait: the text, and the end of what it wrote on
  * standard error. Terminated, of trusted code only. */

@@ -44,7 +44,7 @@ HOW = """
   a second after the one before it or (`b2b`) at once. Every run is followed
   from its first event to its end; `agent_cpu_per_run` has that in it, 500 watchers of one run, and a health check twenty times a second. LangGraph runs the same
   graph with the same calls to the same two (`tests/bench/langgraph_app.js`), a thousand at one time.
-* On control groups v1 a box attaches itself to four hierarchies, which waits for an RCU grace period of the kernel when nobody did so lately: some
+* On control groups v1 a box attaches itself to five hierarchies, which waits for an RCU grace period of the kernel when nobody did so lately: some
   milliseconds, for a box that is made for its run and when runs are sparse. Boxes that wait have done so ahead. On v2 boxes are cloned into their group
   and nobody waits.
 """

@@ -19,7 +19,7 @@ from sandbox_calls import pb, services as stubs
 USER = 64377  # nobody has it: no account is needed to be a user
 VICTIM = 64379  # nor this: whose sandboxd is killed
 # With ids of its own each sandbox has a user of its own.
-LOSSES = {"own ids": {"memory", "swap", "cpu", "pids", "cpu_time"}}
+LOSSES = {"own ids": {"memory", "swap", "cpu", "pids", "cpu_time", "wall_time"}}
 LOSSES["one id"] = LOSSES["own ids"] | {"user", "rootfs"}
 FIRST_ID = 0x70100000  # of the ranges that the host gives the users here
 IDS = 65536

@@ -264,6 +264,48 @@ def test_nothing_runs_between_calls(house, box):
     assert house.root.run(box, "print(child.poll())")[0] == "None\n"
 
 
+# A timer whose signal is SIGCONT wakes whoever was stopped (again and again only with a handler);
+# each tick notes when it was.
+WAKING = """
+import ctypes, os, signal, threading, time
+class Event(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_void_p), ("signo", ctypes.c_int), ("notify", ctypes.c_int), ("pad", ctypes.c_char * 48)]
+class Times(ctypes.Structure):
+    _fields_ = [("at", ctypes.c_long * 4)]
+libc = ctypes.CDLL(None)
+signal.signal(signal.SIGCONT, lambda *_: None)
+def wake_often():
+    timer, event = ctypes.c_void_p(), Event(None, signal.SIGCONT, 0)
+    assert libc.timer_create(1, ctypes.byref(event), ctypes.byref(timer)) == 0
+    assert libc.timer_settime(timer, 0, ctypes.byref(Times((ctypes.c_long * 4)(0, 10**7, 0, 10**7))), None) == 0
+def tick(name):
+    with open(name, "a") as file:
+        while True:
+            print(time.monotonic(), file=file, flush=True); time.sleep(0.01)
+child = os.fork()
+if child == 0:
+    wake_often(); tick("of-child")
+wake_often()
+threading.Thread(target=tick, args=["of-thread"], daemon=True).start()
+"""
+TICKS = "for name in 'of-child', 'of-thread':\n    print(len([1 for line in open(name) if {} < float(line) < {}]))"
+
+
+def test_nobody_wakes_himself_between_calls(house, box):
+    start = time.monotonic()
+    result = house.root.run(box, WAKING + "time.sleep(0.5)")[1]
+    assert verdict(result) == "OK"
+    time.sleep(0.5)  # the answer comes before the last of its steps
+    end = time.monotonic()
+    time.sleep(1.5)
+    out, result = house.root.run(box, TICKS.format(start, end) + "\n" + TICKS.format(end, end + 1.4))
+    during, between = out.split()[:2], out.split()[2:]
+    assert all(int(count) > 5 for count in during) and not result.sandbox.is_state_new
+    # Or this host cannot freeze, and the result says so.
+    can_freeze, = [control.enforcement == pb.ENFORCEMENT_ENFORCED for control in result.policy.controls if control.name == "wall_time"]
+    assert (between == ["0", "0"]) == can_freeze
+
+
 def test_limits_are_of_the_sandbox_and_not_of_each_of_its_boxes(house):
     box = house.root.create(limits=pb.Limits(memory_bytes=64 * MIB, processes=6))
     take = ["/usr/bin/python3", "-c", "print(len(bytearray(36 << 20)))"]
@@ -480,6 +522,21 @@ def test_kill_9_loses_them_and_says_so(new_house, victim):
         crisol.wait_for(lambda: not house.is_left(), 30, "nothing of them is left")
         after = crisol.settled(house)
         assert after.processes == before.processes and after.cgroups == before.cgroups
+
+
+@pytest.mark.skipif(BACKEND != "native", reason="containers are those of an address, and end when something is started there")
+def test_what_was_frozen_ends_with_the_next_start(new_house):
+    house = new_house()
+    house.root.run(house.root.create(), "x = 1")
+    native, pids = house.child("sandboxd-native"), house.programs()
+    victims = [house.sandboxd.pid, *(house.child(name) for name in CHILDREN)]
+    for number in signal.SIGSTOP, signal.SIGKILL:  # at once: nobody has the time to clean up
+        for pid in victims:
+            os.kill(pid, number)
+    house.stop()
+    with new_house():
+        crisol.wait_for(lambda: not [pid for pid in pids if os.path.exists(f"/proc/{pid}")], 30, "the interpreter is gone")
+        assert pids and not [folder for folder, _, _ in os.walk("/sys/fs/cgroup") if f"/crisol-native-{native}" in folder]
 
 
 def test_a_drain_ends_them(new_house):

@@ -319,6 +319,64 @@ static void v2_counters_are_read(void **state)
     close_folder(&folder, v2_files);
 }
 
+/* ---- freezing ---- */
+
+/* What the kernel says is written by hand here: `frozen` is the file that tells. */
+static void a_group_is_frozen_when_the_kernel_says_so(void **state)
+{
+    static const struct {
+        const struct sbx_cgroup_ops *ops;
+        const char *file;
+        const char *on;
+        const char *off;
+        const char *frozen;
+        const char *not_yet;
+        const char *is_so;
+    } rows[] = {
+        {&sbx_cgroup_v1, "freezer.state", "FROZEN", "THAWED", "freezer.state", "FREEZING\n",
+         "FROZEN\n"},
+        {&sbx_cgroup_v2, "cgroup.freeze", "1", "0", "cgroup.events", "populated 1\nfrozen 0\n",
+         "populated 1\nfrozen 1\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(rows); i++) {
+        const char *const names[] = {rows[i].file, rows[i].frozen, NULL};
+        struct folder folder;
+
+        open_folder(&folder, rows[i].ops);
+        assert_int_equal(sbx_cgroup_freeze(&folder.group, true), -ENOENT);
+        put(&folder, rows[i].file, "");
+        assert_int_equal(sbx_cgroup_freeze(&folder.group, true), 0);
+        expect_text(&folder, rows[i].file, rows[i].on);
+        put(&folder, rows[i].frozen, rows[i].not_yet);
+        assert_false(sbx_cgroup_is_frozen(&folder.group));
+        put(&folder, rows[i].frozen, rows[i].is_so);
+        assert_true(sbx_cgroup_is_frozen(&folder.group));
+        put(&folder, rows[i].file, "");
+        assert_int_equal(sbx_cgroup_freeze(&folder.group, false), 0);
+        expect_text(&folder, rows[i].file, rows[i].off);
+        close_folder(&folder, names);
+    }
+}
+
+static void a_host_without_a_freezer_says_so(void **state)
+{
+    static const char *const names[] = {"freezer.state", NULL};
+    struct folder folder;
+
+    (void)state;
+    open_folder(&folder, &sbx_cgroup_v1);
+    assert_true(sbx_cgroup_can_freeze(&folder.host));
+    folder.host.hierarchy[SBX_CONTROLLER_FREEZER] = -1;
+    put(&folder, "freezer.state", "FROZEN\n");
+    assert_false(sbx_cgroup_can_freeze(&folder.host));
+    assert_int_equal(sbx_cgroup_freeze(&folder.group, true), -EOPNOTSUPP);
+    assert_false(sbx_cgroup_is_frozen(&folder.group));
+    sbx_cgroup_keep_frozen_one(&folder.host, folder.fd);
+    close_folder(&folder, names); /* nothing else is in it */
+}
+
 /* ---- a folder of control groups that was given to us, as systemd gives it to a user ---- */
 
 #define BASE "crisol-native-1"
@@ -527,6 +585,8 @@ int main(void)
         cmocka_unit_test(a_missing_counter_is_an_error),
         cmocka_unit_test(v2_limits_are_written),
         cmocka_unit_test(v2_counters_are_read),
+        cmocka_unit_test(a_group_is_frozen_when_the_kernel_says_so),
+        cmocka_unit_test(a_host_without_a_freezer_says_so),
         cmocka_unit_test(a_delegated_group_is_used_below_itself),
         cmocka_unit_test(a_group_that_is_not_delegated_says_how_to_get_one),
         cmocka_unit_test(the_leaf_of_a_predecessor_is_left),

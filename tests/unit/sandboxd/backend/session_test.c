@@ -21,6 +21,7 @@ static struct {
     int front_fd;
     int make_error;
     int drops;
+    int checks;
     int kills;
 } fake;
 
@@ -38,6 +39,13 @@ static void drop(struct sbx_backend *backend, struct sbx_session *session)
     fake.drops++;
 }
 
+static void note_check(struct sbx_backend *backend, struct sbx_session *session)
+{
+    (void)backend;
+    (void)session;
+    fake.checks++;
+}
+
 static void note_kill(struct sbx_backend *backend, struct sbx_job *job)
 {
     (void)backend;
@@ -46,7 +54,12 @@ static void note_kill(struct sbx_backend *backend, struct sbx_job *job)
 }
 
 static const struct sbx_backend_ops ops = {
-    .stuck = "stuck", .make_session = make, .drop_session = drop, .kill = note_kill};
+    .stuck = "stuck",
+    .make_session = make,
+    .drop_session = drop,
+    .check_session = note_check,
+    .kill = note_kill,
+};
 
 static int set_up(void **state)
 {
@@ -225,6 +238,49 @@ static void what_was_kept_can_be_lost_with_and_without_a_run(void **state)
     assert_told(2, SBX_CLOSED_LOST);
 }
 
+static void what_rests_is_looked_at_once_unless_a_run_begins(void **state)
+{
+    struct sbx_session *session;
+
+    (void)state;
+    assert_int_equal(open_one(1, 9 * SECOND_MS), 0);
+    session = begin_in(1);
+    sbx_session_rest(session);
+    sbx_session_end_run(&fake.backend, session);
+    session->idle_at_ns = INT64_MAX;
+    pass(SECOND_MS / 2);
+    assert_int_equal(fake.checks, 0);
+    assert_true(sbx_sessions_next_ns(&fake.backend) == session->still_by_ns);
+    pass(2 * SECOND_MS);
+    pass(3 * SECOND_MS);
+    assert_int_equal(fake.checks, 1);
+    sbx_session_rest(session);
+    (void)begin_in(1);
+    pass(2 * SECOND_MS);
+    assert_int_equal(fake.checks, 1);
+    session->job = NULL;
+}
+
+/* Where nobody can be frozen, a stop can be undone from inside. */
+static void a_host_that_cannot_freeze_is_told_of(void **state)
+{
+    uint8_t *control = &fake.backend.controls[SBX_CONTROL_WALL_TIME];
+
+    (void)state;
+    fake.backend.cgroups.ops = &sbx_cgroup_v2;
+    fake.backend.cgroups.hierarchy[SBX_CONTROLLER_FREEZER] = 0;
+    *control = SBX_ENFORCED;
+    sbx_sessions_judge(&fake.backend);
+    assert_int_equal(*control, SBX_ENFORCED);
+    fake.backend.cgroups.hierarchy[SBX_CONTROLLER_FREEZER] = -1;
+    sbx_sessions_judge(&fake.backend);
+    assert_int_equal(*control, SBX_PARTIAL);
+    *control = SBX_ENFORCED;
+    fake.backend.sessions.most = 0; /* nobody waits between two calls */
+    sbx_sessions_judge(&fake.backend);
+    assert_int_equal(*control, SBX_ENFORCED);
+}
+
 static void a_backend_that_stops_ends_all(void **state)
 {
     (void)state;
@@ -248,6 +304,9 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_was_kept_can_be_lost_with_and_without_a_run, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(what_rests_is_looked_at_once_unless_a_run_begins, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_host_that_cannot_freeze_is_told_of, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_backend_that_stops_ends_all, set_up, tear_down),
     };
 
