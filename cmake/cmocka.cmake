@@ -1,9 +1,9 @@
-# add_cmocka_test(NAME SOURCES a.c … LIBS l … [WRAP f …] LABELS unit [TIMEOUT 30])
+# add_cmocka_test(NAME SOURCES a.c … LIBS l … [WRAP f …] LABELS unit [TIMEOUT 120])
 # A test that cannot run at all exits 77.
 function(add_cmocka_test name)
   cmake_parse_arguments(PARSE_ARGV 1 T "" "TIMEOUT" "SOURCES;LIBS;WRAP;LABELS")
   if(NOT T_TIMEOUT)
-    set(T_TIMEOUT 30)
+    set(T_TIMEOUT 120)
   endif()
   crisol_executable(${name} ${T_SOURCES})
   # A test function that main does not list is an error, not a test that never ran.

@@ -27,5 +27,5 @@ function(add_fuzz_target name)
            COMMAND ${name} -max_total_time=10 -timeout=5 -rss_limit_mb=1024 -print_final_stats=1
                    "-max_len=${F_MAX_SIZE}" "-artifact_prefix=${found}/" "${found}"
                    "${CMAKE_CURRENT_SOURCE_DIR}/${F_CORPUS}")
-  set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 60)
+  set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 300)
 endfunction()

@@ -28,7 +28,7 @@ def collect_garbage(state, flags):
 
 def listed(address):
     with grpc.insecure_channel(address) as channel:
-        found = stubs.SandboxServiceStub(channel).ListRuntimes(pb.ListRuntimesRequest(), timeout=20).runtimes
+        found = stubs.SandboxServiceStub(channel).ListRuntimes(pb.ListRuntimesRequest(), timeout=90).runtimes
         return {runtime.name: runtime for runtime in found}
 
 

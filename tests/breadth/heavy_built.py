@@ -44,7 +44,7 @@ def stub(running):
 @pytest.fixture(scope="module")
 def names(stub):
     """Of the runtimes with a root of their own, by the name without its version."""
-    listed = stub.ListRuntimes(pb.ListRuntimesRequest(), timeout=20).runtimes
+    listed = stub.ListRuntimes(pb.ListRuntimesRequest(), timeout=90).runtimes
     return {runtime.name.split(":")[0]: runtime.name for runtime in listed if runtime.rootfs_digest}
 
 
@@ -68,7 +68,7 @@ def test_python_data_draws_a_chart(stub, names):
 
 
 def test_the_digest_is_in_every_result_and_in_the_capabilities(stub, names):
-    digests = stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=20).rootfs_digests
+    digests = stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=90).rootfs_digests
     for name in names.values():
         with open(os.path.join(STATE, "runtimes", name, "digest"), encoding="ascii") as file:
             digest = file.read().strip()

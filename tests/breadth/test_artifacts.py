@@ -40,13 +40,13 @@ def test_a_file_is_stored_once_and_used_by_digest(stub):
         answer = stub.Run(pb.RunRequest(runtime="python", code=code, files=[
             pb.InputFile(path="d/x", artifact=stored.digest, mode=0o600)]), timeout=60)
         assert answer.stdout_data.decode().split() == [stored.digest, "0o600"], answer.result.summary
-    listed = stub.ListArtifacts(pb.ListArtifactsRequest(), timeout=20)
+    listed = stub.ListArtifacts(pb.ListArtifactsRequest(), timeout=90)
     assert [item.digest for item in listed.artifacts].count(stored.digest) == 1
     assert 0 < listed.artifacts[0].remaining_ms <= 3_600_000
-    assert stub.DeleteArtifact(pb.DeleteArtifactRequest(digest=stored.digest), timeout=20).found
-    assert not stub.DeleteArtifact(pb.DeleteArtifactRequest(digest=stored.digest), timeout=20).found
+    assert stub.DeleteArtifact(pb.DeleteArtifactRequest(digest=stored.digest), timeout=90).found
+    assert not stub.DeleteArtifact(pb.DeleteArtifactRequest(digest=stored.digest), timeout=90).found
     code, details = refused(lambda: stub.Run(pb.RunRequest(runtime="python", code="1", files=[
-        pb.InputFile(path="x", artifact=stored.digest)]), timeout=20))
+        pb.InputFile(path="x", artifact=stored.digest)]), timeout=90))
     assert code == grpc.StatusCode.NOT_FOUND and "files[0].artifact" in details
 
 
@@ -59,9 +59,9 @@ def test_compile_once_run_many(stub):
     # It is what a stage of that runtime left, and of no other; and nothing that was only stored.
     stored = store(stub, b"not what a compiler made")
     for runtime, digest in (("java", first.compile.artifact), ("c", stored.digest)):
-        code, details = refused(lambda r=runtime, d=digest: stub.Run(pb.RunRequest(runtime=r, compiled=d), timeout=20))
+        code, details = refused(lambda r=runtime, d=digest: stub.Run(pb.RunRequest(runtime=r, compiled=d), timeout=90))
         assert code == grpc.StatusCode.INVALID_ARGUMENT and details.startswith("compiled: "), details
-    code, details = refused(lambda: stub.Run(pb.RunRequest(runtime="c", compiled="0" * 64), timeout=20))
+    code, details = refused(lambda: stub.Run(pb.RunRequest(runtime="c", compiled="0" * 64), timeout=90))
     assert code == grpc.StatusCode.NOT_FOUND and "compile again" in details
     result = stub.Run(pb.RunRequest(runtime="c", compiled=first.compile.artifact, files=[
         pb.InputFile(path="data.txt", text="x")]), timeout=60).result
@@ -79,7 +79,7 @@ def test_what_is_stored_is_bounded(stub):
             digests.append(store(stub, bytes([number]) * (8 << 20)).digest)
     assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and 7 <= len(digests) <= 8
     for digest in digests:
-        assert stub.DeleteArtifact(pb.DeleteArtifactRequest(digest=digest), timeout=20).found
+        assert stub.DeleteArtifact(pb.DeleteArtifactRequest(digest=digest), timeout=90).found
     assert store(stub, b"room again").size_bytes == 10
 
 
@@ -89,14 +89,14 @@ def test_one_caller_does_not_see_what_another_stored(services):
         stored = store(stubs.SandboxServiceStub(channel), b"mine alone")
     program = ("import sys; sys.path[:0] = {paths!r}; import os; os.setgid({uid}); os.setuid({uid}); import grpc;"
                "from sandbox_calls import pb, services as stubs; s = stubs.SandboxServiceStub(grpc.insecure_channel({address!r}));"
-               "print(len(s.ListArtifacts(pb.ListArtifactsRequest(), timeout=20).artifacts));"
-               "print(s.DeleteArtifact(pb.DeleteArtifactRequest(digest={digest!r}), timeout=20).found);\n"
-               "try: s.Run(pb.RunRequest(runtime='python', code='1', files=[pb.InputFile(path='x', artifact={digest!r})]), timeout=20)\n"
+               "print(len(s.ListArtifacts(pb.ListArtifactsRequest(), timeout=90).artifacts));"
+               "print(s.DeleteArtifact(pb.DeleteArtifactRequest(digest={digest!r}), timeout=90).found);\n"
+               "try: s.Run(pb.RunRequest(runtime='python', code='1', files=[pb.InputFile(path='x', artifact={digest!r})]), timeout=90)\n"
                "except grpc.RpcError as error: print(error.code().name)")
     text = program.format(paths=sys.path, uid=crisol.SERVICE_UID, address=services.sandbox, digest=stored.digest)
     done = subprocess.run([sys.executable, "-B", "-c", text], capture_output=True, text=True, timeout=60, check=True,
                           env={**os.environ, "CRISOL_BUILD": crisol.BUILD})
     assert done.stdout.split() == ["0", "False", "NOT_FOUND"], done.stderr
     with grpc.insecure_channel(services.sandbox) as channel:
-        listed = stubs.SandboxServiceStub(channel).ListArtifacts(pb.ListArtifactsRequest(), timeout=20)
+        listed = stubs.SandboxServiceStub(channel).ListArtifacts(pb.ListArtifactsRequest(), timeout=90)
     assert stored.digest in [item.digest for item in listed.artifacts]

@@ -72,7 +72,7 @@ def attach(caller, execution, at=(0, 0)):
 
 
 def test_a_broken_stream_is_taken_up_where_it_was(house):
-    first = execute(house.root, "for i in 1 2 3 4 5 6 7 8; do echo line $i; echo e $i >&2; sleep 0.2; done; exit 3")
+    first = execute(house.root, "for i in 1 2 3 4 5 6 7 8; do echo line $i; echo e $i >&2; sleep 0.2; done; exit 3", limits=pb.Limits(wall_time_ms=60000))
     first.until(lambda reader: b"line 2\n" in reader.text[1])
     first.stream.cancel()
     again = attach(house.root, first.id, (first.at[1], first.at[2]))
@@ -109,7 +109,7 @@ def test_a_reader_loses_nothing_however_slow_he_is(house):
 
 
 def test_one_reader_at_a_time(house):
-    first = execute(house.root, "while :; do echo x; sleep 0.05; done")
+    first = execute(house.root, "while :; do echo x; sleep 0.05; done", limits=pb.Limits(wall_time_ms=60000))
     first.until(lambda reader: reader.text[1])
     second = attach(house.root, first.id, (0, 0)).until(lambda reader: len(reader.text[1]) > 10)
     assert refusal(first.end) == ("ABORTED", "ATTACHED_ELSEWHERE")
@@ -118,7 +118,7 @@ def test_one_reader_at_a_time(house):
 
 
 def test_it_is_its_callers_alone_and_forgotten_in_the_end(house):
-    first = execute(house.root, "echo x", pb.ResumeOptions(grace_ms=1500))
+    first = execute(house.root, "echo x", pb.ResumeOptions(grace_ms=5000))
     first.end()
     unknown = ("NOT_FOUND", "EXECUTION_NOT_FOUND")
     assert refusal(attach(house.other, first.id).end) == unknown
@@ -128,7 +128,7 @@ def test_it_is_its_callers_alone_and_forgotten_in_the_end(house):
     plain = Reader(house.root.stub.Execute(pb.ExecuteRequest(runtime="shell", code="echo x"), **house.root.options), False)
     plain.end()
     assert refusal(attach(house.root, plain.id).end) == unknown
-    time.sleep(2 * crisol.SLOWNESS)
+    crisol.wait_for(lambda: is_forgotten(house, first.id), 10, "it is forgotten")
     assert refusal(attach(house.root, first.id).end) == unknown
 
 
@@ -151,10 +151,10 @@ def is_forgotten(house, execution):
 
 
 def test_limits_hold_without_a_reader(house):
-    first = execute(house.root, "echo up; sleep 60", limits=pb.Limits(wall_time_ms=1000))
+    first = execute(house.root, "echo up; sleep 60", limits=pb.Limits(wall_time_ms=2500))
     first.until(lambda reader: reader.text[1])
     first.stream.cancel()
-    time.sleep(1.5)
+    time.sleep(2.5)
     assert verdict(attach(house.root, first.id).end()) == "WALL_TIME_LIMIT"
     first = execute(house.root, "yes", limits=pb.Limits(output_bytes=100000))
     first.until(lambda reader: reader.text[1])
@@ -222,7 +222,8 @@ def refused(caller):
 
 def test_many_breaks_lose_no_byte(house):
     """A stream that breaks again and again, taken up each time, is whole."""
-    first = execute(house.root, "i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i + 1)); [ $((i % 100)) -ne 0 ] || sleep 0.1; done; echo end >&2")
+    first = execute(house.root, "i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i + 1)); [ $((i % 100)) -ne 0 ] || sleep 0.1; done; echo end >&2",
+                    limits=pb.Limits(wall_time_ms=60000))
     first.until(lambda reader: reader.text[1])
     text, at, breaks = first.text[1], [first.at[1], first.at[2]], 0
     threading.Thread(target=first.stream.cancel).start()

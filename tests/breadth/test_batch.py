@@ -106,7 +106,7 @@ def test_a_retry_on_another_stream_gets_the_first_answer(stub):
 
 def test_a_broken_stream_kills_what_runs(services, stub):
     feed = queue.Queue()
-    feed.put(item("x", python("import time; time.sleep(4)")))
+    feed.put(item("x", python("import time; time.sleep(50)", limits=pb.Limits(wall_time_ms=60000))))
     call = stub.RunBatch(iter(feed.get, None), timeout=60)
     crisol.wait_for(lambda: runs_something(services), 10, "it runs")
     call.cancel()
@@ -117,7 +117,7 @@ def test_a_broken_stream_kills_what_runs(services, stub):
 def test_a_message_that_cannot_be_read_kills_what_runs(services):
     with grpc.insecure_channel(services.sandbox) as channel:
         feed = queue.Queue()
-        feed.put(item("x", python("import time; time.sleep(4)")).SerializeToString())
+        feed.put(item("x", python("import time; time.sleep(50)", limits=pb.Limits(wall_time_ms=60000))).SerializeToString())
         call = channel.stream_stream("/crisol.sandbox.v1.SandboxService/RunBatch")(iter(feed.get, None), timeout=60)
         crisol.wait_for(lambda: runs_something(services), 10, "it runs")
         feed.put(b"\x0a\x01\xff")
@@ -163,7 +163,7 @@ def test_answers_come_while_the_input_is_open(services):
         call.stdin.flush()
         assert json.loads(call.stdout.readline())["response"]["stdout_text"] == f"{i}\n"
     call.stdin.close()
-    assert call.stdout.read() == b"" and call.wait(10 * crisol.SLOWNESS) == 0
+    assert call.stdout.read() == b"" and call.wait(90 * crisol.SLOWNESS) == 0
     call.stdout.close()
 
 
@@ -248,6 +248,9 @@ def remains(state):
 
 def test_many_clients_with_many_programs(services, tmp_path):
     before = crisol.settled(services)
+    begin = time.monotonic()
+    assert services.crisol("exec", "--runtime", "shell", "--", "true").returncode == 0
+    start_s = time.monotonic() - begin  # of one client, alone
     calls, begin = [], time.monotonic()
     for client in range(CLIENTS):
         source, target = tmp_path / f"in{client}", tmp_path / f"out{client}"
@@ -256,7 +259,7 @@ def test_many_clients_with_many_programs(services, tmp_path):
             # What is full of other clients' programs for a minute is still no reason to give up.
             calls.append(subprocess.Popen([os.path.join(crisol.BIN, "crisol"), "batch", "--give-up-s", "600", str(source)],
                                           stdout=out, stderr=err, env={"CRISOL_SANDBOX": services.sandbox}))
-    codes = [call.wait(170 * max(1, PROGRAMS // 96)) for call in calls]
+    codes = [call.wait(600 * max(1, PROGRAMS // 96)) for call in calls]
     seconds = time.monotonic() - begin
     found = [json.loads(line) for client in range(CLIENTS)
              for line in (tmp_path / f"out{client}").read_bytes().splitlines()]
@@ -268,6 +271,6 @@ def test_many_clients_with_many_programs(services, tmp_path):
     share = sum(busy for _, busy in checked) / SLOTS
     print(f"\n{PROGRAMS} programs of {CLIENTS} clients on {SLOTS} slots: {seconds:.1f} s, sum/slots {share:.1f} s, "
           f"ratio {seconds / share:.2f}; {dict(counts)}")
-    # A second for the start of the clients, and for the last program, beside which slots are idle.
-    assert seconds <= (1.3 * share + 1) * crisol.SLOWNESS
+    # A second for the start of the clients, where that is quick, and for the last program, beside which slots are idle.
+    assert seconds <= (1.3 * share + max(1, CLIENTS * start_s)) * crisol.SLOWNESS
     assert remains(crisol.settled(services)) == remains(before)

@@ -257,14 +257,14 @@ class Terminal:
         os.write(self.master, data)
 
     def until(self, text):
-        deadline = time.monotonic() + 20 * crisol.SLOWNESS
+        deadline = time.monotonic() + 90 * crisol.SLOWNESS
         while text not in self.seen:
             assert time.monotonic() < deadline, self.seen
             if select.select([self.master], [], [], 0.2)[0]:
                 self.seen += os.read(self.master, 65536)
 
     def end(self):
-        code = self.popen.wait(20 * crisol.SLOWNESS)
+        code = self.popen.wait(90 * crisol.SLOWNESS)
         assert termios.tcgetattr(self.slave) == self.before  # no raw terminal is left behind
         os.close(self.master)
         os.close(self.slave)
@@ -294,7 +294,7 @@ def select_read(terminal):
 
 
 def test_shell_with_a_command_and_a_limit(services):
-    terminal = Terminal(services, "--wall-time-ms", "700", "--", "/usr/bin/python3", "-c", "input('> ')")
+    terminal = Terminal(services, "--wall-time-ms", "3000", "--", "/usr/bin/python3", "-c", "input('> ')")
     terminal.until(b"> ")
     terminal.until(b"crisol: WALL_TIME_LIMIT")
     assert terminal.end() == 124

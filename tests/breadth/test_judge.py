@@ -19,14 +19,15 @@ def ask(house, path, body=None, kind="application/json"):
     data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     request = urllib.request.Request(f"http://{house.http}{path}", data=data, headers={"Content-Type": kind})
     try:
-        with urllib.request.urlopen(request, timeout=30 * crisol.SLOWNESS) as answer:
+        with urllib.request.urlopen(request, timeout=90 * crisol.SLOWNESS) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read())
 
 
 def run(house, code, **fields):
-    return ask(house, "/api/v2/execute", {"language": "python", "version": "*", "files": [{"content": code}], **fields})
+    return ask(house, "/api/v2/execute", {"language": "python", "version": "*", "files": [{"content": code}],
+                                          "run_timeout": 30000, **fields})
 
 
 def test_runtimes_have_names_versions_and_aliases(house):
@@ -57,7 +58,7 @@ def test_a_program_has_input_arguments_and_files(house):
         "language": "py", "version": "3.x", "stdin": "typed", "args": ["a", "b c"],
         "files": [{"name": "my_cool_code.py", "content": code},
                   {"name": "data.bin", "content": "AP8=", "encoding": "base64"}],
-        "compile_timeout": 10000, "run_timeout": 3000, "compile_memory_limit": -1, "run_memory_limit": -1})
+        "compile_timeout": 10000, "run_timeout": 30000, "compile_memory_limit": -1, "run_memory_limit": -1})
     stage = answer["run"]
     assert status == 200 and answer["language"] == "python" and "compile" not in answer
     assert stage["stdout"] == "['a', 'b c'] typed b'\\x00\\xff'\n" and stage["stderr"] == "e\n"
@@ -82,8 +83,8 @@ def test_input_ends_with_a_newline_and_files_may_be_empty(house):
 def test_a_compile_stage_has_limits_and_an_answer(house):
     def compiled(code, **fields):
         return ask(house, "/api/v2/execute", {"language": "c", "version": "*", "files": [{"name": "x.c", "content": code}],
-                                              "run_timeout": 30000, **fields})
-    status, answer = compiled("#include <stdio.h>\nint main(void) { puts(\"hi\"); return 0; }", compile_timeout=60000)
+                                              "run_timeout": 30000, "compile_timeout": 60000, **fields})
+    status, answer = compiled("#include <stdio.h>\nint main(void) { puts(\"hi\"); return 0; }")
     assert status == 200 and (answer["compile"]["code"], answer["run"]["stdout"]) == (0, "hi\n")
     # What was not compiled has an answer of its run, too: clients read it always.
     status, answer = compiled("int main(void) { return missing; }")

@@ -253,7 +253,7 @@ def test_hello_and_nothing_of_the_host(service):
     ("import os, time\nfor _ in range(4):\n    if os.fork() == 0:\n        x = bytearray(60 << 20)\n        time.sleep(50)\ntime.sleep(50)",
      {}, "MEMORY_LIMIT"),
     ("import os, time\nn = 0\ntry:\n    while True:\n        if os.fork() == 0:\n            time.sleep(50)\n        n += 1\n"
-     "except OSError as error:\n    print(n, error.errno, flush=True)\n    time.sleep(1)\n    raise", {"processes": 16}, "PROCESS_LIMIT"),
+     "except OSError as error:\n    print(n, error.errno, flush=True)\n    time.sleep(4)\n    raise", {"processes": 16}, "PROCESS_LIMIT"),
 ])
 def test_limits(service, code, limits, expected):
     answer = run(service, code, limits=pb.Limits(**limits))

@@ -274,7 +274,7 @@ def test_a_build_that_takes_too_long_is_given_up(place, state):
     path = write(place, "one", "build.archive = fifo.tar")
     began = time.monotonic()
     assert "tar does not end" in runtime("build", path, "--deadline-s=1", state=state, ok=False)
-    assert time.monotonic() - began < 30 and registered(state) == []
+    assert time.monotonic() - began < 120 and registered(state) == []
 
 
 def test_what_is_registered_must_be_whole_and_roots(place, state):
@@ -282,9 +282,9 @@ def test_what_is_registered_must_be_whole_and_roots(place, state):
     digest = state / "runtimes" / "say:one" / "digest"
     digest.write_text("0123\n")
     done = subprocess.run([SANDBOXD, f"--socket={state}/socket", f"--state-dir={state}"], capture_output=True, text=True,
-                          timeout=30, check=False)
+                          timeout=90, check=False)
     assert done.returncode == 1 and "--state-dir: runtime 'say:one': its digest is none" in done.stderr
     os.chmod(state / "runtimes", 0o777)
     done = subprocess.run([SANDBOXD, f"--socket={state}/socket", f"--state-dir={state}"], capture_output=True, text=True,
-                          timeout=30, check=False)
+                          timeout=90, check=False)
     assert done.returncode == 1 and "others than root can write it" in done.stderr

@@ -26,6 +26,7 @@ CHILDREN = {"native": ["sandboxd-native", "sandboxd-front", "crisol-keeper"], "d
 TOKEN = "a-token-of-this-test-alone"
 MIB = 1 << 20
 SMALL = pb.Limits(memory_bytes=48 * MIB, workspace_bytes=8 * MIB)
+PATIENT = pb.Limits(memory_bytes=48 * MIB, workspace_bytes=8 * MIB, wall_time_ms=120000)  # what its calls may ask for
 TIMEOUT = 60 * crisol.SLOWNESS
 
 
@@ -253,10 +254,11 @@ def test_a_limit_ends_the_call_and_not_the_sandbox(house, box, code, limits, exp
 
 def test_nothing_runs_between_calls(house, box):
     code = ("import threading, time\nticks = []\ndef tick():\n    while True:\n        ticks.append(1); time.sleep(0.01)\n"
-            "threading.Thread(target=tick, daemon=True).start()\nimport subprocess\nchild = subprocess.Popen(['sleep', '50'])")
+            "threading.Thread(target=tick, daemon=True).start()\nimport subprocess\nchild = subprocess.Popen(['sleep', '50'])\n"
+            "before = len(ticks)")
     assert verdict(house.root.run(box, code)[1]) == "OK"
-    time.sleep(1)
-    out, result = house.root.run(box, "print(len(ticks) < 40, child.poll(), end='')")
+    time.sleep(2)
+    out, result = house.root.run(box, "print(len(ticks) - before < 120, child.poll(), end='')")
     assert out == "True None" and result.sandbox.is_state_kept
     # Beside it, a program of its own ends with everything that it began.
     house.root.run(box, command=["/bin/sh", "-c", "sleep 51 & echo"])
@@ -348,7 +350,7 @@ def test_nobody_else_sees_them(house, box):
 
 def test_one_call_at_a_time(house, box):
     answers = []
-    thread = threading.Thread(target=lambda: answers.append(house.root.run(box, "import time; time.sleep(2); print('done')")))
+    thread = threading.Thread(target=lambda: answers.append(house.root.run(box, "import time; time.sleep(5); print('done')")))
     thread.start()
     crisol.wait_for(lambda: house.root.list()[0].is_busy, 30, "the call is in it")
     assert refusal(lambda: house.root.run(box, "1")) == ("ABORTED", "SANDBOX_BUSY")
@@ -440,10 +442,10 @@ def test_a_retry_is_answered_and_not_run_again(house, box):
 # ---- the end ----
 
 def test_times_end_them(house):
-    idle, short = house.root.create("shell", idle_time_ms=1000 * TIMES), house.root.create("shell", life_time_ms=2000 * TIMES)
-    python = house.root.create(life_time_ms=3000 * TIMES)
+    idle, short = house.root.create("shell", idle_time_ms=1000 * TIMES), house.root.create("shell", limits=PATIENT, life_time_ms=8000 * TIMES)
+    python = house.root.create(life_time_ms=9000 * TIMES)
     house.root.run(python, "x = 1")
-    _, result = house.root.run(short, "sleep 30")
+    _, result = house.root.run(short, "sleep 100")
     assert verdict(result) == "SANDBOX_LOST" and not result.sandbox.is_alive
     assert refusal(lambda: house.root.run(idle, "true")) == ("NOT_FOUND", "SANDBOX_IDLE")
     assert refusal(lambda: house.root.run(short, "true")) == ("NOT_FOUND", "SANDBOX_EXPIRED")
@@ -452,9 +454,9 @@ def test_times_end_them(house):
 
 
 def test_delete_ends_the_call_in_it(house):
-    box = house.root.create()
+    box = house.root.create(limits=PATIENT)
     answers = []
-    thread = threading.Thread(target=lambda: answers.append(house.root.run(box, "import time; time.sleep(9)")))
+    thread = threading.Thread(target=lambda: answers.append(house.root.run(box, "import time; time.sleep(50)")))
     thread.start()
     crisol.wait_for(lambda: house.root.list()[0].is_busy and house.programs(), 30, "the call is in it")
     assert house.root.delete(box) and not house.root.delete(box)

@@ -40,12 +40,12 @@ class Kill(lab.Suite):
 
     def test_sandbox_26_security_11_signals_to_everybody_stop_only_the_program(self):
         began = time.monotonic()
-        for code, verdicts in (("kill -STOP 0; sleep 9", (WALL,)), ("kill -STOP -1; sleep 9", (WALL,)),
-                               ("kill -STOP $$", (WALL,)), ("kill -9 -1; exit 0", (OK,)),
-                               ("kill -9 1; kill -15 1; kill -STOP 1; exit 0", (OK,)), ("kill -9 0", (SIGNALED,))):
-            result = self.shell(code, limits={"wall_time_ms": 400}).result
-            self.assertIn(result.verdict.code, verdicts, (code, result.summary))
-        self.assertLess(time.monotonic() - began, 10)
+        for code, verdict, wall_ms in (("kill -STOP 0; sleep 9", WALL, 400), ("kill -STOP -1; sleep 9", WALL, 400),
+                                       ("kill -STOP $$", WALL, 400), ("kill -9 -1; exit 0", OK, 20000),
+                                       ("kill -9 1; kill -15 1; kill -STOP 1; exit 0", OK, 20000), ("kill -9 0", SIGNALED, 20000)):
+            result = self.shell(code, limits={"wall_time_ms": wall_ms}).result
+            self.assertEqual(result.verdict.code, verdict, (code, result.summary))
+        self.assertLess(time.monotonic() - began, 60)
         self.must(OK, self.run_code("pass"))
 
     def test_sandbox_27_security_16_25_a_busy_program_is_dead_when_its_verdict_comes(self):
@@ -68,18 +68,18 @@ class Kill(lab.Suite):
         for code, most in ((f"{command} & echo hi", 1), (f"setsid {command} & echo hi", 1),
                            (f"(({command} &) &); echo hi", 2)):
             began = time.monotonic()
-            answer = self.shell(code)
+            answer = self.shell(code, limits={"wall_time_ms": 60000})
             took = time.monotonic() - began
             result = self.must(OK, answer)
             self.assertEqual(answer.stdout_data, b"hi\n")
             self.assertIn(result.usage.killed_leftovers, range(1, most + 1))
-            self.assertLess(took, 10)  # the child would go on for minutes
-            self.assertLess(result.timing.kill_us, 1000000)
+            self.assertLess(took, 30)  # the child would go on for minutes
+            self.assertLess(result.timing.kill_us, 5000000)
 
     def test_sandbox_30_a_deadline_and_a_broken_connection_kill_the_program(self):
         commands = [mark() for _ in range(3)]
-        # The start of a container counts as well, and others start beside it.
-        stream = self.running(f"exec {commands[0]}", timeout=1 if lab.BACKEND == "native" else 6)
+        # The start counts as well, and on docker others start beside it.
+        stream = self.running(f"exec {commands[0]}", timeout=5 if lab.BACKEND == "native" else 15)
         with self.assertRaises(grpc.RpcError) as caught:
             list(stream)
         self.assertEqual(caught.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
@@ -105,7 +105,7 @@ class Kill(lab.Suite):
                                     collect=[pb.CollectSpec(path="main.sh")], files=[pb.InputFile(
                                         path="big", data=bytes(MIB))], request_id="")
         for i in range(40):  # from before the request has arrived until the program runs, and while it waits
-            streams = [self.stub.Execute(request, timeout=30) for _ in range(1 + i % 6)]
+            streams = [self.stub.Execute(request, timeout=90) for _ in range(1 + i % 6)]
             threading.Event().wait(i * 0.002)
             for stream in streams:
                 stream.cancel()
@@ -115,7 +115,7 @@ class Kill(lab.Suite):
 
     def test_cancel_ends_a_waiting_and_a_running_one(self):
         streams = [self.running(mark()) for _ in range(self.slots)]
-        waiting = self.stub.Run.future(pb.RunRequest(runtime="shell", code="echo never", request_id="waits"), timeout=30)
+        waiting = self.stub.Run.future(pb.RunRequest(runtime="shell", code="echo never", request_id="waits"), timeout=90)
         lab.host.wait_for(lambda: self.stub.Cancel(pb.CancelRequest(request_id="waits")).found, 5, "it waits")
         self.assertEqual(waiting.result().result.verdict.code, CANCELLED)
         self.assertEqual(waiting.result().stdout_data, b"")
@@ -135,14 +135,14 @@ class Faults(lab.unittest.TestCase):
         command = mark()
         with lab.start(slots=8) as service:
             stub = services.SandboxServiceStub(service.channel)
-            streams = [stub.Execute(pb.ExecuteRequest(runtime="shell", code=f"echo; {command}"), timeout=60)
-                       for _ in range(8)]
+            streams = [stub.Execute(pb.ExecuteRequest(runtime="shell", code=f"echo; {command}", limits=pb.Limits(wall_time_ms=60000)),
+                                    timeout=60) for _ in range(8)]
             for stream in streams:
                 next(stream)
                 next(stream)
             family, backend = service.family(), service.child(f"sandboxd-{lab.BACKEND}")
             service.process.kill()
-            service.process.wait(10)
+            service.process.wait(90)
             lab.host.wait_for(lambda: not named(command), 1, "every program is dead")
             lab.host.wait_for(lambda: not family & set(lab.host.processes()), 5, "everything has ended")
             for stream in streams:
@@ -154,7 +154,7 @@ class Faults(lab.unittest.TestCase):
             with lab.start() as again:
                 self.assertEqual(lab.host.control_groups(backend), set())
                 stub = services.SandboxServiceStub(again.channel)
-                self.assertEqual(stub.Run(pb.RunRequest(runtime="shell", code="true")).result.verdict.code, OK)
+                self.assertEqual(stub.Run(pb.RunRequest(runtime="shell", code="true"), timeout=60).result.verdict.code, OK)
 
     def test_sandbox_32_a_backend_that_dies_at_any_moment_leaves_no_program_behind(self):
         command = mark()
@@ -163,7 +163,7 @@ class Faults(lab.unittest.TestCase):
             for i in range(6):  # the restart is slower each time
                 service.wait_ready(1 + i)
                 backend = service.child(f"sandboxd-{lab.BACKEND}")
-                call = stub.Run.future(pb.RunRequest(runtime="shell", code=command), timeout=30)
+                call = stub.Run.future(pb.RunRequest(runtime="shell", code=command), timeout=90)
                 threading.Event().wait(0.0015 * i)
                 os.kill(backend, signal.SIGKILL)
                 lab.host.wait_for(lambda: not named(command), 1, "the program is dead")
@@ -173,7 +173,7 @@ class Faults(lab.unittest.TestCase):
                     self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE)
             service.wait_ready(7)
             self.assertFalse(named(command))
-            self.assertEqual(stub.Run(pb.RunRequest(runtime="shell", code="true")).result.verdict.code, OK)
+            self.assertEqual(stub.Run(pb.RunRequest(runtime="shell", code="true"), timeout=60).result.verdict.code, OK)
 
 
 if __name__ == "__main__":

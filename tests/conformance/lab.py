@@ -75,7 +75,7 @@ class Suite(unittest.TestCase):
         groups = host.control_groups(backend) if backend else set()
         assert not groups, f"control groups are left: {groups}"
 
-    def run_code(self, code, runtime="python", timeout=40, limits=None, **fields):
+    def run_code(self, code, runtime="python", timeout=90, limits=None, **fields):
         """Run; returns the answer."""
         if isinstance(limits, dict):
             limits = pb.Limits(**limits)

@@ -18,7 +18,7 @@ def reflected(channel, symbol):
     call = channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
                                  messages.ServerReflectionRequest.SerializeToString,
                                  messages.ServerReflectionResponse.FromString)
-    answer = next(call(iter([messages.ServerReflectionRequest(file_containing_symbol=symbol)]), timeout=20))
+    answer = next(call(iter([messages.ServerReflectionRequest(file_containing_symbol=symbol)]), timeout=90))
     return descriptor_pb2.FileDescriptorProto.FromString(answer.file_descriptor_response.file_descriptor_proto[0])
 
 
@@ -55,13 +55,13 @@ class Limits(lab.Suite):
     def test_limit_wall_time_ms_is_enforced(self):
         result = self.hit(WALL, self.shell("sleep 9", limits={"wall_time_ms": 300}), "wall_time_ms", 300)
         self.assertGreaterEqual(result.usage.wall_us, 300000)
-        self.assertLess(result.usage.wall_us, 1500000)
+        self.assertLess(result.usage.wall_us, 5000000)  # it would sleep for nine seconds
 
     def test_limit_cpu_time_ms_is_enforced(self):
-        limits = {"cpu_time_ms": 200, "cpu_millicores": 1000, "wall_time_ms": 20000}
+        limits = {"cpu_time_ms": 200, "cpu_millicores": 1000, "wall_time_ms": 50000}
         for code in ("while True: pass", "import os\nfor _ in range(3): os.fork()\nwhile True: pass"):
             result = self.hit(CPU, self.run_code(code, limits=limits), "cpu_time_ms", 200)
-            self.assertLess(result.usage.cpu_total_us, 600000)
+            self.assertLess(result.usage.cpu_total_us, 1500000)  # it would use all that the wall time allows
 
     def test_limit_memory_bytes_is_enforced(self):
         result = self.hit(MEMORY, self.run_code("x = bytearray(60 << 20)", limits={"memory_bytes": 40 * MIB}),
@@ -77,7 +77,7 @@ class Limits(lab.Suite):
     def test_limit_cpu_millicores_is_enforced(self):
         limits = {"cpu_millicores": 200, "wall_time_ms": 2000}
         usage = self.must(WALL, self.run_code("while True: pass", limits=limits)).usage
-        self.assertLess(usage.cpu_total_us, usage.wall_us * 0.2 + 60000)
+        self.assertLess(usage.cpu_total_us, usage.wall_us * 0.2 + 150000)
         if usage.cpu_total_us > usage.wall_us * 0.18:  # else the machine gave it less than its share
             self.assertGreater(usage.cpu_throttled_us, 0)
 

@@ -19,8 +19,8 @@ import modes_corpus  # noqa: E402
 IS_NATIVE = BACKEND == "native"
 CALLERS = 3 if IS_NATIVE else 2
 TEMPLATES = 3
-PATIENCE = 60  # seconds until an interpreter waits in a container, on a machine that has others to do
-LIMITS = pb.Limits(cpu_millicores=1000, wall_time_ms=50000)  # on a busy machine pytest takes its time
+PATIENCE = 120  # seconds until an interpreter waits in a container, on a machine that has others to do
+LIMITS = pb.Limits(cpu_millicores=1000, wall_time_ms=100000)  # on a busy machine pytest takes its time
 # What differs from run to run without any template.
 VARYING = [(re.compile(pattern), text) for pattern, text in (
     (rb"0x[0-9a-f]{6,}", b"0xADDRESS"),
@@ -50,11 +50,11 @@ def run_in(stub, mode, **fields):
     """The events of a run in that mode (None: whatever comes). A template forks a box at once; where an interpreter has
     to wait in a container first, a run that finds none starts its own, and is asked for again."""
     if IS_NATIVE or mode is None:
-        return execute(stub, timeout=60, **fields)
+        return execute(stub, timeout=120, **fields)
     deadline = time.monotonic() + PATIENCE
     while True:
         wait_for_pool(stub)
-        events = execute(stub, timeout=60, **fields)
+        events = execute(stub, timeout=120, **fields)
         if events[-1].result.timing.start_mode == mode or time.monotonic() > deadline:
             return events
 
@@ -62,7 +62,7 @@ def run_in(stub, mode, **fields):
 def wait_for_pool(stub):
     """No more than one is missing, so that there is one of each kind; the other caller may still be faster."""
     def is_almost_full():
-        pool = stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=20).pool
+        pool = stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=90).pool
         return pool.ready >= pool.slots - 1
     processes.wait_for(is_almost_full, PATIENCE, "interpreters wait")
 
@@ -161,10 +161,11 @@ class Modes(unittest.TestCase):
                               limits=pb.Limits(cpu_millicores=1000, memory_bytes=limit))[-1].result
             cold, warm = self.stubs
             # It varies by a third of a MiB from run to run: where pages fall, and what each processor has charged ahead.
-            least = max(ask(cold, 4096).usage.memory_peak_bytes for _ in range(5))
-            for size, verdict in ((limit - least - MIB, OK), (limit - least + 4 * MIB, MEMORY), (limit - MIB, MEMORY)):
+            # Who is the first to read a file from the disk is charged for that, too, but can do without it.
+            own = [ask(cold, 4096).usage.memory_peak_bytes for _ in range(5)]
+            for size, verdict in ((limit - max(own) - MIB, OK), (limit - min(own) + 4 * MIB, MEMORY), (limit - MIB, MEMORY)):
                 results = [ask(stub, size) for stub in (cold, warm)]
-                with self.subTest(runtime=runtime, args=args, of_limit=size / limit, own=least / MIB):
+                with self.subTest(runtime=runtime, args=args, of_limit=size / limit, own=[peak / MIB for peak in own]):
                     self.assertEqual([result.verdict.code for result in results], [verdict, verdict],
                                      [result.summary for result in results])
                     self.assertEqual(results[1].timing.start_mode, mode)

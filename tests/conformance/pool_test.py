@@ -20,7 +20,7 @@ ALLOCATE = "x = bytearray({bytes})\nx[::4096] = b'x' * len(x[::4096])\n"
 
 
 def pool_of(stub):
-    return stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=20).pool
+    return stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=90).pool
 
 
 class Suite(lab.Suite):
@@ -51,14 +51,17 @@ class Pool(Suite):
             if not self.must(OK, self.shell("true")).timing.is_pool_hit:
                 return None
             after = pool_of(self.stub)
-            return after.slots, after.hits - before.hits, after.misses - before.misses
-        self.assertEqual(wait_for(hit_counts, 10, "a box that waits is taken"), (2, 1, 0))
+            # Not beside a run of sandboxd's own, which is counted as well.
+            return (after.slots, after.hits - before.hits, after.misses - before.misses) == (2, 1, 0)
+        wait_for(hit_counts, 10, "a box that waits is taken")
 
     def test_another_size_of_the_workspace_makes_a_box_of_its_own(self):
         for limits in ({"workspace_bytes": 8 * MIB}, {"workspace_inodes": 100}):
-            before = pool_of(self.stub)
-            self.assertFalse(self.must(OK, self.shell("true", limits=limits)).timing.is_pool_hit)
-            self.assertEqual(pool_of(self.stub).misses, before.misses + 1)
+            def is_one_miss(limits=limits):
+                before = pool_of(self.stub)
+                self.assertFalse(self.must(OK, self.shell("true", limits=limits)).timing.is_pool_hit)
+                return pool_of(self.stub).misses == before.misses + 1  # but for a run of sandboxd's own beside it
+            wait_for(is_one_miss, 10, "one miss is counted")
 
     @unittest.skipUnless(lab.BACKEND == "native", "e2e/docker_modes_test.py does this with containers")
     def test_sandbox_43_a_box_that_died_is_replaced_and_nobody_notices(self):
@@ -105,14 +108,14 @@ class Modes(Suite):
     def test_without_a_pool_nothing_waits_and_nothing_hits(self):
         with lab.start("--pool=0") as service:
             stub = lab.services.SandboxServiceStub(service.channel)
-            answer = stub.Run(pb.RunRequest(runtime="shell", code="true"), timeout=40)
+            answer = stub.Run(pb.RunRequest(runtime="shell", code="true"), timeout=90)
             self.assertFalse(self.must(OK, answer).timing.is_pool_hit)
             self.assertEqual((pool_of(stub).slots, pool_of(stub).ready, pool_of(stub).hits), (0, 0, 0))
 
     def test_the_resource_limits_are_the_same_in_both_modes(self):
         with lab.start("--pool=0") as service:
             stub = lab.services.SandboxServiceStub(service.channel)
-            cold = stub.Run(pb.RunRequest(runtime="python", code=LIMITS), timeout=40)
+            cold = stub.Run(pb.RunRequest(runtime="python", code=LIMITS), timeout=90)
         self.assertFalse(self.must(OK, cold).timing.is_pool_hit)
         warm = self.warm(LIMITS)
         self.assertTrue(self.must(OK, warm).timing.is_pool_hit)
@@ -125,12 +128,13 @@ class Modes(Suite):
             stub = lab.services.SandboxServiceStub(service.channel)
 
             def cold(code):
-                return stub.Run(pb.RunRequest(runtime="python", code=code, limits=pb.Limits(memory_bytes=limit)), timeout=40)
-            own = self.must(OK, cold("pass")).usage.memory_peak_bytes
-            most = limit - own - MIB
-            self.must(OK, cold(ALLOCATE.format(bytes=most)))
-            self.must(MEMORY, cold(ALLOCATE.format(bytes=most + 4 * MIB)))
-        for size, verdict in ((most, OK), (most + 4 * MIB, MEMORY)):
+                return stub.Run(pb.RunRequest(runtime="python", code=code, limits=pb.Limits(memory_bytes=limit)), timeout=90)
+            # Who is the first to read a file from the disk is charged for that, too, but can do without it.
+            own = [self.must(OK, cold("pass")).usage.memory_peak_bytes for _ in range(3)]
+            sizes = ((limit - max(own) - MIB, OK), (limit - min(own) + 3 * MIB, MEMORY))
+            for size, verdict in sizes:
+                self.must(verdict, cold(ALLOCATE.format(bytes=size)))
+        for size, verdict in sizes:
             result = self.must(verdict, self.warm(ALLOCATE.format(bytes=size), limits={"memory_bytes": limit}))
             self.assertTrue(result.timing.is_pool_hit)
 

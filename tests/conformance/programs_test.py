@@ -12,7 +12,7 @@ import lab
 from lab import MIB, OK, SECURITY, pb
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs")
-LIMITS = {"memory_bytes": 1024 * MIB, "processes": 400, "cpu_millicores": 2000, "wall_time_ms": 60000, "open_files": 4096,
+LIMITS = {"memory_bytes": 1024 * MIB, "processes": 400, "cpu_millicores": 2000, "wall_time_ms": 200000, "open_files": 4096,
           "workspace_bytes": 256 * MIB}
 ROUNDS = int(os.environ.get("CRISOL_PROGRAM_ROUNDS", "2"))
 JAVA = "/usr/lib/jvm/default-java"
@@ -51,7 +51,7 @@ class Programs(lab.Suite):
         if name == "java":
             with open(os.path.join(JAVA, JAVA_SETTINGS), encoding="utf-8") as settings:
                 files.append(pb.InputFile(path=f"jdk/{JAVA_SETTINGS}", text=settings.read()))
-        return self.stub.Run.future(pb.RunRequest(runtime="shell", code=command, files=files, limits=pb.Limits(**LIMITS)), timeout=110)
+        return self.stub.Run.future(pb.RunRequest(runtime="shell", code=command, files=files, limits=pb.Limits(**LIMITS)), timeout=220)
 
     def available(self):
         """Names of the programs that this box can run."""
@@ -78,7 +78,7 @@ class Programs(lab.Suite):
     def test_sandbox_51_security_21_pytest_uses_all_of_itself(self):
         files = [pb.InputFile(path="test_many.py", text=read("test_many.py"))]
         for _ in range(ROUNDS):
-            answer = self.run_code("", runtime="pytest", files=files, limits=LIMITS)
+            answer = self.run_code("", runtime="pytest", files=files, limits=LIMITS, timeout=220)
             self.assertEqual(self.must(OK, answer).test_report.passed, 43)
 
     def test_security_18_the_32_bit_and_the_x32_door_end_the_run(self):
@@ -87,7 +87,7 @@ class Programs(lab.Suite):
         for name, door in DOORS.items():
             source = "int main(void)\n{\n    %s\n    return r > 0 ? 0 : 1;\n}\n" % door
             files = [pb.InputFile(path="door.c", text=source)]
-            answer = self.shell("gcc -static-pie door.c -o door || gcc door.c -o door; exec ./door", files=files, limits=LIMITS)
+            answer = self.shell("gcc -static-pie door.c -o door || gcc door.c -o door; exec ./door", files=files, limits=LIMITS, timeout=220)
             result = self.must(SECURITY, answer)
             self.assertEqual(result.signal, 31, name)
             self.assertIn("another ABI", result.forbidden_call)

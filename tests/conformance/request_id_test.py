@@ -42,21 +42,21 @@ class RequestId(lab.Suite):
     def test_retry_joins_a_run_in_flight(self):
         code = CLOCK + "; time.sleep(1)"
         request = pb.RunRequest(runtime="python", code=code, request_id="join-1")
-        calls = [self.stub.Run.future(request, timeout=30) for _ in range(5)]
+        calls = [self.stub.Run.future(request, timeout=60) for _ in range(5)]
         answers = [call.result() for call in calls]
         self.must(OK, answers[0])
         self.assertEqual(answers, answers[:1] * 5)
 
     def test_retry_runs_when_the_first_caller_went_away(self):
         request = pb.ExecuteRequest(runtime="shell", request_id="gone-1", code="echo up; sleep 1; echo end")
-        first = self.stub.Execute(request, timeout=30)
+        first = self.stub.Execute(request, timeout=60)
         next(first)
         next(first)
         events = []
-        retry = threading.Thread(target=lambda: events.extend(self.stub.Execute(request, timeout=30)))
+        retry = threading.Thread(target=lambda: events.extend(self.stub.Execute(request, timeout=60)))
         retry.start()
         first.cancel()
-        retry.join(30)
+        retry.join(60)
         self.assertEqual(events[-1].result.verdict.code, OK)
         self.assertNotEqual(events[-1].execution_id, "")
         self.assertEqual(lab.output_of(events), b"up\nend\n")
@@ -64,7 +64,7 @@ class RequestId(lab.Suite):
     def test_cancelled_by_name_stays_cancelled_for_whoever_joined(self):
         request = pb.RunRequest(runtime="shell", request_id="stop-1", code="sleep 30",
                                 limits=pb.Limits(wall_time_ms=60000))
-        calls = [self.stub.Run.future(request, timeout=30) for _ in range(2)]
+        calls = [self.stub.Run.future(request, timeout=60) for _ in range(2)]
         lab.host.wait_for(lambda: self.stub.Cancel(pb.CancelRequest(request_id="stop-1")).found, 10, "it runs")
         for call in calls:
             self.must(lab.CANCELLED, call.result())
@@ -147,8 +147,8 @@ class Audit(lab.Suite):
         self.assertFalse([line for line in self.lines("-") if line[0] == "uid:7"])
 
     def test_refusal_of_a_full_queue_has_a_line(self):
-        calls = [self.stub.Run.future(pb.RunRequest(runtime="shell", code="sleep 0.5", request_id=f"audit-q{i}"),
-                                      timeout=30) for i in range(4)]
+        calls = [self.stub.Run.future(pb.RunRequest(runtime="shell", code="sleep 2", request_id=f"audit-q{i}"),
+                                      timeout=60) for i in range(4)]
         codes = [call.code() for call in calls]  # waits for each
         self.assertIn(grpc.StatusCode.RESOURCE_EXHAUSTED, codes)
         for i, code in enumerate(codes):
@@ -180,7 +180,7 @@ class AuditInTheLog(lab.unittest.TestCase):
     def test_bad_file_refuses_to_start(self):
         done = lab.host.subprocess.run(
             [lab.SANDBOXD, "--socket=/tmp/none/s", "--audit-log=/dev/null"],
-            stdout=lab.host.subprocess.PIPE, stderr=lab.host.subprocess.STDOUT, text=True, timeout=30, check=False)
+            stdout=lab.host.subprocess.PIPE, stderr=lab.host.subprocess.STDOUT, text=True, timeout=90, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("--audit-log", done.stdout)
 

@@ -73,7 +73,7 @@ class Rootfs(lab.Suite):
                                       "/opt/outside No such file or directory"])
 
     def test_the_runtimes_are_those_of_the_image_and_the_policy_says_so(self):
-        names = [runtime.name for runtime in self.stub.ListRuntimes(pb.ListRuntimesRequest(), timeout=20).runtimes]
+        names = [runtime.name for runtime in self.stub.ListRuntimes(pb.ListRuntimesRequest(), timeout=90).runtimes]
         self.assertEqual(names, ["pytest", "python", "shell"])
         result = self.must(OK, self.shell("true"))
         details = {control.name: control.detail for control in result.policy.controls}
@@ -99,7 +99,7 @@ class Rootfs(lab.Suite):
     def start(self, flag):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run([lab.SANDBOXD, f"--socket={folder}/socket", "--backend=native", flag], check=False,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30)
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=90)
         self.assertEqual(done.returncode, 1, done.stdout)
         return done.stdout
 

@@ -74,13 +74,13 @@ class Security(lab.Suite):
         self.assertIn(name, result.verdict.message)
 
     def test_sandbox_51_a_forbidden_call_of_a_thread_ends_the_run_by_name(self):
-        code = CALL + "import threading, time\nt = threading.Thread(target=call, args=(101, 0, 0, 0)); t.start(); t.join(); time.sleep(9)"
+        code = CALL + "import threading, time\nt = threading.Thread(target=call, args=(101, 0, 0, 0)); t.start(); t.join(); time.sleep(50)"
         began = time.monotonic()
-        self.named(self.must(lab.SECURITY, self.run_code(code)), "ptrace")
-        self.assertLess(time.monotonic() - began, 8)
+        self.named(self.must(lab.SECURITY, self.run_code(code, limits={"wall_time_ms": 60000}, timeout=90)), "ptrace")
+        self.assertLess(time.monotonic() - began, 40)
 
     def test_sandbox_51_a_forbidden_call_of_a_child_ends_the_run_by_name(self):
-        for end in ("os.wait(); sys.exit(0)", "time.sleep(0.2); os._exit(0)"):  # with and without looking after it
+        for end in ("os.wait(); sys.exit(0)", "time.sleep(9); os._exit(0)"):  # with and without looking after it
             code = CALL + f"import time\nif os.fork() == 0:\n    call(321, 0, 0, 0)\n    os._exit(0)\n{end}"
             self.named(self.must(lab.SECURITY, self.run_code(code)), "bpf")
 
@@ -89,13 +89,13 @@ class Security(lab.Suite):
         self.assertLessEqual(set(eval(self.output(code))), {"ENOSYS", "EPERM"})  # pylint: disable=eval-used
 
     def test_sandbox_51_security_21_honest_programs_never_meet_the_filter(self):
-        limits = {"cpu_millicores": 1000, "wall_time_ms": 30000, "memory_bytes": 256 << 20}
+        limits = {"cpu_millicores": 1000, "wall_time_ms": 60000, "memory_bytes": 256 << 20}
         for _ in range(8):
-            self.assertEqual(self.output(FULL, limits=limits), "fine\n")
+            self.assertEqual(self.output(FULL, limits=limits, timeout=90), "fine\n")
         files = [pb.InputFile(path="test_it.py", text="import pytest\n@pytest.mark.parametrize('n', range(50))\n"
                               "def test_it(n, tmp_path):\n    (tmp_path / 'f').write_text('x')\n")]
         for _ in range(3):
-            result = self.must(OK, self.run_code("", runtime="pytest", files=files, limits=limits))
+            result = self.must(OK, self.run_code("", runtime="pytest", files=files, limits=limits, timeout=90))
             self.assertEqual(result.test_report.passed, 50)
 
     def test_sandbox_58_security_29_no_terminal_can_be_typed_into(self):
@@ -241,11 +241,11 @@ class Service(lab.unittest.TestCase):
                 with grpc.insecure_channel(f"127.0.0.1:{service.port()}") as channel:
                     stub = services.SandboxServiceStub(channel)
                     request = pb.RunRequest(runtime="shell", code="env; cat /proc/*/environ /proc/*/cmdline")
-                    answer = stub.Run(request, metadata=(("authorization", f"Bearer {token}"),), timeout=20)
+                    answer = stub.Run(request, metadata=(("authorization", f"Bearer {token}"),), timeout=90)
                     self.assertNotIn(token.encode(), answer.stdout_data)
                     for wrong in (token[:-1], token + "x", token.upper()):
                         with self.assertRaises(grpc.RpcError) as caught:
-                            stub.Run(request, metadata=(("authorization", f"Bearer {wrong}"),), timeout=20)
+                            stub.Run(request, metadata=(("authorization", f"Bearer {wrong}"),), timeout=90)
                         self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAUTHENTICATED)
                 for pid in service.family():
                     for name in ("environ", "cmdline"):
@@ -283,7 +283,7 @@ class Service(lab.unittest.TestCase):
             stub = services.SandboxServiceStub(service.channel)
             for runtime in ("x\nsandboxd ready", "y\r\n2026 error", "z\x1b[31m"):
                 with self.assertRaises(grpc.RpcError):
-                    stub.Run(pb.RunRequest(runtime=runtime, code="x", request_id="a\nsandboxd ready"), timeout=20)
+                    stub.Run(pb.RunRequest(runtime=runtime, code="x", request_id="a\nsandboxd ready"), timeout=90)
             self.assertEqual(service.log().count("sandboxd ready"), 1)
             self.assertNotIn("\x1b", service.log())
 

@@ -41,13 +41,13 @@ def end_constants():
 
 def known_flags(program):
     """The flags of --help."""
-    text = subprocess.run([os.path.join(BIN, program), "--help"], capture_output=True, text=True, timeout=30, check=True).stdout
+    text = subprocess.run([os.path.join(BIN, program), "--help"], capture_output=True, text=True, timeout=90, check=True).stdout
     return set(re.findall(r"^  (--[a-z0-9-]+)", text, re.M))
 
 
 def settings_of(program, flags, environment=None):
     """What would be in force with these flags: {name: text}. Fails when the program refuses them."""
-    done = subprocess.run([os.path.join(BIN, program), *flags, "--check-config"], capture_output=True, text=True, timeout=30,
+    done = subprocess.run([os.path.join(BIN, program), *flags, "--check-config"], capture_output=True, text=True, timeout=90,
                           check=False, env={"PATH": "/usr/bin:/bin", **(environment or {})})
     assert done.returncode == 0, f"{program} {' '.join(flags)}: {done.stderr}"
     return dict(re.findall(r"^([\w-]+) = (.*)$", done.stdout, re.M))

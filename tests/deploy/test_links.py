@@ -73,7 +73,7 @@ class Links:
         if files:
             context.load_cert_chain(f"{files}/tls.crt", f"{files}/tls.key")
         host, port = self.http.rsplit(":", 1)
-        connection = http.client.HTTPSConnection(host, int(port), timeout=20, context=context)
+        connection = http.client.HTTPSConnection(host, int(port), timeout=90, context=context)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()
@@ -137,7 +137,7 @@ def test_others_are_refused_and_the_log_says_why(links):
 def connect_by_openssl(links, files):
     subprocess.run(["openssl", "s_client", "-connect", f"{links.sandboxd.address}:{links.fleet.port}", "-alpn", "h2",
                     "-cert", f"{files}/tls.crt", "-key", f"{files}/tls.key"], input=b"", capture_output=True, check=False,
-                   timeout=20)
+                   timeout=90)
 
 
 def test_new_certificates_are_taken_while_calls_go_on(links):
@@ -165,7 +165,7 @@ def test_new_certificates_are_taken_while_calls_go_on(links):
         crisol.wait_for(lambda: links.rest(links.web)[2] != before, 15, "the new certificate is shown")
         print(f"shown {time.monotonic() - begin:.1f} s after the change")
         crisol.wait_for(lambda: links.sandboxd.log().count("certificate in use") == 2, 15, "sandboxd takes it")
-        assert long_one.stdout.read() == "2\n3\n4\n5\n6\n7\n8\n" and long_one.wait(20) == 0
+        assert long_one.stdout.read() == "2\n3\n4\n5\n6\n7\n8\n" and long_one.wait(90) == 0
     finally:
         must_end.set()
         thread.join()
@@ -216,7 +216,7 @@ def test_tokens_have_names_and_are_read_again(links):
         def ask(token):
             done = subprocess.run([os.path.join(crisol.BIN, "crisol"), "runs"], capture_output=True, check=False, env={
                 "CRISOL_ORCHESTRATOR": ready.group(1), "CRISOL_TOKEN": token}, timeout=60)
-            connection = http.client.HTTPConnection(*ready.group(2).rsplit(":", 1), timeout=20)
+            connection = http.client.HTTPConnection(*ready.group(2).rsplit(":", 1), timeout=90)
             connection.request("GET", "/api/v1/runs", headers={"Authorization": f"Bearer {token}"})
             status = connection.getresponse().status
             connection.close()
@@ -252,7 +252,7 @@ def test_the_token_for_sandboxd_is_read_again(links):
 
     def readyz():
         try:
-            with urllib.request.urlopen(f"http://{http_address}/readyz", timeout=20) as answer:
+            with urllib.request.urlopen(f"http://{http_address}/readyz", timeout=90) as answer:
                 return answer.status
         except urllib.error.HTTPError as error:
             return error.code
@@ -293,12 +293,12 @@ def test_a_caller_has_so_many_runs_and_is_told_when_to_come_again(links):
     one = subprocess.Popen([
         os.path.join(crisol.BIN, "crisol"), f"--tls-ca={links.fleet.authority.certificate}", f"--tls-name={NAME}",
         f"--tls-cert={links.web}/tls.crt", f"--tls-key={links.web}/tls.key", "exec", "--runtime", "shell", "--",
-        "echo begun; sleep 3"], stdout=subprocess.PIPE, text=True, env={"CRISOL_SANDBOX": address})
+        "echo begun; sleep 8"], stdout=subprocess.PIPE, text=True, env={"CRISOL_SANDBOX": address})
     assert one.stdout.readline() == "begun\n"
     done = links.exec(files=links.web, address=address)
     assert done.returncode == 125 and "one caller may have 1 runs at one time" in done.stderr, done
     runs(links.exec(files=links.fleet.agent_files, address=address))
-    assert one.wait(20) == 0
+    assert one.wait(90) == 0
     runs(links.exec(files=links.web, address=address))
     with open(member.audit, encoding="utf-8") as file:
         assert "verdict=RESOURCE_EXHAUSTED reason=CALLER_LIVE_LIMIT" in file.read()

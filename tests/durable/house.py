@@ -37,8 +37,8 @@ class CountingProxy:
                 gate, proxy.gate = proxy.gate, None
                 proxy.requests += 1
                 if gate:
-                    gate.wait(60)
-                upstream = http.client.HTTPConnection(address, timeout=20)
+                    gate.wait(600)
+                upstream = http.client.HTTPConnection(address, timeout=90)
                 upstream.request("POST", self.path, body, {
                     name: value for name, value in self.headers.items() if name.lower() != "connection"})
                 answer = upstream.getresponse()
@@ -98,7 +98,7 @@ class Replica:
             f"http://{self.http}{path}", method=method,
             data=json.dumps(body).encode() if body is not None else None,
             headers={"Content-Type": "application/json", **(headers or {})})
-        return urllib.request.urlopen(request, timeout=30)
+        return urllib.request.urlopen(request, timeout=90)
 
     def submit(self, headers=None):
         with self.ask("POST", "/api/v1/runs", {"task": TASK}, headers) as answer:

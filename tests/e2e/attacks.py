@@ -15,7 +15,7 @@ import time
 import h2
 
 ATTACK_S = 0.2
-CLOSE_S = 10
+CLOSE_S = 30
 HEALTH = "/grpc.health.v1.Health/"
 REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 FLOOD = 20000

@@ -84,6 +84,6 @@ class Browser:
                 self.ask("DELETE", "")
         finally:
             self.driver.terminate()
-            self.driver.wait(20)
+            self.driver.wait(90)
             self.driver.stdout.close()
             shutil.rmtree(self.folder, ignore_errors=True)

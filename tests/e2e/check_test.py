@@ -33,7 +33,7 @@ def a_host_that_can_is_told_so(folder):
     start = time.monotonic()
     code, lines, text = check(os.path.join(folder, "s", "sandboxd.sock"))
     assert code == 0, text
-    assert time.monotonic() - start < 5, text
+    assert time.monotonic() - start < 30, text
     assert len(lines) >= 30, text
     assert {status for status, _ in lines.values()} == {"PASS"}, text
     assert "sandboxd would start here" in text
@@ -98,7 +98,7 @@ def an_engine_that_does_not_answer_is_named(folder):
 
 
 def unknown_words_are_refused(_folder):
-    done = subprocess.run([SANDBOXD, "chekc"], capture_output=True, text=True, timeout=10, check=False)
+    done = subprocess.run([SANDBOXD, "chekc"], capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode != 0 and "'chekc' is no command" in done.stderr, done.stderr
 
 

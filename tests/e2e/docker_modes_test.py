@@ -45,7 +45,7 @@ class Tcp(unittest.TestCase):
 
     def test_sandboxes_that_live_on_are_refused_by_name(self):
         with self.assertRaises(grpc.RpcError) as caught:
-            self.stub.CreateSandbox(pb.CreateSandboxRequest(runtime="python"), timeout=20)
+            self.stub.CreateSandbox(pb.CreateSandboxRequest(runtime="python"), timeout=90)
         self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
         self.assertIn("--docker-evidence=inside", caught.exception.details())
         self.assertIn("Execute runs one", caught.exception.details())
@@ -160,7 +160,7 @@ class Pool(unittest.TestCase):
             self.assertEqual(answer.result.usage.killed_leftovers, 7)
             answer = self.hit(stub, "while True: pass", limits=pb.Limits(wall_time_ms=500))
             self.assertEqual(answer.result.verdict.code, pb.VERDICT_CODE_WALL_TIME_LIMIT, answer.result.summary)
-            pool = stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=20).pool
+            pool = stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=90).pool
             self.assertEqual(pool.slots, 2)
             self.assertGreaterEqual(pool.hits, 3)
         self.assertTrue(calls.no_containers(), "a stop leaves none")
@@ -200,7 +200,7 @@ class Preload(unittest.TestCase):
 
     def wait_full(self):
         def is_full():
-            pool = self.stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=20).pool
+            pool = self.stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=90).pool
             return pool.ready == pool.slots == 3
         lab.wait_for(is_full, 60, "an interpreter of each kind waits")
 
@@ -219,7 +219,7 @@ class Preload(unittest.TestCase):
 
     def test_a_sandbox_that_lives_on_takes_a_container_that_waits(self):
         self.wait_full()
-        box = self.stub.CreateSandbox(pb.CreateSandboxRequest(runtime="python", limits=pb.Limits(open_files=40)), timeout=20).sandbox
+        box = self.stub.CreateSandbox(pb.CreateSandboxRequest(runtime="python", limits=pb.Limits(open_files=40)), timeout=90).sandbox
         code = "import resource\nn = globals().get('n', 0) + 1\nprint(n, resource.getrlimit(resource.RLIMIT_NOFILE))"
         out, result = self.call_in(box, code=code)
         self.assertEqual((out, result.timing.is_pool_hit, result.timing.start_mode),
@@ -227,7 +227,7 @@ class Preload(unittest.TestCase):
         for expected in ("2 (40, 40)\n", "3 (40, 40)\n"):
             out, result = self.call_in(box, code=code)
             self.assertEqual((out, result.sandbox.is_state_new), (expected, False), result.summary)
-        self.assertTrue(self.stub.DeleteSandbox(pb.DeleteSandboxRequest(sandbox_id=box.sandbox_id), timeout=20).found)
+        self.assertTrue(self.stub.DeleteSandbox(pb.DeleteSandboxRequest(sandbox_id=box.sandbox_id), timeout=90).found)
 
     def test_each_serves_one_run_and_leaves_nothing_to_the_next(self):
         code = ("import os, sys\nprint(sum(len(os.listdir(f)) for f in ('/workspace', '/tmp', '/dev/shm')), "

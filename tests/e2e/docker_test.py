@@ -100,7 +100,7 @@ class Shared(unittest.TestCase):
 
     def refuse(self, status, **fields):
         with self.assertRaises(grpc.RpcError) as caught:
-            self.stub.Run(pb.RunRequest(**fields), timeout=20)
+            self.stub.Run(pb.RunRequest(**fields), timeout=90)
         self.assertEqual(caught.exception.code(), status, caught.exception.details())
         return caught.exception.details()
 
@@ -330,7 +330,7 @@ class Shared(unittest.TestCase):
 
     def test_a_sandbox_that_lives_on_is_one_container(self):
         box = self.stub.CreateSandbox(pb.CreateSandboxRequest(runtime="python", limits=pb.Limits(memory_bytes=64 << 20)),
-                                      timeout=20).sandbox
+                                      timeout=90).sandbox
         out, result = self.call_in(box, code="import os, subprocess\nx = 5\nopen('f', 'w').write('file')\n"
                                              "child = subprocess.Popen(['sleep', '50'])\nprint(os.getpid(), end='')")
         self.assertTrue(result.sandbox.is_state_new and result.sandbox.is_state_kept, result.summary)
@@ -358,7 +358,7 @@ class Shared(unittest.TestCase):
                 return error.code() == grpc.StatusCode.NOT_FOUND and "ended from outside" in error.details()
             return False
         lab.wait_for(lost, 30, "the sandbox is lost")
-        self.assertFalse(self.stub.ListSandboxes(pb.ListSandboxesRequest(), timeout=20).sandboxes)
+        self.assertFalse(self.stub.ListSandboxes(pb.ListSandboxesRequest(), timeout=90).sandboxes)
         lab.wait_for(no_containers, 30, "it is gone")
 
     # ---- what is left ----
@@ -417,18 +417,18 @@ class Faults(unittest.TestCase):
                 ended.append(error)
         thread = threading.Thread(target=follow)
         thread.start()
-        self.assertTrue(begun.wait(30))
+        self.assertTrue(begun.wait(90))
         return thread, ended
 
     def test_engine_that_is_killed_loses_runs_and_comes_back(self):
         with DockerService(*flags()) as service:
             stub = services.SandboxServiceStub(service.channel)
-            box = stub.CreateSandbox(pb.CreateSandboxRequest(runtime="python"), timeout=20).sandbox
+            box = stub.CreateSandbox(pb.CreateSandboxRequest(runtime="python"), timeout=90).sandbox
             enter = pb.ExecuteInSandboxRequest(sandbox_id=box.sandbox_id, request=pb.ExecuteRequest(code="x = 1"))
             self.assertEqual(list(stub.ExecuteInSandbox(enter, timeout=60))[-1].event.result.verdict.code, OK)
             thread, ended = self.start_run(stub)
             ENGINE.kill()
-            thread.join(timeout=20)
+            thread.join(timeout=90)
             self.assertEqual(ended[0].verdict.code, pb.VERDICT_CODE_SANDBOX_LOST)
             lab.wait_for(lambda: "the docker engine" in service.log(), 10, "the log names the engine")
             ENGINE.start()
@@ -437,7 +437,7 @@ class Faults(unittest.TestCase):
             answer = stub.Run(pb.RunRequest(runtime="python", code="print(2)"), timeout=60)
             self.assertEqual(answer.stdout_data, b"2\n")
             with self.assertRaises(grpc.RpcError) as caught:
-                list(stub.ExecuteInSandbox(enter, timeout=20))
+                list(stub.ExecuteInSandbox(enter, timeout=90))
             self.assertEqual(caught.exception.code(), grpc.StatusCode.NOT_FOUND)
             self.assertTrue(any(b"SANDBOX_LOST" in value for key, value in caught.exception.trailing_metadata()
                                 if key.endswith("-bin")), caught.exception.details())
@@ -447,7 +447,7 @@ class Faults(unittest.TestCase):
             stub = services.SandboxServiceStub(service.channel)
             thread, ended = self.start_run(stub)
             os.kill(service.child("sandboxd-docker"), signal.SIGKILL)
-            thread.join(timeout=20)
+            thread.join(timeout=90)
             self.assertEqual(ended[0].verdict.code, pb.VERDICT_CODE_SANDBOX_LOST)
             service.wait_ready(2)
             lab.wait_for(no_containers, 30, "what was left is gone")
@@ -461,8 +461,8 @@ class Faults(unittest.TestCase):
             thread, _ = self.start_run(stub)
             family = service.family()
             service.process.kill()
-            service.process.wait(timeout=10)
-            thread.join(timeout=20)
+            service.process.wait(timeout=90)
+            thread.join(timeout=90)
             lab.wait_for(lambda: not family & set(lab.processes()), 10, "its processes are gone")
             lab.wait_for(no_containers, 30, "its container is gone")
 
@@ -536,7 +536,7 @@ class Faults(unittest.TestCase):
         os.chmod(ENGINE.folder, 0o711)
         try:
             done = subprocess.run([program, "--ping", f"--docker-socket={ENGINE.socket}"],
-                                  capture_output=True, text=True, timeout=30, check=False, user=65534, group=65534,
+                                  capture_output=True, text=True, timeout=90, check=False, user=65534, group=65534,
                                   extra_groups=[])
         finally:
             os.chmod(ENGINE.folder, 0o700)

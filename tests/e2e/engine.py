@@ -165,10 +165,10 @@ class Engine:
     def end(process):
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(timeout=40)
+            process.wait(timeout=90)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(timeout=10)
+            process.wait(timeout=90)
 
     def stop(self):
         self.end(self.process)
@@ -176,7 +176,7 @@ class Engine:
     def kill(self):
         """As a crash: containerd and the containers' shims live on."""
         self.process.kill()
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=90)
         try:
             os.unlink(os.path.join(self.folder, "pid"))
         except FileNotFoundError:
@@ -214,7 +214,7 @@ class Engine:
         with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def ask(self, method, path, timeout=30, headers=None, body=None):
+    def ask(self, method, path, timeout=90, headers=None, body=None):
         connection = Connection(self.socket, timeout * lab.SLOWNESS)
         try:
             connection.request(method, path, body, headers or {})
@@ -260,7 +260,7 @@ class Engine:
     def digest_of(tagged, registry):
         """The name by digest of an image that was pushed as `tagged`."""
         name, tag = tagged.rsplit(":", 1)
-        connection = http.client.HTTPConnection(registry.address, timeout=30)
+        connection = http.client.HTTPConnection(registry.address, timeout=90)
         try:
             connection.request("HEAD", f"/v2/{name.split('/', 1)[1]}/manifests/{tag}", headers={
                 "Accept": "application/vnd.docker.distribution.manifest.v2+json"})

@@ -74,7 +74,7 @@ def check_histogram(family, samples):
 
 def scrape(address):
     """The page of host:port, parsed."""
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=90) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         return parse(answer.read().decode())
 

@@ -14,7 +14,7 @@ import time
 import grpc
 
 from services import (BIN, CANARY, SLOWNESS, SOURCE, Process, cgroup_folders, count_fds, descendants, mounts_of,  # noqa: F401
-                      processes, wait_for)
+                      patience_of, processes, wait_for)
 
 SKIP = 77
 
@@ -48,9 +48,9 @@ def load_stubs():
 
 def settled(measure):
     """A count, once it has stayed the same for a while: what is replaced after a run is back then."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     value, same = measure(), 0
-    while same < 30 and time.monotonic() < deadline:
+    while same < 100 and time.monotonic() < deadline:
         time.sleep(0.01)
         now = measure()
         same = same + 1 if now == value else 0
@@ -73,7 +73,7 @@ class Service:
     def __init__(self, *flags, slots=2):
         self.folder = tempfile.mkdtemp(prefix="crisol-e2e-")
         self.socket = os.path.join(self.folder, "s", "sandboxd.sock")
-        self.argv = [os.path.join(BIN, "sandboxd"), f"--socket={self.socket}", f"--slots={slots}", *flags]
+        self.argv = [os.path.join(BIN, "sandboxd"), f"--socket={self.socket}", f"--slots={slots}", *patience_of(flags), *flags]
         self.server = None
         self.channel = None
 

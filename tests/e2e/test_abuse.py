@@ -62,7 +62,7 @@ class Probe:
 
     def close(self):
         self.popen.stdin.close()
-        self.popen.wait(30)
+        self.popen.wait(90)
         self.popen.stdout.close()
 
 

@@ -65,19 +65,19 @@ def test_text_with_a_nul_byte_is_refused_and_not_cut(services, tmp_path):
 def test_exec_runs_pytest_files(services, tmp_path):
     test = tmp_path / "test_it.py"
     test.write_text("def test_a():\n    assert 1 == 2\n")
-    done = services.crisol("exec", f"--wall-ms={10000 * crisol.SLOWNESS}", str(test))
+    done = services.crisol("exec", "--wall-ms=60000", str(test))
     assert done.returncode == 1
     assert b"assert 1 == 2" in done.stdout
 
 
 def test_ctrl_c_kills_the_program_and_exits_130(services):
-    call = subprocess.Popen([os.path.join(crisol.BIN, "crisol"), "exec", "--runtime", "python", "--",
-                             "import time; print('up', flush=True); time.sleep(9)"],
+    call = subprocess.Popen([os.path.join(crisol.BIN, "crisol"), "exec", "--wall-ms=60000", "--runtime", "python", "--",
+                             "import time; print('up', flush=True); time.sleep(50)"],
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             env={"CRISOL_SANDBOX": services.sandbox, "PATH": "/usr/bin:/bin"})
     assert call.stdout.readline() == b"up\n"
     call.send_signal(signal.SIGINT)
-    assert call.wait(5 * crisol.SLOWNESS) == 130
+    assert call.wait(90 * crisol.SLOWNESS) == 130
     call.stdout.close()
     crisol.wait_for(lambda: not crisol.has_box(services.sandboxd_pids()), 2, "the program is dead")
 
@@ -85,13 +85,13 @@ def test_ctrl_c_kills_the_program_and_exits_130(services):
 def test_ctrl_c_ends_a_call_that_answers_in_json(services):
     """Nothing is printed before the end, so the box is what shows that the program runs."""
     crisol.settled(services)
-    call = subprocess.Popen([os.path.join(crisol.BIN, "crisol"), "exec", "--json", "--runtime", "python",
-                             "--", "import time; time.sleep(9)"],
+    call = subprocess.Popen([os.path.join(crisol.BIN, "crisol"), "exec", "--json", "--wall-ms=60000", "--runtime", "python",
+                             "--", "import time; time.sleep(50)"],
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             env={"CRISOL_SANDBOX": services.sandbox, "PATH": "/usr/bin:/bin"})
     crisol.wait_for(lambda: crisol.has_box(services.sandboxd_pids()), 5, "the program runs")
     call.send_signal(signal.SIGINT)
-    assert call.wait(5 * crisol.SLOWNESS) == 130
+    assert call.wait(90 * crisol.SLOWNESS) == 130
     assert call.stdout.read() == b""
     call.stdout.close()
 
@@ -99,7 +99,7 @@ def test_ctrl_c_ends_a_call_that_answers_in_json(services):
 def test_a_closed_pipe_is_quiet(services):
     done = subprocess.run(
         ["/bin/sh", "-c", f"'{crisol.BIN}/crisol' exec --runtime python -- 'for i in range(9999): print(i)' | head -n 1"],
-        stdin=subprocess.DEVNULL, capture_output=True, timeout=30 * crisol.SLOWNESS, check=False,
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=60 * crisol.SLOWNESS, check=False,
         env={"CRISOL_SANDBOX": services.sandbox, "PATH": "/usr/bin:/bin"})
     assert (done.stdout, done.stderr) == (b"0\n", b"")
 
@@ -144,7 +144,7 @@ def test_run_repairs_and_succeeds(services):
     assert answer["verification"]["level"] == "STUBS"
     assert answer["models_served"] == ["gemini-replay (scripted)"] and answer["warnings"]
     assert "red" in done.stderr.decode() and "green" in done.stderr.decode()
-    assert time.monotonic() - begin < 20 * crisol.SLOWNESS
+    assert time.monotonic() - begin < 100 * crisol.SLOWNESS
 
 
 def test_a_receipt_fits_its_result_and_no_other(services, tmp_path):

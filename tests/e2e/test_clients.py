@@ -235,6 +235,6 @@ def test_a_submitted_run_has_nobody_to_leave_it(services):
                                      headers={"Content-Type": "application/json"},
                                      data=json.dumps({"task": TASK, "on_disconnect": "CANCEL"}).encode())
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=30)
+        urllib.request.urlopen(request, timeout=90)
     assert caught.value.code == 422
     assert json.load(caught.value)["detail"][0]["loc"] == ["body", "on_disconnect"]

@@ -87,5 +87,5 @@ def test_sigterm_lets_a_run_in_flight_finish():
         codes = running.stop()
     assert call.stdout.read() == b"done\n"
     call.stdout.close()
-    assert call.wait(5) == 0
+    assert call.wait(60) == 0
     assert codes == {"sandboxd": 0}

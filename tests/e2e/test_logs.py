@@ -6,8 +6,9 @@ import re
 import pytest
 import services as crisol
 
-TASK = "Write an LRU cache in Python, mark-task-8842."
-PROGRAM = "print('mark-output-' + str(8800 + 42))  # mark-program-8842 \xf1"
+# Numbers that no time, pid or identifier of a log has in it by chance.
+TASK = "Write an LRU cache in Python, mark-task-73194468842."
+PROGRAM = "print('mark-output-' + str(73194468800 + 42))  # mark-program-73194468842 \xf1"
 COMPONENTS = {"sandboxd", "sandboxd-front", "sandboxd-native", "orchestrator"}
 
 
@@ -25,7 +26,7 @@ def lines(services):
     assert services.crisol("run", TASK).returncode == 0
     services.crisol("exec", "--runtime", "python", "--", PROGRAM)
     services.crisol("exec", "--runtime", "no\nsuch \"one\"", "--", PROGRAM)
-    services.crisol("exec", "--wall-ms=200", "--runtime", "python", "--", "while True: pass  # mark-program-8842")
+    services.crisol("exec", "--wall-ms=200", "--runtime", "python", "--", "while True: pass  # mark-program-73194468842")
     services.crisol("runs", "--orchestrator", services.grpc)
     found = []
     for process, start in zip((services.sandboxd, services.orchestrator), starts):
@@ -54,7 +55,7 @@ def test_runs_can_be_followed(lines):
 def test_no_key_no_text_of_a_user_and_no_path_of_the_host(services, lines):
     text = "\n".join(lines)
     assert "run ended" in text
-    for mark in ("8842", "8800", crisol.CANARY, "LRU", services.folder, "/usr/", "/proc/", "/sys/", crisol.SOURCE):
+    for mark in ("73194468842", "73194468800", "mark-", crisol.CANARY, "LRU", services.folder, "/usr/", "/proc/", "/sys/", crisol.SOURCE):
         assert mark not in text, f"{mark!r} is in the log"
     # From the first line on: no secret at all.
     assert crisol.CANARY not in services.sandboxd.log() + services.orchestrator.log()

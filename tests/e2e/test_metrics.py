@@ -4,7 +4,7 @@ import json
 import os
 import re
 import signal
-import threading
+import subprocess
 import urllib.error
 import urllib.request
 
@@ -78,10 +78,9 @@ def test_runs_are_counted_by_verdict_runtime_pool_and_code(services):
 
 
 def test_slots_and_queue_are_seen_while_they_are_full(services):
-    threads = [threading.Thread(target=services.crisol,
-                                args=("exec", "--runtime", "shell", "--", "sleep 2")) for _ in range(5)]
-    for thread in threads:
-        thread.start()
+    calls = [subprocess.Popen([os.path.join(crisol.BIN, "crisol"), "exec", "--wall-ms=120000", "--runtime", "shell", "--", "sleep 100"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env={"CRISOL_SANDBOX": services.sandbox, "PATH": "/usr/bin:/bin"}) for _ in range(5)]
 
     def is_full():
         _, samples = exposition.scrape(services.metrics)
@@ -90,14 +89,16 @@ def test_slots_and_queue_are_seen_while_they_are_full(services):
                 exposition.value(samples, "sandboxd_queue_length") == 2 and
                 exposition.value(samples, "sandboxd_refusals_total", reason="QUEUE_FULL") >= 1)
     try:
-        crisol.wait_for(is_full, 4, "two run, two wait, one is refused")
+        crisol.wait_for(is_full, 10, "two run, two wait, one is refused")
         top = services.crisol("top", "--once", "--json")
         shown = json.loads(top.stdout)["sandboxd"]
         assert top.returncode == 0 and (shown["slots"], shown["running"], shown["waiting"]) == (2, 2, 2)
         assert "slots 2/2  queue 2/2" in services.crisol("top", "--once").stdout.decode()
     finally:
-        for thread in threads:
-            thread.join()
+        for call in calls:
+            call.send_signal(signal.SIGINT)
+        for call in calls:
+            call.wait(60)
 
 
 def test_the_orchestrator_counts_its_calls_and_runs(services):
@@ -117,7 +118,7 @@ def test_the_orchestrator_counts_its_calls_and_runs(services):
 
 def ask(url, **headers):
     try:
-        urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10).close()
+        urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=90).close()
     except urllib.error.URLError:
         pass
 
@@ -131,7 +132,7 @@ def test_no_caller_makes_a_series(services):
             for i in range(60):
                 try:
                     channel.unary_unary(f"/{MARK}.Service{i}/Method{i}")(
-                        b"", timeout=10, metadata=[(f"{MARK}-{i}", MARK), ("traceparent", MARK)])
+                        b"", timeout=90, metadata=[(f"{MARK}-{i}", MARK), ("traceparent", MARK)])
                 except grpc.RpcError as error:
                     assert error.code() == grpc.StatusCode.UNIMPLEMENTED
     for i in range(60):

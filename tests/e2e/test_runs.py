@@ -16,7 +16,7 @@ def http(services, method, path, body=None, headers=None):
         data=json.dumps(body).encode() if body is not None else None,
         headers={"Content-Type": "application/json", **(headers or {})})
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=90) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

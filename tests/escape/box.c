@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 
 #define BOX_PATH "/workspace/sbprobe"
-#define NEXT_RUN_MS 5000
-#define ALONE_MS 2000
+#define NEXT_RUN_MS 30000
+#define ALONE_MS 30000
 
 struct native_client escape_client;
 

@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#define DEADLINE_MS 5000U
+#define DEADLINE_MS 30000U
 
 /* Runs and checks the verdict. */
 static void run(const struct escape_spec *spec, enum sbx_verdict expected,

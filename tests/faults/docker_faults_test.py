@@ -210,7 +210,7 @@ class Point:
         own = [("grpc.use_local_subchannel_pool", 1)]
         with grpc.insecure_channel(f"unix:{self.service.socket}", own) as channel:
             return services.SandboxServiceStub(channel).Run(
-                pb.RunRequest(runtime="shell", code="echo next"), timeout=40, wait_for_ready=True)
+                pb.RunRequest(runtime="shell", code="echo next"), timeout=90, wait_for_ready=True)
 
     def check(self):
         """What must hold from now on; the engine answers."""
@@ -220,7 +220,7 @@ class Point:
         host.wait_for(lambda: not self.run & set(host.processes()), GONE_SECONDS, f"{sorted(self.run)} are gone")
         host.wait_for(lambda: not self.containers(), GONE_SECONDS, "no container is left")
         if self.victim == "supervisor":
-            self.service.process.wait(20)
+            self.service.process.wait(90)
             host.wait_for(lambda: not self.family & set(host.processes()), 10, "its children have ended")
             self.service.server = host.Process("sandboxd", self.service.argv, os.path.join(self.service.folder, "log"))
             self.service.wait_ready(1)

@@ -26,7 +26,7 @@ from grpc.health.v1 import health_pb2, health_pb2_grpc  # noqa: E402 (generated 
 AT_ONCE = 3
 GONE_SECONDS = 1
 ENDED_SECONDS = 10
-SLEEP = "sleep 50"
+SLEEP = "sleep 200"
 UP = f"echo up; {SLEEP}"  # part of every program that is held
 RECVMSG = {"x86_64": "47", "aarch64": "212"}[platform.machine()]  # asm/unistd.h
 FREEZER = "/sys/fs/cgroup/freezer"  # v1: what is frozen there does not even die
@@ -62,7 +62,7 @@ class Caller(threading.Thread):
     def __init__(self, stub, **fields):
         super().__init__()
         self.events, self.end = [], None
-        self.stream = stub.Execute(pb.ExecuteRequest(runtime="shell", **fields), timeout=60)
+        self.stream = stub.Execute(pb.ExecuteRequest(runtime="shell", **fields), timeout=250)
         self.start()
 
     def run(self):
@@ -124,7 +124,7 @@ class Point:
         self.service.__enter__()
         self.stub = services.SandboxServiceStub(self.service.channel)
         # One to prove the backend, one for each runtime.
-        own = 1 + len(self.stub.ListRuntimes(pb.ListRuntimesRequest(), timeout=10).runtimes)
+        own = 1 + len(self.stub.ListRuntimes(pb.ListRuntimesRequest(), timeout=90).runtimes)
         host.wait_for(lambda: self.service.log().count(" run ended execution=") >= own, 20, "its own runs are over")
         self.native, self.front = self.service.child("sandboxd-native"), self.service.child("sandboxd-front")
         self.keeper, self.spawner = (next(pid for pid in children(self.native) if name_of(pid) == name)
@@ -141,7 +141,7 @@ class Point:
 
     def call(self, code, **fields):
         # Another size of the workspace than usual, so that no box is there before it is asked for.
-        limits = pb.Limits(wall_time_ms=50000, workspace_bytes=32 * lab.MIB)
+        limits = pb.Limits(wall_time_ms=200000, workspace_bytes=32 * lab.MIB)
         self.caller = Caller(self.stub, code=code, limits=limits, **fields)
         return self.caller
 
@@ -187,13 +187,7 @@ class Point:
         self.find_box()
         self.call("true")
 
-        def is_full():
-            try:
-                self.stub.Run(pb.RunRequest(runtime="shell", code="true"), timeout=0.2)
-            except grpc.RpcError as error:
-                return error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
-            return False
-        host.wait_for(is_full, 10, "the run waits in the queue")
+        host.wait_for(lambda: self.stub.GetCapabilities(pb.GetCapabilitiesRequest()).load.waiting == 1, 10, "the run waits in the queue")
 
     def hold_starting(self):
         """It waits for a control group: only the keeper makes them, and those that hold memory are not used again."""
@@ -201,7 +195,6 @@ class Point:
         for _ in range(SPARE_GROUPS):
             began = time.monotonic()
             caller = self.call("head -c 2000000 /dev/zero > kept")
-            # The backend itself waits three seconds for a group.
             host.wait_for(lambda: caller.end or (time.monotonic() - began > 1 and self.state() == "starting"), 10,
                           "it ends or waits")
             if not caller.end:
@@ -228,7 +221,7 @@ class Point:
 
     def catch_preparing(self, request_id):
         """It takes a few milliseconds: where we come too late, another one is tried."""
-        self.call("sleep 50", request_id=request_id,
+        self.call(SLEEP, request_id=request_id,
                   files=[pb.InputFile(path=f"folder/{i}", text="x") for i in range(1000)])
         while not (boxes := self.boxes_of_runs()):  # every microsecond counts
             assert not self.caller.end, f"no box: {self.caller.end}"
@@ -346,7 +339,7 @@ class Point:
         """The next run works, and when its sandboxd serves nothing of the last one is left."""
         if self.victim == "supervisor":
             family = self.service.family()
-            self.service.process.wait(10)
+            self.service.process.wait(90)
             host.wait_for(lambda: not family & set(host.processes()), 5, "its children have ended")
             self.service.server = host.Process("sandboxd", self.service.argv, os.path.join(self.service.folder, "log"))
             self.service.wait_ready(1)
@@ -359,13 +352,13 @@ class Point:
             host.wait_for(lambda: len(host.control_groups(self.native)) <= self.groups, 5, "its control group is gone")
         with self.own_channel() as channel:
             answer = services.SandboxServiceStub(channel).Run(
-                pb.RunRequest(runtime="shell", code="echo next"), timeout=20, wait_for_ready=True)
+                pb.RunRequest(runtime="shell", code="echo next"), timeout=90, wait_for_ready=True)
         assert (answer.result.verdict.code, answer.stdout_data) == (lab.OK, b"next\n"), answer
 
     def is_serving(self):
         with self.own_channel() as channel:
             try:
-                answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
+                answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=90)
             except grpc.RpcError:
                 return False
         return answer.status == health_pb2.HealthCheckResponse.SERVING

@@ -79,7 +79,7 @@ class Postgres:
         if self.popen and self.popen.poll() is None:
             self.popen.send_signal(how)
             try:
-                self.popen.wait(20)
+                self.popen.wait(90)
             except subprocess.TimeoutExpired:
                 self.popen.kill()
                 self.popen.wait()
@@ -95,7 +95,7 @@ class Postgres:
 
     def ask(self, name, statement):
         done = subprocess.run([os.path.join(self.programs, "psql"), "-h", self.folder, "-U", "crisol", "-d", name,
-                               "-AtXq", "-c", statement], check=True, capture_output=True, text=True, timeout=30)
+                               "-AtXq", "-c", statement], check=True, capture_output=True, text=True, timeout=90)
         return done.stdout.strip()
 
     def close(self):

@@ -10,7 +10,7 @@
 
 #include <sys/eventfd.h>
 
-#define WAIT_MS 10000
+#define WAIT_MS 60000
 
 static void on_notify(void *user)
 {

@@ -168,7 +168,7 @@ class Agent(unittest.TestCase):
     @staticmethod
     def check_config(*flags):
         return subprocess.run([os.path.join(crisol.BIN, "orchestrator"), "--check-config", *flags], text=True,
-                              capture_output=True, timeout=30, check=False, env={"PATH": "/usr/bin:/bin"})
+                              capture_output=True, timeout=90, check=False, env={"PATH": "/usr/bin:/bin"})
 
     def test_bad_terms_are_named(self):
         for terms, field in (({"max_tool_calls": 11}, "terms.max_tool_calls"),

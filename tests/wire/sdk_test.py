@@ -77,7 +77,7 @@ class Sdk(unittest.TestCase):
     def tearDownClass(cls):
         cls.server.terminate()
         cls.server.stdout.close()
-        assert cls.server.wait(10) == 0
+        assert cls.server.wait(90) == 0
 
     def test_everything_that_it_can_ask_is_answered(self):
         for version in ("v1", "v1beta"):

@@ -28,7 +28,7 @@ OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 def refused(*arguments):
     """What the server says when it does not start."""
     result = subprocess.run(
-        [SERVER, *arguments], capture_output=True, text=True, timeout=10, check=False
+        [SERVER, *arguments], capture_output=True, text=True, timeout=90, check=False
     )
     assert result.returncode == 1, result
     assert result.stdout == ""
@@ -50,7 +50,7 @@ class Served(unittest.TestCase):
     def tearDownClass(cls):
         cls.server.terminate()
         cls.server.stdout.close()
-        assert cls.server.wait(10) == 0
+        assert cls.server.wait(90) == 0
 
     def call(self, path, body=None, key="any"):
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
@@ -59,7 +59,7 @@ class Served(unittest.TestCase):
             headers["x-goog-api-key"] = key
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, headers)
         try:
-            with OPENER.open(request, timeout=10) as response:
+            with OPENER.open(request, timeout=90) as response:
                 return response.status, response.headers, response.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -168,7 +168,7 @@ class Http(Served):
     def test_the_task_can_be_asked_for(self):
         result = subprocess.run(
             [SERVER, f"--script={SCRIPT}", "--print-task"],
-            capture_output=True, text=True, timeout=10, check=True)
+            capture_output=True, text=True, timeout=90, check=True)
         with open(SCRIPT, encoding="utf-8") as file:
             self.assertEqual(result.stdout, json.load(file)["task"] + "\n")
 

@@ -40,7 +40,7 @@ class Replay:
     def __exit__(self, *_):
         self.process.terminate()
         self.process.stdout.close()
-        assert self.process.wait(10) == 0
+        assert self.process.wait(90) == 0
 
     def ask(self, system, prompt):
         body = {
@@ -53,7 +53,7 @@ class Replay:
             {"Content-Type": "application/json", "x-goog-api-key": "any"},
         )
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=10) as response:
+        with opener.open(request, timeout=90) as response:
             answer = json.load(response)
         candidate = answer["candidates"][0]
         assert candidate["finishReason"] == "STOP"

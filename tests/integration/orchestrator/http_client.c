@@ -16,7 +16,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#define DEADLINE_MS 5000
+#define DEADLINE_MS 60000
 #define REQUEST_MAX 65536
 
 void client_connect_fd(int fd, uint16_t port)

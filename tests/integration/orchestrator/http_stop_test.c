@@ -87,7 +87,7 @@ static void what_outlasts_the_grace_is_cancelled_and_told(void **state)
     assert_true(eventually(two_watches_live, NULL));
     began_ns = cr_clock_mono_ns();
     assert_false(http_fixture_stop(&fixture, 100));
-    assert_true(cr_clock_mono_ns() - began_ns < 3 * CR_NS_PER_S);
+    assert_true(cr_clock_mono_ns() - began_ns < 30 * CR_NS_PER_S);
     assert_int_equal(fake_counts().runs_cancelled, before + 2);
     client_read_until(stream, &answer, "event: shutdown\n");
     cr_buf_clear(&answer);

@@ -332,7 +332,7 @@ static void many_watchers_see_every_event(void **state)
         assert_int_equal(close(fds[i]), 0);
     }
     assert_true(eventually(nothing_runs, NULL));
-    assert_true(cr_clock_mono_ns() - began_ns < 20 * CR_NS_PER_S);
+    assert_true(cr_clock_mono_ns() - began_ns < 100 * CR_NS_PER_S);
 }
 
 static void a_large_run_reaches_its_reader_whole(void **state)

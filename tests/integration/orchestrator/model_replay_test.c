@@ -275,7 +275,7 @@ static void deadline_ends_a_slow_stream(void **state)
     model_caller_run(&caller, client, PLANNER, "TASK: an LRU cache", 300);
 
     assert_int_equal(caller.end, AGT_MODEL_DEADLINE);
-    assert_true(caller.elapsed_ms >= 300 && caller.elapsed_ms < 5000);
+    assert_true(caller.elapsed_ms >= 300 && caller.elapsed_ms < 30000);
     assert_int_equal(caller.calls, 1);
     model_caller_done(&caller);
     client->ops->free(client);

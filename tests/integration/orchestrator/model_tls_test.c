@@ -302,7 +302,7 @@ static void a_handshake_that_stalls_is_given_up(void **state)
 
     assert_int_equal(caller.end, AGT_MODEL_UNAVAILABLE);
     assert_int_equal(caller.calls, 2);
-    assert_true(caller.elapsed_ms >= 1000 && caller.elapsed_ms < 8000);
+    assert_true(caller.elapsed_ms >= 1000 && caller.elapsed_ms < 60000);
     assert_non_null(strstr(caller.message, "did not take the connection"));
     peer_done(&peer);
     model_caller_done(&caller);

@@ -52,7 +52,7 @@ class Service:
     def __exit__(self, *_):
         if self.popen.poll() is None:
             self.popen.kill()
-        self.popen.wait(10)
+        self.popen.wait(90)
         self.log.close()
 
 
@@ -90,13 +90,13 @@ def refused(*flags, env=None):
     """Runs with bad settings; returns what it says."""
     done = subprocess.run([ORCHESTRATOR, "--listen=127.0.0.1:0", "--http=127.0.0.1:0", *flags],
                           env={**ENVIRONMENT, **(env or {})}, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20, check=False)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=90, check=False)
     assert done.returncode == 1, done
     return done.stdout.decode()
 
 
 def check_model(env):
-    return subprocess.run([ORCHESTRATOR, "--check-model"], env={**ENVIRONMENT, **env}, timeout=30,
+    return subprocess.run([ORCHESTRATOR, "--check-model"], env={**ENVIRONMENT, **env}, timeout=90,
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
@@ -114,7 +114,7 @@ def ask(service, path, body=None):
     request = urllib.request.Request(f"http://127.0.0.1:{service.ports[1]}{path}", data,
                                      {"content-type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=40) as answer:
+        with urllib.request.urlopen(request, timeout=90) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as answer:
         return answer.code, json.load(answer)
@@ -141,7 +141,7 @@ class ProcessTest(unittest.TestCase):
     def test_the_thread_of_http_is_there_soon_when_it_is_asked(self):
         with orchestrator() as service:
             pid = service.popen.pid
-            with urllib.request.urlopen(f"http://127.0.0.1:{service.ports[1]}/livez", timeout=30):
+            with urllib.request.urlopen(f"http://127.0.0.1:{service.ports[1]}/livez", timeout=90):
                 pass  # it turns
             slices = [slice_of(tid) for tid in os.listdir(f"/proc/{pid}/task")]
             self.assertEqual(slices.count(SHORT_SLICE_NS), 1, slices)
@@ -189,7 +189,7 @@ class ProcessTest(unittest.TestCase):
             with Service(argv, r"ready grpc=\S+ http=\S+:(\d+)") as service:
                 self.assertTrue(os.path.exists(store) and os.path.exists(sock))
                 service.popen.send_signal(signal.SIGTERM)
-                self.assertEqual(service.popen.wait(20), 0)
+                self.assertEqual(service.popen.wait(90), 0)
             self.assertFalse(os.path.exists(sock))
 
     def test_key_is_in_no_place_that_others_can_read(self):
@@ -206,7 +206,7 @@ class ProcessTest(unittest.TestCase):
     def test_sigterm_ends_it_cleanly(self):
         with orchestrator() as service:
             service.popen.send_signal(signal.SIGTERM)
-            self.assertEqual(service.popen.wait(20), 0)
+            self.assertEqual(service.popen.wait(90), 0)
             self.assertIn("stopped", service.text())
 
     def test_without_a_key_it_serves_and_says_what_to_set(self):
@@ -251,7 +251,7 @@ class ProcessTest(unittest.TestCase):
             cert, key = os.path.join(folder, "ca.pem"), os.path.join(folder, "key.pem")
             subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                             "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "1",
-                            "-keyout", key, "-out", cert], check=True, capture_output=True, timeout=30)
+                            "-keyout", key, "-out", cert], check=True, capture_output=True, timeout=90)
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(cert, key)
             with socket.create_server(("127.0.0.1", 0)) as server:
@@ -260,7 +260,7 @@ class ProcessTest(unittest.TestCase):
                 thread.start()
                 url = f"https://localhost:{server.getsockname()[1]}"
                 done = check_model({"GEMINI_API_KEY": CANARY, "GEMINI_BASE_URL": url, "CRISOL_CA_FILE": cert})
-                thread.join(30)
+                thread.join(90)
         self.assertEqual(done.returncode, 1)
         self.assertTrue(seen and seen[0].startswith(b"POST /"), done.stderr)
 
@@ -290,7 +290,7 @@ class ProcessTest(unittest.TestCase):
                 self.assertIn(expected, refused(flag))
 
     def test_settings_are_printed_and_checked_on_demand(self):
-        done = subprocess.run([ORCHESTRATOR, "--check-config", "--max-runs=7"], capture_output=True, text=True, timeout=20,
+        done = subprocess.run([ORCHESTRATOR, "--check-config", "--max-runs=7"], capture_output=True, text=True, timeout=90,
                               env={**ENVIRONMENT, "GEMINI_API_KEY": CANARY}, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = done.stdout.splitlines()

@@ -19,7 +19,7 @@ static void read_line(int fd, char *line, size_t room)
     size_t size = 0;
 
     while (size + 1 < room && (size == 0 || line[size - 1] != '\n')) {
-        assert_int_equal(poll(&waiter, 1, 10000), 1);
+        assert_int_equal(poll(&waiter, 1, 60000), 1);
         assert_int_equal(read(fd, line + size, 1), 1);
         size++;
     }

@@ -121,7 +121,7 @@ static void calls_that_hang_are_ended_after_the_grace_and_told_why(void **state)
 
     start_ns = cr_clock_mono_ns();
     assert_false(rpc_server_drain(fixture.server, 300));
-    assert_in_range(cr_clock_mono_ns() - start_ns, 300 * CR_NS_PER_MS, 8 * CR_NS_PER_S);
+    assert_in_range(cr_clock_mono_ns() - start_ns, 300 * CR_NS_PER_MS, 60 * CR_NS_PER_S);
 
     wait_for_count(&ends, 4);
     assert_int_equal(fixture.service.cancelled, 4);

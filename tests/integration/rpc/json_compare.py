@@ -127,7 +127,7 @@ class Tool:
 
     def close(self):
         self.process.stdin.close()
-        assert self.process.wait(timeout=30) == 0
+        assert self.process.wait(timeout=90) == 0
 
 
 def same_number(ours, theirs):

@@ -106,7 +106,7 @@ def main():
                 print(f"{address.split(':')[0]} {check.__name__} ok")
             check_many_channels(address)
         server.stdin.close()
-        assert server.wait(timeout=30) == 0
+        assert server.wait(timeout=90) == 0
 
 
 if __name__ == "__main__":

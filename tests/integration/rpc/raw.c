@@ -95,7 +95,7 @@ static int find_status(const uint8_t *data, size_t size)
 
 int raw_read_status(int fd)
 {
-    int64_t due_ns = cr_clock_mono_ns() + 10 * CR_NS_PER_S;
+    int64_t due_ns = cr_clock_mono_ns() + 60 * CR_NS_PER_S;
     struct pollfd wait = {.fd = fd, .events = POLLIN};
     uint8_t data[16384];
     size_t used = 0;

@@ -138,7 +138,7 @@ static void a_readable_fd_cancels_a_blocking_stream(void **state)
 /* Until the producer has not moved for 300 ms. */
 static int wait_until_still(atomic_int *counter)
 {
-    int64_t due_ns = cr_clock_mono_ns() + 20 * CR_NS_PER_S;
+    int64_t due_ns = cr_clock_mono_ns() + 60 * CR_NS_PER_S;
     int64_t still_since_ns = cr_clock_mono_ns();
     int last = *counter;
 

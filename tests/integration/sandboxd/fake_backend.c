@@ -19,7 +19,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-#define DEADLINE_MS 5000
+#define DEADLINE_MS 60000
 #define SILENCE_MS 50
 #define OUTPUT_MAX (8U << 20)
 

@@ -127,7 +127,7 @@ static void output_over_the_cap_at_the_very_end_is_told_with_drained(void **stat
         size_t fd_count;
         struct pollfd poll_fd = {.fd = fake.wire_fd, .events = POLLIN};
 
-        assert_int_equal(poll(&poll_fd, 1, 5000), 1);
+        assert_int_equal(poll(&poll_fd, 1, 60000), 1);
         assert_int_equal(sbx_msg_receive(fake.wire_fd, &msg, fds, &fd_count, NULL), 0);
     } while (msg.header.type == SBX_MSG_OUTPUT_LIMIT);
     assert_int_equal(msg.header.type, SBX_MSG_DRAINED);

@@ -29,7 +29,7 @@
 #include <sys/wait.h>
 
 #define HOST_BASE 200000 /* the box's user 0 on the host */
-#define DEADLINE_MS 8000
+#define DEADLINE_MS 60000
 #define ROOT "/mnt" /* in a mount namespace of its own */
 
 struct box {

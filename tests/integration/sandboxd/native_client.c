@@ -472,3 +472,33 @@ int native_client_count_processes(const struct native_client *client)
 {
     return count_processes(client, true);
 }
+
+static int count_fds(pid_t pid)
+{
+    char path[64];
+    int count = 0;
+    DIR *dir;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+    dir = opendir(path);
+    assert_non_null(dir);
+    for (const struct dirent *entry = next_entry(dir); entry; entry = next_entry(dir))
+        count += entry->d_name[0] != '.';
+    (void)closedir(dir);
+    return count;
+}
+
+int native_count_steady_fds(pid_t pid)
+{
+    int count = count_fds(pid);
+
+    for (int same = 0; same < 60; same++) {
+        int now;
+
+        (void)poll(NULL, 0, 5);
+        now = count_fds(pid);
+        same = now == count ? same : 0;
+        count = now;
+    }
+    return count;
+}

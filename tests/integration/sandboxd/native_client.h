@@ -88,3 +88,7 @@ pid_t native_client_find_child(const struct native_client *client, const char *n
  * sandbox-init, of which the pool has some that wait. */
 int native_client_count_programs(const struct native_client *client);
 int native_client_count_processes(const struct native_client *client);
+
+/* Open file descriptors of a process once their number stays for a third of a second: what was used
+ * up is replaced a moment after a result. */
+int native_count_steady_fds(pid_t pid);

@@ -5,7 +5,6 @@
 #include "tests/harness/test.h"
 #include "tests/integration/sandboxd/native_client.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -209,21 +208,6 @@ static void programs_of_two_boxes_lie_at_different_addresses(void **state)
         native_run_done(&runs[i]);
 }
 
-static int count_fds(pid_t pid)
-{
-    char path[64];
-    int count = 0;
-    DIR *dir;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-    dir = opendir(path);
-    assert_non_null(dir);
-    while (readdir(dir)) // NOLINT(concurrency-mt-unsafe): one thread
-        count++;
-    (void)closedir(dir);
-    return count;
-}
-
 /* Whether `text` is anywhere in what the process may write to. */
 static bool holds(pid_t pid, const char *text)
 {
@@ -268,12 +252,12 @@ static void the_spawner_has_nothing_of_a_run(void **state)
 {
     static const char mark[] = "a-mark-of-one-caller";
     const pid_t spawner = native_client_find_child(&client, "crisol-spawner");
-    const int fds = count_fds(spawner);
+    const int fds = native_count_steady_fds(spawner);
 
     (void)state;
     expect_shell("echo a-mark-of-one-caller", "a-mark-of-one-caller\n");
 
-    assert_int_equal(count_fds(spawner), fds);
+    assert_int_equal(native_count_steady_fds(spawner), fds);
     assert_false(holds(spawner, mark));
     assert_true(holds(spawner, "--spawn")); /* argv lies on the stack: it would be found */
 }

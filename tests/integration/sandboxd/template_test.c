@@ -30,7 +30,7 @@
 #include <sys/wait.h>
 
 #define SLOTS 2
-#define DEADLINE_MS 15000
+#define DEADLINE_MS 60000
 #define OUTPUT_MAX 65536
 #define UID_BASE_STEP (16U * SBX_USERNS_RANGE)
 

@@ -52,7 +52,7 @@ static void wait_readable(int fd)
 {
     struct pollfd wait = {.fd = fd, .events = POLLIN};
 
-    assert_int_equal(poll(&wait, 1, 5000), 1);
+    assert_int_equal(poll(&wait, 1, 30000), 1);
 }
 
 /* Opens, or skips when the machine has no such address. */

@@ -15,7 +15,7 @@
 
 #define EVENT(name) CRISOL__AGENT__V1__RUN_EVENT__EVENT_##name
 #define STATUS(name) CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_##name
-#define WAIT_NS (10 * CR_NS_PER_S)
+#define WAIT_NS (60 * CR_NS_PER_S)
 
 struct house {
     struct engine_fixture fixture;

@@ -23,7 +23,7 @@
  * nothing leaks (with ASan), and every run comes to an end.
  */
 #define ALLOCATIONS_MAX 2000
-#define WAIT_MS 10000
+#define WAIT_MS 60000
 
 static void fenced_reader_survives(void **state)
 {

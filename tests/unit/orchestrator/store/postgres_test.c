@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEASE_MS 1200U
+#define LEASE_MS 3000U
 
 /* The server is started around this program, by tests/harness/postgres.py. */
 static const char *uri;
@@ -194,7 +194,7 @@ static int count_of(struct watcher *watcher)
 
 static void wait_for_run(struct watcher *watcher)
 {
-    int64_t until_ns = cr_clock_mono_ns() + 20 * CR_NS_PER_S;
+    int64_t until_ns = cr_clock_mono_ns() + 60 * CR_NS_PER_S;
 
     while (count_of(watcher) == 0 && cr_clock_mono_ns() < until_ns)
         (void)poll(NULL, 0, 5);
@@ -241,7 +241,7 @@ static int on_other_run(void *user, const struct agt_store_run *run)
 
 static void wait_for_events(struct follower *follower, const char *expected)
 {
-    int64_t until_ns = cr_clock_mono_ns() + 20 * CR_NS_PER_S;
+    int64_t until_ns = cr_clock_mono_ns() + 60 * CR_NS_PER_S;
     bool is_there = false;
 
     while (!is_there && cr_clock_mono_ns() < until_ns) {
@@ -290,7 +290,7 @@ static void a_run_whose_holder_is_gone_is_taken_once_and_the_late_write_is_refus
     second->ops->watch(second, on_run, &watcher);
     third->ops->watch(third, on_run, &third_watcher);
     execute("UPDATE crisol_runs SET lease_until = '-infinity'"); /* it was not heard of */
-    until_ns = cr_clock_mono_ns() + 20 * CR_NS_PER_S;
+    until_ns = cr_clock_mono_ns() + 60 * CR_NS_PER_S;
     while (count_of(&watcher) + count_of(&third_watcher) == 0 && cr_clock_mono_ns() < until_ns)
         (void)poll(NULL, 0, 5);
     if (count_of(&watcher) == 0) {

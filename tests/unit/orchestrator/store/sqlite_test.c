@@ -249,7 +249,7 @@ static void a_torn_tail_loses_whole_transactions_only(void **state)
 static void a_file_that_is_removed_stops_admission(void **state)
 {
     struct fixture *fixture = *state;
-    int64_t due_ns = cr_clock_mono_ns() + 10 * CR_NS_PER_S;
+    int64_t due_ns = cr_clock_mono_ns() + 60 * CR_NS_PER_S;
 
     cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
     open_store(fixture);
@@ -283,7 +283,7 @@ static void a_database_that_somebody_locks_is_waited_for(void **state)
 
     assert_int_equal(sqlite3_close(other), SQLITE_OK); /* rolls back, and with it the lock goes */
     (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 10;
+    until.tv_sec += 60;
     assert_int_equal(sem_timedwait(&wait.done, &until), 0);
     assert_int_equal(wait.error, 0);
     (void)sem_destroy(&wait.done);
@@ -311,7 +311,7 @@ static void a_full_disk_makes_batches_wait_and_stops_admission(void **state)
     struct agt_store_batch batch = {
         .run_id = ID_A, .events = &event, .event_count = 1, .on_done = on_done, .user = &wait};
     char filler[96];
-    int64_t due_ns = cr_clock_mono_ns() + 10 * CR_NS_PER_S;
+    int64_t due_ns = cr_clock_mono_ns() + 60 * CR_NS_PER_S;
 
     if (mount("tmpfs", fixture->folder, "tmpfs", 0, "size=8m") < 0)
         skip();

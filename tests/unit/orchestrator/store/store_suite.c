@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#define WAIT_S 20
+#define WAIT_S 60
 
 struct wait {
     sem_t done;

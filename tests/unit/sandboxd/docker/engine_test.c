@@ -175,7 +175,7 @@ static void keep(void *user, uint64_t tag, const struct sbx_engine_answer *answe
 /* As the backend's loop does it. */
 static void run_until(struct sbx_engine *engine, const struct kept *kept, int count)
 {
-    int64_t deadline_ns = cr_clock_mono_ns() + 5 * CR_NS_PER_S;
+    int64_t deadline_ns = cr_clock_mono_ns() + 60 * CR_NS_PER_S;
 
     while (kept->count < count) {
         struct pollfd fd = {.fd = sbx_engine_fd(engine), .events = POLLIN};

@@ -31,7 +31,7 @@ static void stop(struct fake_engine *fake)
 /* Until no call is in flight. */
 static void settle(void)
 {
-    int64_t deadline_ns = cr_clock_mono_ns() + 5 * CR_NS_PER_S;
+    int64_t deadline_ns = cr_clock_mono_ns() + 60 * CR_NS_PER_S;
 
     for (;;) {
         struct pollfd fd = {.fd = sbx_engine_fd(docker.engine), .events = POLLIN};
