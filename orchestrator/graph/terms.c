@@ -153,6 +153,18 @@ static void check_acceptance(const Crisol__Agent__V1__TaskTerms *terms, struct r
                                  ACCEPTANCE_BYTES_MAX);
 }
 
+/* Letters, digits and '_', as far as ASCII goes. */
+static bool is_class_name(const char *text)
+{
+    if (isdigit((unsigned char)*text))
+        return false;
+    for (; *text; text++) {
+        if (!isalnum((unsigned char)*text) && *text != '_' && (unsigned char)*text < 0x80)
+            return false;
+    }
+    return true;
+}
+
 static void check_expected(size_t index, const Crisol__Agent__V1__OracleCase *item,
                            struct rpc_status *status)
 {
@@ -166,6 +178,10 @@ static void check_expected(size_t index, const Crisol__Agent__V1__OracleCase *it
     check_size(field("cases", index, "expected_json").name, item->expected_json, EXPECTED_MAX,
                status);
     check_size(field("cases", index, "raises").name, item->raises, NAME_MAX_BYTES, status);
+    if (!is_class_name(item->raises))
+        rpc_status_add_violation(
+            status, field("cases", index, "raises").name,
+            "is no name of a class, e.g. \"ValueError\"; leave its module out");
     if (item->expected_json[0] && agt_oracle_check_json(item->expected_json, &err) < 0)
         rpc_status_add_violation(status, field("cases", index, "expected_json").name,
                                  "cannot be used: %.100s; a string has quotes: \"\\\"text\\\"\"",

@@ -45,9 +45,45 @@ static size_t number_size(const char *text, size_t size)
     return i;
 }
 
+static size_t digits_size(const char *text, size_t size)
+{
+    size_t i = 0;
+
+    while (i < size && text[i] >= '0' && text[i] <= '9')
+        i++;
+    return i;
+}
+
+/* RFC 8259 §6; cJSON takes what strtod() takes, "01" for one. */
+static bool is_number(const char *text, size_t size)
+{
+    size_t at = size > 0 && text[0] == '-';
+    size_t whole = digits_size(text + at, size - at);
+
+    if (whole == 0 || (whole > 1 && text[at] == '0'))
+        return false;
+    at += whole;
+    if (at < size && text[at] == '.') {
+        size_t fraction = digits_size(text + at + 1, size - at - 1);
+
+        if (fraction == 0)
+            return false;
+        at += 1 + fraction;
+    }
+    if (at < size && (text[at] == 'e' || text[at] == 'E')) {
+        size_t sign = at + 1 < size && (text[at + 1] == '+' || text[at + 1] == '-');
+        size_t exponent = digits_size(text + at + 1 + sign, size - at - 1 - sign);
+
+        if (exponent == 0)
+            return false;
+        at += 1 + sign + exponent;
+    }
+    return at == size;
+}
+
 static int add_number(const char *text, size_t size, struct cr_buf *buf)
 {
-    int r = cr_buf_add_str(buf, "\"#");
+    int r = is_number(text, size) ? cr_buf_add_str(buf, "\"#") : -EINVAL;
 
     if (r == 0)
         r = cr_buf_add(buf, text, size);
@@ -116,6 +152,46 @@ static bool is_json(const char *text, size_t size)
     return is_good;
 }
 
+static int compare_keys(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* -EINVAL when a member is there twice, or -ENOMEM. */
+static int check_members(const cJSON *object)
+{
+    size_t count = (size_t)cJSON_GetArraySize(object);
+    const char **keys = count > 1 ? malloc(count * sizeof(*keys)) : NULL;
+    const cJSON *member;
+    size_t at = 0;
+    int r = 0;
+
+    if (count < 2)
+        return 0;
+    if (!keys)
+        return -ENOMEM;
+    cJSON_ArrayForEach(member, object) keys[at++] = member->string;
+    qsort(keys, count, sizeof(*keys), compare_keys);
+    for (size_t i = 1; r == 0 && i < count; i++)
+        r = strcmp(keys[i - 1], keys[i]) == 0 ? -EINVAL : 0;
+    free(keys);
+    return r;
+}
+
+/* No object has a key twice: which of the two counts would be anybody's guess. */
+static int check_keys(const cJSON *value)
+{
+    const cJSON *child;
+    int r = cJSON_IsObject(value) ? check_members(value) : 0;
+
+    cJSON_ArrayForEach(child, value)
+    {
+        if (r == 0)
+            r = check_keys(child);
+    }
+    return r;
+}
+
 int agt_json_value_parse(const char *text, size_t size, struct agt_json_value **ret_value,
                          struct cr_err *err)
 {
@@ -129,14 +205,17 @@ int agt_json_value_parse(const char *text, size_t size, struct agt_json_value **
     r = rewrite(text, size, &rewritten);
     if (r == -EINVAL)
         return cr_err_set(err, EINVAL,
-                          "it is nested more than %d levels deep, or has a NUL in a string",
+                          "it is nested more than %d levels deep, has a NUL in a string or a "
+                          "number that JSON does not have",
                           DEPTH_MAX);
     value = r == 0 ? calloc(1, sizeof(*value)) : NULL;
     if (value)
         value->root = cJSON_ParseWithLength(cr_buf_str(&rewritten), rewritten.size);
-    if (!value || !value->root) {
-        free(value);
-        return cr_err_set(err, ENOMEM, "out of memory for a JSON value");
+    r = value && value->root ? check_keys(value->root) : -ENOMEM;
+    if (r < 0) {
+        agt_json_value_free(value);
+        return r == -EINVAL ? cr_err_set(err, EINVAL, "an object has a key twice")
+                            : cr_err_set(err, ENOMEM, "out of memory for a JSON value");
     }
     *ret_value = value;
     return 0;
@@ -176,7 +255,7 @@ static bool are_equal_arrays(const cJSON *a, const cJSON *b)
     return !left && !right;
 }
 
-/* No key is there twice: the reader of cases and the driver see to it. */
+/* No key is there twice, or it would not be a value of ours. */
 static bool are_equal_objects(const cJSON *a, const cJSON *b)
 {
     if (cJSON_GetArraySize(a) != cJSON_GetArraySize(b))

@@ -62,20 +62,111 @@ struct judgement {
     Crisol__Agent__V1__OracleCase *const *cases;
     size_t count;
     enum fate fates[CASES_MAX];
-    char details[CASES_MAX][64]; /* name of the exception, or of the type */
-    char import_error[200];
+    char details[CASES_MAX][64]; /* what was raised, in our own words */
+    char import_error[64];       /* the same; "": it could be imported */
     bool has_ended;
     bool is_tampered;
     bool is_out_of_memory;
 };
 
-/* What the program may have written itself: one line of ASCII. */
-static void copy_plain(char *to, size_t size, const char *text)
+/* Of Python 3.14 (builtins), in the order of strcmp(). */
+static const char *const exceptions[] = {
+    "ArithmeticError",
+    "AssertionError",
+    "AttributeError",
+    "BaseException",
+    "BaseExceptionGroup",
+    "BlockingIOError",
+    "BrokenPipeError",
+    "BufferError",
+    "BytesWarning",
+    "ChildProcessError",
+    "ConnectionAbortedError",
+    "ConnectionError",
+    "ConnectionRefusedError",
+    "ConnectionResetError",
+    "DeprecationWarning",
+    "EOFError",
+    "EncodingWarning",
+    "Exception",
+    "ExceptionGroup",
+    "FileExistsError",
+    "FileNotFoundError",
+    "FloatingPointError",
+    "FutureWarning",
+    "GeneratorExit",
+    "ImportError",
+    "ImportWarning",
+    "IndentationError",
+    "IndexError",
+    "InterruptedError",
+    "IsADirectoryError",
+    "KeyError",
+    "KeyboardInterrupt",
+    "LookupError",
+    "MemoryError",
+    "ModuleNotFoundError",
+    "NameError",
+    "NotADirectoryError",
+    "NotImplementedError",
+    "OSError",
+    "OverflowError",
+    "PendingDeprecationWarning",
+    "PermissionError",
+    "ProcessLookupError",
+    "PythonFinalizationError",
+    "RecursionError",
+    "ReferenceError",
+    "ResourceWarning",
+    "RuntimeError",
+    "RuntimeWarning",
+    "StopAsyncIteration",
+    "StopIteration",
+    "SyntaxError",
+    "SyntaxWarning",
+    "SystemError",
+    "SystemExit",
+    "TabError",
+    "TimeoutError",
+    "TypeError",
+    "UnboundLocalError",
+    "UnicodeDecodeError",
+    "UnicodeEncodeError",
+    "UnicodeError",
+    "UnicodeTranslateError",
+    "UnicodeWarning",
+    "UserWarning",
+    "ValueError",
+    "Warning",
+    "ZeroDivisionError",
+};
+
+static int compare_names(const void *key, const void *item)
 {
-    (void)snprintf(to, size, "%s", text ? text : "?");
-    for (; *to; to++) {
-        if (*to < ' ' || *to > '~')
-            *to = '?';
+    return strcmp(key, *(const char *const *)item);
+}
+
+/*
+ * The summary goes to the model, and the program chooses the names of its
+ * classes: with them it could show the model the questions that it was asked.
+ * So only names of Python's own are repeated. `names` are those of the
+ * exception's classes, its own first.
+ */
+static void describe_raised(const cJSON *names, char *text, size_t size)
+{
+    const cJSON *name;
+
+    (void)snprintf(text, size, "raised an exception");
+    cJSON_ArrayForEach(name, names)
+    {
+        const char *own = cJSON_GetStringValue(name);
+
+        if (!own || !bsearch(own, exceptions, CR_ARRAY_SIZE(exceptions), sizeof(exceptions[0]),
+                             compare_names))
+            continue;
+        (void)snprintf(text, size, "raised %s%s", name == names->child ? "" : "its own kind of ",
+                       own);
+        return;
     }
 }
 
@@ -108,41 +199,23 @@ static void judge_raised(struct judgement *judgement, size_t number, const char 
     const cJSON *name;
 
     judgement->fates[number] = FATE_RAISED;
+    describe_raised(names, judgement->details[number], sizeof(judgement->details[number]));
     cJSON_ArrayForEach(name, names)
     {
         const char *text = cJSON_GetStringValue(name);
 
-        if (!text)
-            continue;
-        if (name == names->child)
-            copy_plain(judgement->details[number], sizeof(judgement->details[number]), text);
-        if (wanted[0] && strcmp(text, wanted) == 0)
+        if (text && wanted[0] && strcmp(text, wanted) == 0)
             judgement->fates[number] = FATE_HOLDS;
     }
     cJSON_Delete(names);
 }
 
-static void judge_unusable(struct judgement *judgement, size_t number, const char *json,
-                           size_t size)
-{
-    cJSON *reason = cJSON_ParseWithLength(json, size);
-
-    judgement->fates[number] = FATE_UNUSABLE;
-    copy_plain(judgement->details[number], sizeof(judgement->details[number]),
-               cJSON_GetStringValue(reason));
-    cJSON_Delete(reason);
-}
-
 static void read_import_error(struct judgement *judgement, const char *json, size_t size)
 {
-    cJSON *pair = cJSON_ParseWithLength(json, size);
-    const char *kind = cJSON_GetStringValue(cJSON_GetArrayItem(pair, 0));
-    const char *text = cJSON_GetStringValue(cJSON_GetArrayItem(pair, 1));
-    char both[256];
+    cJSON *names = cJSON_ParseWithLength(json, size);
 
-    (void)snprintf(both, sizeof(both), "%s: %s", kind ? kind : "?", text ? text : "");
-    copy_plain(judgement->import_error, sizeof(judgement->import_error), both);
-    cJSON_Delete(pair);
+    describe_raised(names, judgement->import_error, sizeof(judgement->import_error));
+    cJSON_Delete(names);
 }
 
 /* The word at the beginning, when the line has it and a space behind it; moves behind both. */
@@ -170,7 +243,7 @@ static bool read_answer(struct judgement *judgement, const char *line, size_t si
     else if (take_word(&line, &size, "raised"))
         judge_raised(judgement, *next, line, size);
     else if (take_word(&line, &size, "unusable"))
-        judge_unusable(judgement, *next, line, size);
+        judgement->fates[*next] = FATE_UNUSABLE;
     else
         return false;
     (*next)++;
@@ -238,10 +311,10 @@ static void add_fate(const struct judgement *judgement, size_t number, char *sum
         (void)snprintf(text, sizeof(text), "%.100s (no exception)", name);
         break;
     case FATE_RAISED:
-        (void)snprintf(text, sizeof(text), "%.100s (raised %s)", name, detail);
+        (void)snprintf(text, sizeof(text), "%.100s (%s)", name, detail);
         break;
     case FATE_UNUSABLE:
-        (void)snprintf(text, sizeof(text), "%.100s (%s)", name, detail);
+        (void)snprintf(text, sizeof(text), "%.100s (a value that JSON has no form for)", name);
         break;
     default:
         (void)snprintf(text, sizeof(text), "%.100s (no answer)", name);

@@ -1,8 +1,12 @@
 # Asks solution.py the questions that come on stdin. Every line that it writes begins with a mark; what
 # the solution prints goes nowhere.
+import builtins
 import json
 import os
 import sys
+
+# As they are before solution.py can put others in their place.
+PYTHON = dict(vars(builtins))
 
 
 def plain(value):
@@ -12,7 +16,18 @@ def plain(value):
             return sorted(value)
         except TypeError:  # of several types
             return sorted(value, key=lambda item: json.dumps(item, default=plain, sort_keys=True))
-    raise TypeError(f"a value of type {type(value).__name__}, which JSON has no form for")
+    raise TypeError("JSON has no form for it")
+
+
+def classes(error):
+    """Names of the classes of an exception, its own first. One that only has the name of a class of Python's own
+    is named with its module, and such a class by its older names, too (IOError)."""
+    names = []
+    for kind in type(error).__mro__:
+        own = [name for name, value in PYTHON.items() if value is kind]
+        names.append(f"{kind.__module__}.{kind.__name__}" if kind.__name__ in PYTHON and not own else kind.__name__)
+        names += own
+    return names
 
 
 def answer(names, question):
@@ -20,12 +35,12 @@ def answer(names, question):
         exec(compile(question["setup"], "<setup>", "exec"), names)
         value = eval(compile(question["expression"], "<expression>", "eval"), names)
     except BaseException as error:  # SystemExit, too
-        return "raised", [kind.__name__ for kind in type(error).__mro__]
+        return "raised", classes(error)
     try:
         json.dumps(value, default=plain, allow_nan=False)
         return "value", value
-    except BaseException as error:
-        return "unusable", f"{type(error).__name__}: {error}"[:200]
+    except BaseException:
+        return "unusable", None
 
 
 def main():
@@ -40,7 +55,7 @@ def main():
     try:
         import solution
     except BaseException as error:
-        say(f"{mark} import {encode([type(error).__name__, str(error)[:200]])}\n")
+        say(f"{mark} import {encode(classes(error))}\n")
         questions = []
     for number, question in enumerate(questions):
         names = {"__name__": "oracle", "solution": solution}

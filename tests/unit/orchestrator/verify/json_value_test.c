@@ -28,6 +28,7 @@ static void values_are_compared_as_they_are_meant(void **state)
         {"1.001", "1", false},
         {"1.0", "1", true},
         {"1e3", "1000", true},
+        {"-0.5E+1", "-5", true},
         {"-1", "1", false},
         {"\"1\"", "1", false},
         {"\"#1\"", "1", false},
@@ -60,8 +61,26 @@ static void values_are_compared_as_they_are_meant(void **state)
 
 static void what_is_no_value_is_refused(void **state)
 {
-    static const char *const texts[] = {"",        " ",   "nope",        "1 2", "[1,",
-                                        "{\"a\"}", "'a'", "\"\\u0000\"", "NaN", "[1]x"};
+    static const char *const texts[] = {"",
+                                        " ",
+                                        "nope",
+                                        "1 2",
+                                        "[1,",
+                                        "{\"a\"}",
+                                        "'a'",
+                                        "\"\\u0000\"",
+                                        "NaN",
+                                        "[1]x",
+                                        "01",
+                                        "-",
+                                        "1.",
+                                        "[.5]",
+                                        "1e",
+                                        "1e+",
+                                        "-01",
+                                        "[1.e3]",
+                                        "{\"a\":1,\"a\":1}",
+                                        "[{\"b\":{\"a\":1,\"c\":2,\"a\":3}}]"};
     struct agt_json_value *value = NULL;
     char deep[301];
 
