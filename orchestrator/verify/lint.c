@@ -15,10 +15,18 @@ static bool is_same_name(const struct agt_py_tokens *tokens, size_t a, size_t b)
            memcmp(tokens->text + left->start, tokens->text + right->start, left->size) == 0;
 }
 
+/* "del other" or "_ = other": a name that is there for a tool which complains of unused ones. */
+static bool is_thrown_away(const struct agt_py_tokens *tokens, size_t at)
+{
+    return agt_py_is(tokens, at - 1, "del") ||
+           (agt_py_is(tokens, at - 2, "_") && agt_py_is(tokens, at - 1, "=") &&
+            tokens->items[at + 1].kind == AGT_PY_NEWLINE);
+}
+
 static bool is_used(const struct agt_py_tokens *tokens, size_t name, size_t from, size_t end)
 {
     for (size_t i = from; i < end && i < tokens->count; i++) {
-        if (is_same_name(tokens, name, i))
+        if (is_same_name(tokens, name, i) && !is_thrown_away(tokens, i))
             return true;
     }
     return false;
@@ -45,18 +53,23 @@ static bool is_harmless(const struct agt_py_tokens *tokens, size_t at)
            tokens->items[at + 2].kind == AGT_PY_NEWLINE;
 }
 
-static bool is_blind_method(const struct agt_py_tokens *tokens, const struct agt_py_def *def)
+static bool is_blind_function(const struct agt_py_tokens *tokens, const struct agt_py_def *def)
 {
     size_t code = def->code;
     size_t other;
 
-    if (def->is_class || def->is_trivial || def->parent == AGT_PY_NONE ||
-        !agt_py_is(tokens, def->name, "__eq__"))
+    if (def->is_class || def->is_trivial)
         return false;
     other = second_parameter(tokens, def->name + (size_t)2, def->colon - (size_t)1);
     if (tokens->items[code].kind == AGT_PY_NEWLINE)
         code++; /* behind a docstring */
     return other > 0 && !is_harmless(tokens, code) && !is_used(tokens, other, code, def->end);
+}
+
+static bool is_blind_method(const struct agt_py_tokens *tokens, const struct agt_py_def *def)
+{
+    return def->parent != AGT_PY_NONE && agt_py_is(tokens, def->name, "__eq__") &&
+           is_blind_function(tokens, def);
 }
 
 /* `at` is the `lambda` of an __eq__. */
@@ -83,14 +96,52 @@ static bool is_quoted_name(const struct agt_py_tokens *tokens, size_t index)
            memcmp(tokens->text + token->start + 1, "__eq__", 6) == 0;
 }
 
-static bool is_blind_assignment(const struct agt_py_tokens *tokens, size_t index)
+/* "same" behind "__eq__ =", where the last function of that name never looks at its second
+ * parameter. */
+static bool is_blind_name(const struct agt_py_tokens *tokens, const struct agt_py_outline *outline,
+                          size_t at)
 {
-    bool is_name = agt_py_is(tokens, index, "__eq__") && agt_py_is(tokens, index + 1, "=");
-    bool is_item = is_quoted_name(tokens, index) &&
-                   (agt_py_is(tokens, index + 1, ":") || agt_py_is(tokens, index + 1, ","));
+    for (size_t i = outline->count; i > 0; i--) {
+        if (is_same_name(tokens, at, outline->items[i - 1].name))
+            return is_blind_function(tokens, &outline->items[i - 1]);
+    }
+    return false;
+}
 
-    return (is_name || is_item) && agt_py_is(tokens, index + 2, "lambda") &&
-           is_blind_lambda(tokens, index + 2);
+/* "int.__ne__": equal to whatever it is not. */
+static bool is_inverted(const struct agt_py_tokens *tokens, size_t at)
+{
+    while (tokens->items[at].kind == AGT_PY_NAME && agt_py_is(tokens, at + 1, "."))
+        at += 2;
+    return agt_py_is(tokens, at, "__ne__");
+}
+
+/* Where the value of "__eq__ =", "__eq__: type =", "'__eq__':" or "'__eq__'," begins; 0: none. */
+static size_t find_value(const struct agt_py_tokens *tokens, size_t index)
+{
+    size_t next = index + 1;
+
+    if (is_quoted_name(tokens, index))
+        return agt_py_is(tokens, next, ":") || agt_py_is(tokens, next, ",") ? next + 1 : 0;
+    if (!agt_py_is(tokens, index, "__eq__"))
+        return 0;
+    if (agt_py_is(tokens, next, ":"))
+        next = agt_py_find_on_line(tokens, next + 1, tokens->count, "=");
+    return agt_py_is(tokens, next, "=") ? next + 1 : 0;
+}
+
+static bool is_blind_assignment(const struct agt_py_tokens *tokens,
+                                const struct agt_py_outline *outline, size_t index)
+{
+    size_t value = find_value(tokens, index);
+
+    if (value == 0)
+        return false;
+    if (agt_py_is(tokens, value, "lambda"))
+        return is_blind_lambda(tokens, value);
+    return is_inverted(tokens, value) ||
+           (!agt_py_is(tokens, value + 1, ".") && !agt_py_is(tokens, value + 1, "(") &&
+            is_blind_name(tokens, outline, value));
 }
 
 /* The line of the first `word` among the names; 0: there is none. */
@@ -103,14 +154,15 @@ static unsigned find_name(const struct agt_py_tokens *tokens, const char *word)
     return 0;
 }
 
-static unsigned find_assignment(const struct agt_py_tokens *tokens)
+static unsigned find_assignment(const struct agt_py_tokens *tokens,
+                                const struct agt_py_outline *outline)
 {
     size_t looked_at = 0;
 
     for (size_t i = 0; i < tokens->count && looked_at < LOOKED_AT_MAX; i++) {
         bool is_equality = agt_py_is(tokens, i, "__eq__") || is_quoted_name(tokens, i);
 
-        if (is_equality && is_blind_assignment(tokens, i))
+        if (is_equality && is_blind_assignment(tokens, outline, i))
             return tokens->items[i].line;
         looked_at += is_equality;
     }
@@ -126,7 +178,7 @@ unsigned agt_lint_always_equal(const struct agt_py_tokens *tokens,
         if (is_blind_method(tokens, &outline->items[i]))
             return tokens->items[outline->items[i].keyword].line;
     }
-    line = find_assignment(tokens);
+    line = find_assignment(tokens, outline);
     if (line == 0 && agt_py_mentions(tokens, "mock", 4))
         line = find_name(tokens, "ANY");
     return line;

@@ -5,8 +5,8 @@
 
 /*
  * Looks for objects that are equal to everything: an __eq__ that never looks
- * at the other side (as a method or as a lambda), or the ANY of
- * unittest.mock. With them an assertion on a value holds for every value,
+ * at the other side (a method, a lambda, another function of the file) or is
+ * a __ne__, or the ANY of unittest.mock. With them an assertion on a value holds for every value,
  * which no emptied function shows. Returns the line, or 0 when there is none.
  * Pure. A look at the source: code that means to hide can.
  */

@@ -126,7 +126,26 @@ static bool change_number(const struct agt_py_tokens *tokens, size_t index,
     return true;
 }
 
-/* A short plain text becomes empty, but for a docstring, which stands alone. */
+/* Tokens to either side of a text that are looked at: it is in no longer docstring. */
+#define DOCSTRING_TOKENS_MAX 50
+
+/* True for a text that is a statement, perhaps with others and in parentheses: a docstring. */
+static bool stands_alone(const struct agt_py_tokens *tokens, size_t index)
+{
+    size_t from = index;
+    size_t end = index;
+
+    while (!agt_py_is_line_start(tokens, from) && index - from < DOCSTRING_TOKENS_MAX &&
+           (token_at(tokens, from - 1)->kind == AGT_PY_STRING || agt_py_is(tokens, from - 1, "(")))
+        from--;
+    while (end - index < DOCSTRING_TOKENS_MAX &&
+           (token_at(tokens, end)->kind == AGT_PY_STRING || agt_py_is(tokens, end, ")")))
+        end++;
+    return agt_py_is_line_start(tokens, from) &&
+           (token_at(tokens, end)->kind == AGT_PY_NEWLINE || agt_py_is(tokens, end, ";"));
+}
+
+/* A short plain text becomes empty, but for a docstring. */
 static bool change_string(const struct agt_py_tokens *tokens, size_t index,
                           struct agt_mutant *mutant)
 {
@@ -134,7 +153,7 @@ static bool change_string(const struct agt_py_tokens *tokens, size_t index,
     char quote = tokens->text[token->start];
 
     if (token->size <= 2 || (quote != '"' && quote != '\'') ||
-        tokens->text[token->start + 1] == quote || agt_py_is_line_start(tokens, index))
+        tokens->text[token->start + 1] == quote || stands_alone(tokens, index))
         return false;
     return set_after(mutant, "\"\"");
 }

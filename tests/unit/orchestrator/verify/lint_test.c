@@ -24,6 +24,15 @@ static void objects_equal_to_everything_are_found(void **state)
         "\n\nA = type('A', (), {'__eq__': lambda self, other: True})\n",
         "\n\nsetattr(A, \"__eq__\", lambda s, o: True)\n",
         "\nfrom unittest.mock import ANY\nx = 1\n",
+        "\nclass A:\n    def __eq__(*_):\n        return True\n",
+        "\nclass A:\n    def __eq__(self, other):\n        del other\n        return True\n",
+        "\nclass A:\n    def __eq__(self, other):\n        _ = other\n        return True\n",
+        "def yes(a, b): return True\nclass A:\n    __eq__ = yes\n",
+        "def yes(a, b): return True\n\nA.__eq__ = yes\n",
+        "def yes(a, b): return True\n\nsetattr(A, '__eq__', yes)\n",
+        "class A:\n    __eq__: object = lambda s, o: True\n",
+        "class A(int):\n    __eq__ = int.__ne__\n",
+        "class A(int):\n    __eq__ = __ne__\n",
     };
 
     (void)state;
@@ -46,6 +55,11 @@ static void honest_comparisons_are_left_alone(void **state)
         "            return NotImplemented\n        return True\n",
         "class A:\n    __eq__ = lambda self, other: self.x == other.x\n",
         "class A:\n    __eq__ = object.__eq__\n",
+        "class A:\n    def __eq__(self, other):\n        _ = other.x\n        return self.x == _\n",
+        "def same(a, b):\n    return a.x == b.x\nclass A:\n    __eq__ = same\n",
+        "def yes(a, b):\n    return True\nclass A:\n    __eq__ = yes.same\n    x = yes\n",
+        "def make(a, b):\n    return compare\nclass A:\n    __eq__ = make(1, 2)\n",
+        "class A:\n    __eq__: object\n    def f(self): return self.__eq__\n",
         "def __eq__(self, other):\n    return True\n",
         "ANY = 1\n",
         "@dataclass(eq=True)\nclass A:\n    x: int\n",

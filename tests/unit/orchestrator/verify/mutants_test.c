@@ -47,6 +47,8 @@ static void changes_are_where_code_decides(void **state)
         {"def f(a):\n    \"doc\"\n    'x'\n    return a['key'] + \"\" + f'{a}' + 'long enough to "
          "be a message' + \"\"\"y\"\"\"\n",
          "4:'key'>\"\" 4:+>- "},
+        {"def f(a):\n    (\"doc\"\n     'x')\n    'y'; return a['key']\n", "4:'key'>\"\" "},
+        {"def f(a):\n    'doc' \\\n    'x'\n    return ('k' 'l')\n", "4:'k'>\"\" 4:'l'>\"\" "},
         {"def f():\n    pass\n", ""},
         {"def f():\n    return x.True\n", ""},
     };
