@@ -11,6 +11,7 @@
 #include "sandboxd/supervisor/child.h"
 #include "sandboxd/supervisor/child_args.h"
 #include "sandboxd/supervisor/choice.h"
+#include "sandboxd/supervisor/open_files.h"
 #include "sandboxd/supervisor/runtime_files.h"
 #include "sandboxd/supervisor/secrets.h"
 #include "sandboxd/supervisor/settings.h"
@@ -49,6 +50,14 @@ static int check_programs(void)
         missing += print_line(line, cr_beside_find(names[i], path, &err), &err);
     }
     return missing;
+}
+
+static int check_open_files(void)
+{
+    struct cr_err err = CR_ERR_INIT;
+    int r = sbx_open_files_raise(&err);
+
+    return print_line("open files", r, &err);
 }
 
 /* Opens and closes: what a start does, and a folder or a port in use shows. */
@@ -150,8 +159,9 @@ static int check_backend(const struct sbx_settings *settings, struct cr_err *err
 
 int sbx_check_run(const struct sbx_settings *settings, struct cr_err *err)
 {
-    int missing = check_programs() + check_token(settings) + check_tls(settings) +
-                  check_audit(settings) + check_runtimes(settings) + check_sockets(settings);
+    int missing = check_programs() + check_open_files() + check_token(settings) +
+                  check_tls(settings) + check_audit(settings) + check_runtimes(settings) +
+                  check_sockets(settings);
     int r = check_backend(settings, err);
 
     if (r < 0)

@@ -9,6 +9,7 @@
 #include "sandboxd/supervisor/check.h"
 #include "sandboxd/supervisor/child.h"
 #include "sandboxd/supervisor/child_args.h"
+#include "sandboxd/supervisor/open_files.h"
 #include "sandboxd/supervisor/rootless.h"
 #include "sandboxd/supervisor/settings.h"
 #include "sandboxd/supervisor/supervisor.h"
@@ -41,13 +42,16 @@ static void wipe_environment(void)
 static int run(const struct sbx_settings *settings, const struct cr_notify *notify,
                struct cr_err *err)
 {
+    int r;
+
     if (geteuid() != 0)
         return cr_err_set(err, EPERM,
                           "sandboxd must be started as root, because it makes namespaces, control "
                           "groups and users for the sandboxes; start it with sudo. Callers need no "
                           "root: --socket-owner=UID names who may call. As an ordinary user it "
                           "runs with --rootless, which does less");
-    return sbx_supervisor_run(settings, notify, err);
+    r = sbx_open_files_raise(err);
+    return r < 0 ? r : sbx_supervisor_run(settings, notify, err);
 }
 
 /* These speak gRPC, which this process must not even be linked against. */

@@ -49,6 +49,12 @@ def a_missing_capability_is_named(folder):
         assert "grant it to the service or container" in text, text
 
 
+def too_few_open_files_are_named(folder):
+    code, lines, text = check(os.path.join(folder, "s", "sandboxd.sock"), before=["prlimit", "--nofile=512:512"])
+    assert code == 1 and lines["open files"][0] == "FAIL", text
+    assert "at most 512 files" in lines["open files"][1] and "ulimit -Hn" in lines["open files"][1], text
+
+
 def a_caller_who_is_not_root_is_told_so(folder):
     code, lines, text = check(os.path.join(folder, "s", "sandboxd.sock"),
                               before=["setpriv", "--reuid=65534", "--clear-groups"])
@@ -104,7 +110,8 @@ def unknown_words_are_refused(_folder):
 
 def main():
     service.need_root()
-    tests = [a_host_that_can_is_told_so, a_missing_capability_is_named, a_caller_who_is_not_root_is_told_so,
+    tests = [a_host_that_can_is_told_so, a_missing_capability_is_named, too_few_open_files_are_named,
+             a_caller_who_is_not_root_is_told_so,
              a_socket_in_use_and_a_file_in_the_way_are_named, an_open_token_file_is_refused,
              an_audit_log_in_a_missing_folder_is_named, an_engine_that_does_not_answer_is_named,
              unknown_words_are_refused]
