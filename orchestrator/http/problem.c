@@ -61,15 +61,18 @@ static void write_index(struct agt_json *json, const char *text, size_t size)
     agt_json_int(json, NULL, number);
 }
 
-/* "files[2].path" -> "body","files",2,"path" */
+/* "files[2].path" -> "body","files",2,"path"; "env["A.B"]" -> "body","env","A.B" */
 static void write_location(struct agt_json *json, const char *field)
 {
     agt_json_open(json, "loc", '[');
     agt_json_str(json, NULL, "body");
     while (*field) {
-        size_t size = strcspn(field, ".[]");
+        const char *key_end = *field == '"' ? strstr(field + 1, "\"]") : NULL;
+        size_t size = key_end ? (size_t)(key_end - field) + 1 : strcspn(field, ".[]");
 
-        if (size > 0 && field[size] == ']' && all_digits(field, size))
+        if (key_end)
+            agt_json_text(json, NULL, field + 1, size - 2);
+        else if (size > 0 && field[size] == ']' && all_digits(field, size))
             write_index(json, field, size);
         else if (size > 0)
             agt_json_text(json, NULL, field, size);

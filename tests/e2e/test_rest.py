@@ -280,6 +280,15 @@ def test_other_methods_are_refused(services, method):
     assert b" 405 " not in answer[:20] or b"\r\nAllow: POST, OPTIONS\r\n" in answer
 
 
+@pytest.mark.parametrize("line", [b"GET /livez HTTP/1.1", b"GET /livez HTTP/1.0", b"GET /live z HTTP/1.1"])
+def test_a_request_without_a_host_gets_one_answer(services, line):
+    with socket.create_connection(services.http.rsplit(":", 1), timeout=20) as client:
+        client.sendall(line + b"\r\nConnection: close\r\n\r\n")
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+    head, body = answer.split(b"\r\n\r\n", 1)
+    assert head.startswith(b"HTTP/1.1 400 ") and json.loads(body)["code"] == "INVALID_ARGUMENT", answer
+
+
 def test_a_cut_body_starts_nothing(services):
     started = metrics_of(services)["crisol_runs_started_total"]
     with socket.create_connection(services.http.rsplit(":", 1), timeout=90) as client:

@@ -54,9 +54,16 @@ static void field_names_of_the_caller_stay_text(void **state)
 
     (void)state;
     rpc_status_add_violation(&status, "env[\"}],x\"].12", "bad");
+    rpc_status_add_violation(&status, "env[\"\"]", "bad");
+    rpc_status_add_violation(&status, "env[\"x", "cut");
+    rpc_status_add_violation(&status, "env[\"]", "cut");
     agt_problem_from_status(&problem, &status);
-    assert_body(&problem, "{\"detail\":[{\"loc\":[\"body\",\"env\",\"\\\"}\",\",x\\\"\",\"12\"],"
-                          "\"msg\":\"bad\",\"type\":\"value_error\"}]}");
+    assert_body(&problem,
+                "{\"detail\":[{\"loc\":[\"body\",\"env\",\"}],x\",\"12\"],\"msg\":\"bad\","
+                "\"type\":\"value_error\"},{\"loc\":[\"body\",\"env\",\"\"],\"msg\":\"bad\","
+                "\"type\":\"value_error\"},{\"loc\":[\"body\",\"env\",\"\\\"x\"],\"msg\":\"cut\","
+                "\"type\":\"value_error\"},{\"loc\":[\"body\",\"env\",\"\\\"\"],\"msg\":\"cut\","
+                "\"type\":\"value_error\"}]}");
 }
 
 static void other_problems_carry_a_sentence_and_a_code(void **state)
