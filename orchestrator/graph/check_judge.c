@@ -83,7 +83,25 @@ static bool is_broken(const struct agt_evidence *evidence, struct agt_check_resu
     return true;
 }
 
+/* `evidence` is of the same run, and says what there is to say when no test failed. */
+static void tell_noticed(const Crisol__Sandbox__V1__TestReport *before,
+                         const Crisol__Sandbox__V1__TestReport *report,
+                         const struct agt_evidence *evidence, struct agt_check_result *result)
+{
+    size_t size = sizeof(result->summary);
+
+    if (!report || !report->is_present || report->failed + report->errors == 0)
+        (void)snprintf(result->summary, size, "%.200s", evidence->summary);
+    else if (before && report->tests < before->tests)
+        (void)snprintf(result->summary, size, "test %u of %u fails, those behind it were not run",
+                       report->tests, before->tests);
+    else
+        (void)snprintf(result->summary, size, "%u of %u tests fail",
+                       report->failed + report->errors, report->tests);
+}
+
 static void judge_stub(struct agt_check_plan *plan, size_t index,
+                       const Crisol__Sandbox__V1__TestReport *before,
                        const Crisol__Sandbox__V1__ExecuteResult *execution,
                        struct agt_evidence *refutation)
 {
@@ -96,11 +114,7 @@ static void judge_stub(struct agt_check_plan *plan, size_t index,
         return;
     if (has_noticed(execution)) {
         result->outcome = OUTCOME(SHOWN);
-        if (report && report->is_present && report->failed + report->errors > 0)
-            (void)snprintf(result->summary, sizeof(result->summary), "%u of %u tests fail",
-                           report->failed + report->errors, report->tests);
-        else
-            (void)snprintf(result->summary, sizeof(result->summary), "%.200s", evidence.summary);
+        tell_noticed(before, report, &evidence, result);
     } else if (plan->tests_only_data) {
         result->outcome = OUTCOME(NOT_APPLICABLE);
         (void)snprintf(result->summary, sizeof(result->summary),
@@ -180,7 +194,7 @@ int agt_check_judge(struct agt_check_plan *plan, size_t index,
         judge_canary(plan, index, before, call, ret_refutation);
         break;
     case AGT_CHECK_STUB:
-        judge_stub(plan, index, call->result, ret_refutation);
+        judge_stub(plan, index, before, call->result, ret_refutation);
         break;
     case AGT_CHECK_OWN:
         judge_own(plan, index, call, ret_refutation);

@@ -188,8 +188,11 @@ static void start(struct agt_run *run, struct agt_checks *checks, size_t index)
 
     (void)snprintf(suffix, sizeof(suffix), ".%u", ++checks->starts);
     execution.suffix = suffix;
-    if ((files->solution || files->more) && item->reruns == 0)
-        execution.wall_time_ms = stub_wall_ms(run);
+    /* Of one that is emptied, or a mutant: one test that notices is enough. */
+    if (files->solution || files->more) {
+        execution.may_stop = true;
+        execution.wall_time_ms = item->reruns == 0 ? stub_wall_ms(run) : 0;
+    }
     if (files->kind == AGT_CHECK_ORACLE) {
         execution.tests = NULL;
         execution.code = agt_oracle_driver;

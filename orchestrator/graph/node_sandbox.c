@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/unconst.h"
@@ -85,6 +86,19 @@ static void list_files(const struct agt_run *run, const struct agt_execution *ex
         add_file(input, terms->input_files[i]->path, terms->input_files[i]->text, true);
 }
 
+/* Other runtimes may understand this in another way. */
+static void add_stop(const struct agt_execution *execution,
+                     Crisol__Sandbox__V1__ExecuteRequest *request)
+{
+    static char stop[] = "-x"; /* the one argument that a pytest loaded ahead takes, too */
+    static char *arguments[] = {stop};
+
+    if (!execution->may_stop || strcmp(request->runtime, "pytest") != 0)
+        return;
+    request->args = arguments;
+    request->n_args = CR_ARRAY_SIZE(arguments);
+}
+
 /* What is run, and in which runtime. */
 static void fill_program(const struct agt_run *run, const struct agt_execution *execution,
                          Crisol__Sandbox__V1__ExecuteRequest *request)
@@ -103,6 +117,7 @@ static void fill_program(const struct agt_run *run, const struct agt_execution *
     } else if (run->terms && run->terms->runtime[0]) {
         request->runtime = run->terms->runtime;
     }
+    add_stop(execution, request);
 }
 
 int agt_sandbox_execute(struct agt_run *run, const struct agt_execution *execution,

@@ -250,6 +250,7 @@ struct agt_execution {
     const char *suffix;    /* tells the requests of one step apart; at most 20 bytes */
     uint32_t wall_time_ms; /* 0: the limit of the run */
     bool is_quiet;         /* no event, and no output but of `code` and `own` */
+    bool may_stop;         /* pytest need not go on behind the first test that fails */
 };
 
 /* As agt_call_start_sandbox(). */

@@ -32,7 +32,7 @@
 /* Slots of each kind when --pool does not say. */
 static const uint32_t standard[SBX_DOCKER_KIND_COUNT] = {
     [SBX_TEMPLATE_PYTHON] = 1,
-    [SBX_TEMPLATE_PYTEST] = 2,
+    [SBX_TEMPLATE_PYTEST] = 2, /* 25 MiB each; native has 4 */
     [SBX_TEMPLATE_PYTEST_SHALLOW] = 0,
     [SBX_DOCKER_KIND_PLAIN] = 2,
 };

@@ -256,6 +256,8 @@ static uint32_t read_flags(const Crisol__Sandbox__V1__ExecuteRequest *message)
 {
     uint32_t flags = message->n_args > 0 ? SBX_RUN_HAS_ARGS : 0;
 
+    if (message->n_args == 1 && strcmp(message->args[0], SBX_RUN_STOP_ARG) == 0)
+        flags |= SBX_RUN_STOPS_EARLY;
     for (size_t i = 0; i < message->n_files; i++) {
         if (message->files[i]->read_only)
             flags |= SBX_RUN_HAS_READ_ONLY;

@@ -19,7 +19,8 @@ static PyObject *serve(PyObject *self, PyObject *arguments)
     struct sbx_preload *preload = PyCapsule_GetPointer(self, NULL);
 
     (void)arguments;
-    if (!preload || sbx_preload_serve(preload) == SBX_PRELOAD_FAILED)
+    if (!preload || sbx_preload_serve(preload) == SBX_PRELOAD_FAILED ||
+        sbx_preload_add_args(preload) < 0)
         return NULL;
     return PyBool_FromLong(preload->is_trial);
 }
@@ -206,8 +207,7 @@ int sbx_preload_run_pytest(struct sbx_preload *preload)
 
     if (!names)
         return -1;
-    if (call(names, "warm") < 0 || call(names, is_deep ? "install" : "serve_here") < 0 ||
-        (!is_deep && sbx_preload_add_args(preload) < 0)) {
+    if (call(names, "warm") < 0 || call(names, is_deep ? "install" : "serve_here") < 0) {
         Py_DECREF(names);
         return -1;
     }

@@ -169,11 +169,20 @@ def install():
         manager.unregister(plugin)
         del sys.modules[PLUGIN]
         restart_clocks(session, manager)
+        if sys.argv[-1] == "-x":
+            stop_early(session.config)
 
     plugin = types.ModuleType(PLUGIN, "PYTEST_DONT_REWRITE")
     plugin.pytest_collection = pytest_collection
     sys.modules[PLUGIN] = plugin
     os.environ["PYTEST_PLUGINS"] = PLUGIN
+
+
+def stop_early(config):
+    """What -x does when pytest reads it in time."""
+    params = config.invocation_params
+    config.invocation_params = type(params)(args=(*params.args, "-x"), plugins=params.plugins, dir=params.dir)
+    config.option.maxfail = 1
 
 
 def restart_clocks(session, manager):

@@ -9,6 +9,7 @@
 #include "sandboxd/template/preload.h"
 #include "sandboxd/wire/boxctl.h"
 #include "sandboxd/wire/fds.h"
+#include "sandboxd/wire/msg.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -175,6 +176,13 @@ static bool is_plain_file(const char *path)
     return fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && !is_archive(fd, stat.st_size);
 }
 
+/* Of pytest, whose arguments were read: what it can be told late, see stop_early() of boot.py. */
+static bool has_late_args(const struct sbx_preload *preload)
+{
+    return preload->extra_count == 0 ||
+           (preload->extra_count == 1 && strcmp(preload->extra_args[0], SBX_RUN_STOP_ARG) == 0);
+}
+
 /* True when the template can go on with it; then its further arguments are kept. */
 static bool is_suited(struct sbx_preload *preload, const struct sbx_program_vectors *vectors)
 {
@@ -191,7 +199,7 @@ static bool is_suited(struct sbx_preload *preload, const struct sbx_program_vect
     preload->extra_args = vectors->argv + args;
     for (preload->extra_count = 0; preload->extra_args[preload->extra_count];)
         preload->extra_count++;
-    return preload->kind != SBX_TEMPLATE_PYTEST || preload->extra_count == 0;
+    return preload->kind != SBX_TEMPLATE_PYTEST || has_late_args(preload);
 }
 
 /* Those of the box; what was there until now was the template's, which has more. */

@@ -6,17 +6,23 @@
 
 #include <string.h>
 
+/* Deep is past the arguments, but for the one that it can be told late; what shallow is slower at,
+ * it does not do without them. */
+static bool fits_args(enum sbx_template_kind kind, uint32_t flags)
+{
+    bool is_late = (flags & SBX_RUN_HAS_ARGS) == 0 || (flags & SBX_RUN_STOPS_EARLY) != 0;
+
+    return kind == SBX_TEMPLATE_PYTHON || is_late == (kind == SBX_TEMPLATE_PYTEST);
+}
+
 bool sbx_template_suits(enum sbx_template_kind kind, const struct sbx_job *job)
 {
     size_t count;
     const struct sbx_runtime *runtime = &sbx_runtimes(&count)[job->runtime];
-    bool has_args = (job->flags & SBX_RUN_HAS_ARGS) != 0;
-    /* Deep is past the arguments; what shallow is slower at, it does not do without them. */
-    bool fits_args = kind == SBX_TEMPLATE_PYTHON || has_args == (kind != SBX_TEMPLATE_PYTEST);
 
     /* The libc of the interpreter has read the limit of its stack at its start. */
     return runtime->preload && strcmp(runtime->preload, sbx_template_runtime(kind)->name) == 0 &&
-           fits_args && (job->flags & SBX_RUN_HAS_OWN) == 0 &&
+           fits_args(kind, job->flags) && (job->flags & SBX_RUN_HAS_OWN) == 0 &&
            job->limits.value[SBX_LIMIT_STACK] == sbx_default_limits.value[SBX_LIMIT_STACK];
 }
 

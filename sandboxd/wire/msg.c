@@ -192,6 +192,7 @@ static bool is_run_valid(const struct sbx_msg_run *run)
     return (run->flags & ~SBX_RUN_FLAGS) == 0 && (run->flags & of_session) != of_session &&
            (run->session != 0 || (run->flags & of_session) == 0) &&
            (!has_terminal || (run->flags & of_session) == 0) &&
+           ((run->flags & SBX_RUN_STOPS_EARLY) == 0 || (run->flags & SBX_RUN_HAS_ARGS) != 0) &&
            (run->columns > 0) == has_terminal && (run->rows > 0) == has_terminal &&
            run->reserved == 0 && are_limits_valid(&run->limits);
 }

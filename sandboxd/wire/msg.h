@@ -54,9 +54,14 @@ struct cr_err;
 #define SBX_RUN_NO_PROGRAM 8U     /* of a session: files in and out, nothing is started */
 #define SBX_RUN_HAS_TERMINAL 16U  /* its streams are a terminal: what it writes comes by stdout */
 #define SBX_RUN_HAS_READ_ONLY 32U /* files that the program may not change */
+#define SBX_RUN_STOPS_EARLY 64U   /* with HAS_ARGS: they are SBX_RUN_STOP_ARG and nothing else */
 #define SBX_RUN_FLAGS                                                                              \
     (SBX_RUN_HAS_ARGS | SBX_RUN_HAS_OWN | SBX_RUN_HAS_CELL | SBX_RUN_NO_PROGRAM |                  \
-     SBX_RUN_HAS_TERMINAL | SBX_RUN_HAS_READ_ONLY)
+     SBX_RUN_HAS_TERMINAL | SBX_RUN_HAS_READ_ONLY | SBX_RUN_STOPS_EARLY)
+
+/* Of pytest: the first test that fails is the last one that is run. A pytest that has read its
+ * arguments already can still be told so. */
+#define SBX_RUN_STOP_ARG "-x"
 
 enum sbx_msg_type {
     SBX_MSG_HELLO = 1,        /* backend ▶ front, once, first */

@@ -121,9 +121,8 @@ Left: boxes that wait for this mode, too, each with the memory of a preload slot
 CPU_LIMIT_TRIED = """Tried, and in: the counter is read when the limit can be used up at the earliest, and then at the next such moment; the backend stands in front of all programs (nice). Beside programs that keep all processors
 busy it waits for one as everybody does, and the program goes on meanwhile on the other: the error is what it had until then. Nothing of it is charged wrongly: the result tells the time that was used."""
 
-LRU_TRIED = """Tried, and in: the runs of the stubs side by side, programs and packages kept by the service, one connection to sandboxd, one write for the events of a step. Tried, and out: the canary together with a stub
-(a runner that was patched would pass), the canary ahead of the verdict (a run more for each attempt that fails). Left: of the three checks one finds no box that waits, two being there by default
-(`--pool=pytest=4` has one for each, and 20 MiB less of memory)."""
+LRU_TRIED = """Tried, and in: the runs of the stubs side by side, programs and packages kept by the service, one connection to sandboxd, one write for the events of a step, a box that waits for each of the three checks, and no test behind the first one that notices an emptied function. Tried, and out: the canary together with a stub
+(a runner that was patched would pass), the canary ahead of the verdict (a run more for each attempt that fails)."""
 
 SLOT_TRIED = """Tried, and in: a static sandbox-init as the only process of a container that waits, no log driver, no network, a relay only for containers that run. The engine's shim is a program of its own for each container, and
 the largest part; `--docker-runtime` can name another one."""

@@ -915,6 +915,35 @@ PYTHON["missing"] = {"other.py": "print('never')\n"}
 PYTHON["folder"] = {"main.py/__main__.py": "import sys\nprint('a folder', sys.path[0])\n"}
 
 # With arguments of the request, the same again: those in which more than the outcome matters.
+# With more failures than one; what it may tell of its arguments is compared, too.
+add("failures", """
+    import sys
+    def test_passes(request):
+        config = request.config
+        print(sys.argv, sys.orig_argv, config.invocation_params.args, config.getoption("maxfail"))
+    def test_shows(request):
+        test_passes(request)
+        raise AssertionError("first")
+    def test_fails():
+        raise AssertionError("second")
+    class TestMore:
+        def test_passes(self):
+            pass
+    """, {"test_more.py": "import missing\n"})
+add("broken_setup", """
+    import pytest
+    @pytest.fixture
+    def broken():
+        yield 1
+        raise RuntimeError("at the end")
+    def test_twice(broken):
+        assert broken == 2
+    def test_after():
+        pass
+    """)
+STOPPING = (
+    "failures", "broken_setup", "skips", "ids", "fixtures", "capture_fixtures", "warnings", "ignored_files", "at_exit",
+    "identity", "module_list", "hooks", "plugins")
 SHALLOW = (
     "skips", "ids", "fixtures", "descriptors", "capture_fixtures", "warnings", "ignored_files", "shadowed_modules",
     "at_exit", "open_file", "threads", "identity", "descriptor_table", "module_list", "hooks", "plugins")

@@ -134,6 +134,10 @@ class Modes(unittest.TestCase):
         self.assertGreaterEqual(len(modes_corpus.PYTEST), 60)
         self.compare(pb.START_MODE_PRELOAD_DEEP, "pytest", modes_corpus.PYTEST)
 
+    def test_pytest_that_stops_at_the_first_failure(self):
+        self.compare(pb.START_MODE_PRELOAD_DEEP, "pytest",
+                     {name: modes_corpus.PYTEST[name] for name in modes_corpus.STOPPING}, ("-x",))
+
     def test_pytest_shallow(self):
         def compare(corpus, *args):
             self.compare(pb.START_MODE_PRELOAD_SHALLOW, "pytest", corpus, args)

@@ -36,7 +36,22 @@ enum mode {
 static char seen_ids[SEEN_MAX][72];
 static bool has_same_ids;
 
-/* On the double's thread, while the test waits. */
+static uint32_t stopping; /* runs that were to stop at the first test that fails */
+
+/* On the double's thread, while the test waits. Of what has to be whole, none may stop. */
+static void note_arguments(enum double_check check,
+                           const Crisol__Sandbox__V1__ExecuteRequest *request)
+{
+    bool may_stop =
+        check == DOUBLE_CHECK_RAISE || check == DOUBLE_CHECK_RETURN || check == DOUBLE_CHECK_MUTANT;
+
+    assert_int_equal(request->n_args, may_stop ? 1 : 0);
+    if (may_stop)
+        assert_string_equal(request->args[0], "-x");
+    stopping += may_stop;
+}
+
+/* As above. */
 static void note_id(uint32_t count, const char *id)
 {
     for (uint32_t i = 0; i < count && i < SEEN_MAX; i++)
@@ -53,6 +68,7 @@ static void play(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
     enum mode mode = (enum mode)fixture->mode;
     bool is_canary = check == DOUBLE_CHECK_CANARY;
 
+    note_arguments(check, request);
     if (check == DOUBLE_CHECK_NONE) {
         double_pass(NULL, request, ret_execution);
         return;
@@ -164,10 +180,12 @@ static void level_decides_which_checks_are_made(void **state)
         double_sandbox_set_checks(fixture.sandbox, true);
         fixture.mode = MODE_HONEST;
         fixture.verify = cases[i].verify;
+        stopping = 0;
         run_reader_read(&reader, engine_fixture_run(&fixture, 1));
         assert_int_equal(reader.result->status, STATUS(SUCCESS));
         assert_int_equal(reader.result->verification->level, cases[i].verify);
         assert_int_equal(fixture.executions, cases[i].executions);
+        assert_int_equal(stopping, cases[i].executions > 1 ? cases[i].executions - 1 : 0);
         done(&fixture, &reader);
     }
 }

@@ -27,6 +27,8 @@ static void an_interpreter_suits_what_it_was_started_for(void **state)
         {"python", SBX_RUN_HAS_OWN, {false, false, false}},
         {"pytest", 0, {false, true, false}},
         {"pytest", SBX_RUN_HAS_ARGS, {false, false, true}},
+        {"python", SBX_RUN_HAS_ARGS | SBX_RUN_STOPS_EARLY, {true, false, false}},
+        {"pytest", SBX_RUN_HAS_ARGS | SBX_RUN_STOPS_EARLY, {false, true, false}},
         {"pytest", SBX_RUN_HAS_OWN, {false, false, false}},
         {"pytest", SBX_RUN_HAS_ARGS | SBX_RUN_HAS_OWN, {false, false, false}},
         {"shell", 0, {false, false, false}},

@@ -140,6 +140,7 @@ static void msg_parse_refuses_fields_out_of_range(void **state)
         FIELD(SBX_MSG_RUN, run.columns, 1),                  /* of no terminal */
         FIELD(SBX_MSG_RUN, run.rows, 1),
         FIELD(SBX_MSG_RUN, run.reserved, 1),
+        FIELD(SBX_MSG_RUN, run.flags, SBX_RUN_STOPS_EARLY), /* without arguments */
         FIELD(SBX_MSG_RUN, run.flags, SBX_RUN_FLAGS + 1),
         FIELD(SBX_MSG_RUN, run.flags, SBX_RUN_HAS_CELL), /* without a session */
         FIELD(SBX_MSG_RUN, run.flags, SBX_RUN_NO_PROGRAM),
