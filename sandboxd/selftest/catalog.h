@@ -17,8 +17,8 @@ struct sbx_catalog {
     struct sbx_item items[SBX_ITEMS_MAX];
 };
 
-/* With what the docker backend does differently, where it is that one. */
-void sbx_catalog_load(struct sbx_catalog *catalog, bool is_docker);
+/* With what those answers are known to be instead, in another way or in a weaker one. */
+void sbx_catalog_load(struct sbx_catalog *catalog, enum sbx_answers answers);
 
 /* Tries the groups in turn. */
 void sbx_catalog_run(struct sbx_tester *tester);

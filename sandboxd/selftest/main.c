@@ -277,8 +277,7 @@ static int read_settings(const struct settings *settings, struct sbx_report *rep
                           "the self-test must be started as root (try sudo), or with --rootless");
     if (settings->target.is_docker && settings->target.is_rootless)
         return cr_err_set(err, EINVAL, "--rootless: is for the native backend");
-    sbx_catalog_load(&report->catalog, settings->target.is_docker);
-    return sbx_report_accept(report, settings->accepted, err);
+    return 0;
 }
 
 static int enter_rootless(struct sbx_target *target, struct cr_err *err)
@@ -300,6 +299,10 @@ static int run(struct settings *settings, struct cr_err *err)
     if (r < 0)
         return r;
     r = settings->target.is_rootless ? enter_rootless(&settings->target, err) : 0;
+    if (r < 0)
+        return r;
+    sbx_catalog_load(&report.catalog, sbx_target_answers(&settings->target));
+    r = sbx_report_accept(&report, settings->accepted, err);
     if (r == 0)
         r = run_all(&report, settings, err);
     if (r < 0)

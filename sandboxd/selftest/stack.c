@@ -39,6 +39,13 @@
 #define FRONT_USER 64321U
 #define NOBODYS_IDS UINT32_C(0xf0000000) /* without root ids are few, and shared */
 
+enum sbx_answers sbx_target_answers(const struct sbx_target *target)
+{
+    if (target->is_docker)
+        return SBX_ANSWERS_DOCKER;
+    return target->is_rootless && !target->has_ids ? SBX_ANSWERS_ONE_ID : SBX_ANSWERS_NATIVE;
+}
+
 static char *no_gaps(void)
 {
     static char list[512];

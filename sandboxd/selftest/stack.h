@@ -27,6 +27,16 @@ struct sbx_target {
     char *docker_runtime;
 };
 
+/* What answers the probes. */
+enum sbx_answers {
+    SBX_ANSWERS_NATIVE,
+    SBX_ANSWERS_ONE_ID, /* likewise, without root, and with one user id for all */
+    SBX_ANSWERS_DOCKER,
+};
+
+/* Of an ordinary user's, when it was entered: see sbx_rootless_enter(). */
+enum sbx_answers sbx_target_answers(const struct sbx_target *target);
+
 /*
  * A backend and a front of our own, started as the supervisor starts them, on
  * a socket in a folder that only we can enter (the caller's, who removes it). The supervisor itself

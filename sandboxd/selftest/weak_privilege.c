@@ -57,7 +57,8 @@ int __wrap_cr_privilege_drop(uid_t uid, gid_t gid, struct cr_err *err)
         return cr_err_sys(err, -r, "read the capabilities");
     if (r > 0)
         return 0; /* a container's: whoever it was started as */
-    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 ||
+    /* EPERM: an ordinary user's user namespace, in which nobody may (user_namespaces(7)). */
+    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || (setgroups(0, NULL) < 0 && errno != EPERM) ||
         setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
         return cr_err_sys(err, errno, "become user %u, group %u", uid, gid);
     r = raise_effective();

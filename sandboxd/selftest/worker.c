@@ -143,7 +143,7 @@ _Noreturn static void work(struct sbx_tester *tester, const struct sbx_task *tas
     int r;
 
     tester->stack = &stack;
-    sbx_catalog_load(&catalog, task->target->is_docker);
+    sbx_catalog_load(&catalog, sbx_target_answers(task->target));
     tester->catalog = &catalog;
     r = load_program(tester, &err);
     if (r == 0)

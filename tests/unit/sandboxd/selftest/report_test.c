@@ -15,7 +15,7 @@ static struct sbx_report *good_report(void)
     static struct sbx_report report;
 
     memset(&report, 0, sizeof(report));
-    sbx_catalog_load(&report.catalog, false);
+    sbx_catalog_load(&report.catalog, SBX_ANSWERS_NATIVE);
     report.weakened = SBX_NO_CONTROL;
     for (size_t i = 0; i < report.catalog.count; i++)
         report.status[i] = SBX_PROBE_PASS;
@@ -187,8 +187,8 @@ static void every_answer_of_docker_is_about_a_probe(void **state)
     size_t different = 0;
 
     (void)state;
-    sbx_catalog_load(&native, false);
-    sbx_catalog_load(&docker, true);
+    sbx_catalog_load(&native, SBX_ANSWERS_NATIVE);
+    sbx_catalog_load(&docker, SBX_ANSWERS_DOCKER);
     assert_int_equal(native.count, docker.count);
     for (size_t i = 0; i < native.count; i++) {
         assert_string_equal(native.items[i].weaker, "");
@@ -196,6 +196,27 @@ static void every_answer_of_docker_is_about_a_probe(void **state)
                      docker.items[i].weaker[0] != '\0';
     }
     assert_int_equal(different, sbx_docker_answer_count());
+}
+
+/* Where a control is weaker without root, the probe that shows it is its own. */
+static void with_one_id_a_file_that_changes_is_a_gap_of_its_control(void **state)
+{
+    static struct sbx_catalog one_id;
+    struct sbx_report *report = good_report();
+    size_t index = 0;
+
+    (void)state;
+    sbx_catalog_load(&one_id, SBX_ANSWERS_ONE_ID);
+    while (one_id.items[index].weaker[0] == '\0')
+        index++;
+    assert_string_equal(one_id.items[index].name, "change-read-only-input");
+    assert_string_equal(one_id.items[index].weaker, "none");
+    assert_int_equal(one_id.items[index].control, SBX_CONTROL_ROOTFS);
+    report->catalog = one_id;
+    report->status[index] = SBX_PROBE_GAP;
+    assert_false(sbx_report_is_good(report));
+    assert_int_equal(sbx_report_accept(report, "rootfs", NULL), 0);
+    assert_true(sbx_report_is_good(report));
 }
 
 /* A known weaker answer is a gap of its own: it neither passes nor fails, and is counted. */
@@ -308,6 +329,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_answer_of_docker_is_about_a_probe),
+        cmocka_unit_test(with_one_id_a_file_that_changes_is_a_gap_of_its_control),
         cmocka_unit_test(a_weaker_answer_is_a_gap_that_is_seen),
         cmocka_unit_test(a_weaker_answer_is_good_only_when_it_is_accepted),
         cmocka_unit_test(a_missing_control_is_accepted_by_its_own_name),
