@@ -34,6 +34,8 @@ static int read_file(const char *path, struct cr_buf *text, struct cr_err *err)
         if (size < 0)
             return cr_err_sys(err, errno, "read script '%s'", path);
         r = cr_buf_add(text, block, (size_t)size);
+        if (r == -ENOSPC)
+            return cr_err_set(err, EFBIG, "script '%s' has more than %zu bytes", path, MAX_FILE);
         if (r < 0)
             return cr_err_sys(err, -r, "keep script '%s'", path);
     }
@@ -47,6 +49,8 @@ static int check_names(const cJSON *object, const char *const *names, struct cr_
 {
     const cJSON *member;
 
+    if (!cJSON_IsObject(object)) /* what is in a list has no name */
+        return cr_err_set(err, EINVAL, "it is no object");
     cJSON_ArrayForEach(member, object)
     {
         size_t i = 0;
@@ -132,6 +136,8 @@ static int read_error(const cJSON *object, struct replay_answer *answer, struct 
     if (!error)
         return 0;
     r = check_names(error, names, err);
+    if (r < 0)
+        return cr_err_wrap(err, "'error'");
     if (r == 0)
         r = read_text(error, "status", &answer->error_status, err);
     if (r == 0)
@@ -154,7 +160,9 @@ static int read_more_calls(const cJSON *call, struct replay_answer *answer, stru
 
     if (!list)
         return 0;
-    answer->more_calls = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof(char *));
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) > MAX_PIECES)
+        return cr_err_set(err, EINVAL, "'more' is not a list of at most %d objects", MAX_PIECES);
+    answer->more_calls = calloc(MAX_PIECES, sizeof(*answer->more_calls));
     if (!answer->more_calls)
         return cr_err_set(err, ENOMEM, "out of memory for a call");
     cJSON_ArrayForEach(arguments, list)
@@ -178,6 +186,8 @@ static int read_call(const cJSON *object, struct replay_answer *answer, struct c
     if (!call)
         return 0;
     r = check_names(call, names, err);
+    if (r < 0)
+        return cr_err_wrap(err, "'call'");
     if (r == 0)
         r = read_text(call, "name", &answer->call_name, err);
     if (r < 0)

@@ -196,9 +196,28 @@ static bool is_bearer_good(const struct replay_server *server, struct MHD_Connec
            strcmp(value + sizeof(bearer) - 1, server->options.key) == 0;
 }
 
+/* The same request always thinks as long. */
+static uint32_t thinking_ms(const struct replay_server_options *options, const struct cr_buf *body)
+{
+    uint32_t span = options->think_max_ms - options->think_min_ms;
+    uint64_t hash = cr_hash(CR_HASH_START, body->data, body->size);
+
+    return options->think_min_ms + (uint32_t)((hash >> 16) % (span + UINT64_C(1)));
+}
+
+/* Once per request: then it is asked about again. */
+static bool must_think(struct replay_server *server, struct MHD_Connection *connection,
+                       struct request *request)
+{
+    if (server->options.think_max_ms == 0 || request->has_thought || server->is_closing)
+        return false;
+    request->has_thought = true;
+    return fall_asleep(server, connection, thinking_ms(&server->options, &request->body), NULL);
+}
+
 /* POST /v1/chat/completions. */
 static enum MHD_Result answer_chat(struct replay_server *server, struct MHD_Connection *connection,
-                                   const struct request *request)
+                                   struct request *request)
 {
     CR_AUTO_BUF struct cr_buf text;
     const struct replay_answer *answer;
@@ -210,6 +229,12 @@ static enum MHD_Result answer_chat(struct replay_server *server, struct MHD_Conn
         return send_json(connection, MHD_HTTP_UNAUTHORIZED,
                          replay_chat_error("Incorrect API key provided.", "invalid_request_error",
                                            "invalid_api_key"));
+    if (request->is_too_large)
+        return send_json(
+            connection, MHD_HTTP_CONTENT_TOO_LARGE,
+            replay_chat_error("The request has more than 8 MiB.", "invalid_request_error", NULL));
+    if (must_think(server, connection, request))
+        return MHD_YES;
     r = replay_chat_text(cr_buf_str(&request->body), request->body.size, &text, &is_stream);
     if (r < 0 && r != -EBADMSG)
         return MHD_NO;
@@ -250,25 +275,6 @@ static enum MHD_Result answer_post(struct replay_server *server, struct MHD_Conn
                           "this request. Another task needs a model: set GEMINI_API_KEY.",
                           NULL);
     return send_answer(server, connection, framing_of(connection, action), answer, tokens);
-}
-
-/* The same request always thinks as long. */
-static uint32_t thinking_ms(const struct replay_server_options *options, const struct cr_buf *body)
-{
-    uint32_t span = options->think_max_ms - options->think_min_ms;
-    uint64_t hash = cr_hash(CR_HASH_START, body->data, body->size);
-
-    return options->think_min_ms + (uint32_t)((hash >> 16) % (span + UINT64_C(1)));
-}
-
-/* Once per request: then it is asked about again. */
-static bool must_think(struct replay_server *server, struct MHD_Connection *connection,
-                       struct request *request)
-{
-    if (server->options.think_max_ms == 0 || request->has_thought || server->is_closing)
-        return false;
-    request->has_thought = true;
-    return fall_asleep(server, connection, thinking_ms(&server->options, &request->body), NULL);
 }
 
 static bool is_key_good(const struct replay_server *server, struct MHD_Connection *connection)
@@ -390,12 +396,11 @@ int replay_server_new(const struct replay_server_options *options,
         free(server);
         return cr_err_sys(err, errno, "duplicate the listening socket");
     }
-    server->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL,
-                         NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-                         MHD_OPTION_LISTEN_SOCKET, options->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
-                         on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT, max_connections(),
-                         MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_TIMEOUT_S, MHD_OPTION_END);
+    server->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request,
+        server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, listen_fd,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT,
+        max_connections(), MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_TIMEOUT_S, MHD_OPTION_END);
     if (!server->daemon) {
         (void)close(listen_fd);
         free(server);

@@ -79,6 +79,13 @@ static void bad_scripts_are_refused_by_member(void **state)
         {"{\"task\":\"t\"} x", "not JSON"},
         {"{\"task\":\"\xFF\"}", "UTF-8"},
         {"{\"answers\":[]}", "'task'"},
+        {"[\"task\"]", "no object"},
+        {"{\"task\":\"t\",\"answers\":[[\"match\"]]}", "answer 1: it is no object"},
+        {"{\"task\":\"t\",\"answers\":[{\"match\":[],\"error\":[7]}]}", "'error': it is no object"},
+        {"{\"task\":\"t\",\"answers\":[{\"match\":[],\"call\":[7]}]}", "'call': it is no object"},
+        {"{\"task\":\"t\",\"answers\":[{\"match\":[],\"call\":{\"name\":\"f\",\"arguments\":{},"
+         "\"more\":\"x\"}}]}",
+         "'more' is not a list"},
         {"{\"task\":7,\"answers\":[]}", "'task'"},
         {"{\"task\":\"t\"}", "'answers'"},
         {"{\"task\":\"t\",\"answers\":[]}", "'answers'"},
