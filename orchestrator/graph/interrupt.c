@@ -174,10 +174,15 @@ static struct agt_mail *make_mail(struct agt_run *run, const struct agt_edits *e
     return agt_mail_new(AGT_MAIL_RESUME, run, packed, size);
 }
 
-static int refuse_idle(struct rpc_status *status)
+static int refuse_idle(const struct agt_run *run, struct rpc_status *status)
 {
+    const char *advice = agt_run_has_ended(run)
+                             ? ", and this one has ended; ForkRun starts another from its events"
+                             : "";
+
     rpc_status_set(status, RPC_FAILED_PRECONDITION,
-                   "run_id: the run is not interrupted; only one that waits can be taken up");
+                   "run_id: the run is not interrupted; only one that waits can be taken up%s",
+                   advice);
     return -EBUSY;
 }
 
@@ -194,7 +199,7 @@ static int resume_locked(struct agt_run *run, const struct agt_edits *edits, uin
     struct agt_mail *mail;
 
     if (run->interrupt_seq == 0 || run->interrupt_seq == run->resumed_seq || !run->engine)
-        return refuse_idle(ret_status);
+        return refuse_idle(run, ret_status);
     /* The engine's thread changes the files only once resumed_seq says that somebody was here, or
      * the pause has ended. */
     agt_edits_check(edits, run->interrupt_node, run->terms, &run->files, ret_status);
@@ -328,7 +333,7 @@ static int check_guest(struct agt_run *run, const struct progress *progress,
     is_first = progress->paused != AGT_NODE_NONE && progress->seq != run->resumed_seq;
     (void)pthread_mutex_unlock(&run->lock);
     if (!is_first)
-        return refuse_idle(ret_status);
+        return refuse_idle(run, ret_status);
     agt_edits_check(edits, progress->paused, run->terms, &progress->files, ret_status);
     return ret_status->code == RPC_OK ? 0 : -EINVAL;
 }

@@ -185,6 +185,7 @@ static void a_run_that_does_not_wait_cannot_be_taken_up(void **state)
     run_reader_read(&reader, agt_run_ref(run));
     assert_int_equal(resume(run, &no_edits, &status), -EBUSY);
     assert_int_equal(status.code, RPC_FAILED_PRECONDITION);
+    assert_non_null(strstr(status.message, "has ended; ForkRun"));
     (void)agt_run_unref(run);
     run_reader_done(&reader);
 }
