@@ -39,6 +39,8 @@ struct postgres_store {
     int64_t renew_at_ns;
     int64_t look_at_ns;
     int64_t complain_at_ns;
+    int64_t seen_ns;    /* the database answered the last look */
+    int64_t claim_ns;   /* until then a run whose lease ran out is left alone */
     bool has_looked;    /* the runs of the others are known but for new ones */
     bool is_recounting; /* a part of what this process holds at each look … */
     uint64_t recounted; /* … up to here */
@@ -158,7 +160,7 @@ static bool ask_for_runs(struct postgres_store *store, struct look *look, struct
     if (store->is_recounting)
         look->held = agt_pg_db_held(&store->db, &store->recounted, err);
     if (look->held || !store->is_recounting)
-        look->claimed = agt_pg_db_claim(&store->db, err);
+        look->claimed = agt_pg_db_claim(&store->db, cr_clock_mono_ns() < store->claim_ns, err);
     if (look->claimed)
         look->ended = agt_pg_db_ended_elsewhere(&store->db, err);
     if (look->ended)
@@ -196,13 +198,9 @@ static bool look_for_runs(struct postgres_store *store, struct cr_err *err)
     return is_whole;
 }
 
-static int renew(struct postgres_store *store, int64_t now_ns, struct cr_err *err)
+static int64_t lease_ns(const struct postgres_store *store)
 {
-    int r = agt_pg_db_renew(&store->db, err);
-
-    if (r == 0)
-        store->renew_at_ns = now_ns + store->db.lease_ms * CR_NS_PER_MS / 4;
-    return r;
+    return store->db.lease_ms * CR_NS_PER_MS;
 }
 
 static int64_t look_every_ns(const struct postgres_store *store)
@@ -210,6 +208,56 @@ static int64_t look_every_ns(const struct postgres_store *store)
     uint32_t quarter_ms = store->db.lease_ms / 4;
 
     return (quarter_ms < LOOK_EVERY_MS ? quarter_ms : LOOK_EVERY_MS) * CR_NS_PER_MS;
+}
+
+/* When it is due. With the lock, connected. */
+static int renew(struct postgres_store *store, struct cr_err *err)
+{
+    int64_t now_ns = cr_clock_mono_ns();
+    uint64_t left = 0;
+    int r;
+
+    if (now_ns < store->renew_at_ns)
+        return 0;
+    r = agt_pg_db_renew(&store->db, &left, err);
+    if (r == 0)
+        store->renew_at_ns = now_ns + (left > 0 ? look_every_ns(store) : lease_ns(store) / 4);
+    if (left > 0)
+        cr_log_warn("store: another session of the database has locked runs of ours, whose leases "
+                    "may run out runs=%llu",
+                    (unsigned long long)left);
+    return r;
+}
+
+/* A write that fails again and again: without this, another process would take all our runs. */
+static void keep_up(void *user)
+{
+    struct postgres_store *store = user;
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    (void)pthread_mutex_lock(&store->lock);
+    r = store->db.link.handle ? renew(store, &err) : 0;
+    (void)pthread_mutex_unlock(&store->lock);
+    if (r < 0)
+        complain(store, &err);
+}
+
+/*
+ * While the database did not answer us it may have answered nobody, and the
+ * server's clock went on: the leases of the others ran out for no fault of
+ * theirs. They get the time of one to renew them.
+ */
+static bool look_around(struct postgres_store *store, struct cr_err *err)
+{
+    int64_t now_ns = cr_clock_mono_ns();
+
+    if (now_ns - store->seen_ns > lease_ns(store) / 2)
+        store->claim_ns = now_ns + lease_ns(store);
+    if (store->on_run && !look_for_runs(store, err))
+        return false;
+    store->seen_ns = cr_clock_mono_ns();
+    return true;
 }
 
 static void look_after(void *user)
@@ -223,13 +271,13 @@ static void look_after(void *user)
     if (agt_pg_look(&store->db.link))
         store->look_at_ns = 0;
     r = ensure(store, &err);
-    if (r == 0 && now_ns >= store->renew_at_ns)
-        r = renew(store, now_ns, &err);
+    if (r == 0)
+        r = renew(store, &err);
     (void)pthread_mutex_unlock(&store->lock);
     if (r == 0 && now_ns >= store->look_at_ns) {
         store->look_at_ns = now_ns + look_every_ns(store);
         (void)pthread_mutex_lock(&store->watch_lock);
-        if (store->on_run && !look_for_runs(store, &err))
+        if (!look_around(store, &err))
             r = -EIO;
         (void)pthread_mutex_unlock(&store->watch_lock);
     }
@@ -350,6 +398,7 @@ static int load_requests(struct agt_store *base,
 
 static const struct agt_writer_ops writer_ops = {
     .write = write_list,
+    .keep_up = keep_up,
     .look_after = look_after,
     .fd = wake_fd,
 };
@@ -432,6 +481,7 @@ int agt_store_postgres_new(const struct agt_postgres_options *options, struct ag
     store->db.uri = store->uri;
     store->db.lease_ms = options->lease_ms ? options->lease_ms : LEASE_DEFAULT_MS;
     name_owner(&store->db);
+    store->seen_ns = cr_clock_mono_ns();
     atomic_store(&store->is_reachable, true);
     r = store->uri ? open_parts(store, err) : cr_err_set(err, ENOMEM, "out of memory");
     if (r < 0) {

@@ -12,6 +12,7 @@
 #include <arpa/inet.h>
 
 #define SCHEMA_VERSION 1
+#define LOCK_WAIT_MS 5000U
 
 /* Object ids of the server's own types (its catalogue pg_type). */
 enum {
@@ -110,6 +111,18 @@ static int check_version(struct agt_pg_db *db, struct cr_err *err)
                       version, SCHEMA_VERSION);
 }
 
+/* A statement that waits for somebody's lock gives up in time for the next renewal of the leases.
+ */
+static int limit_waits(struct agt_pg_db *db, struct cr_err *err)
+{
+    uint32_t quarter_ms = db->lease_ms / 4;
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "SET lock_timeout = %" PRIu32,
+                   quarter_ms < LOCK_WAIT_MS ? quarter_ms : LOCK_WAIT_MS);
+    return agt_pg_do(&db->link, text, err);
+}
+
 int agt_pg_db_open(struct agt_pg_db *db, struct cr_err *err)
 {
     int r = agt_pg_connect(&db->link, db->uri, err);
@@ -118,6 +131,8 @@ int agt_pg_db_open(struct agt_pg_db *db, struct cr_err *err)
         r = agt_pg_do(&db->link, layout, err);
     if (r == 0)
         r = check_version(db, err);
+    if (r == 0)
+        r = limit_waits(db, err);
     if (r == 0)
         r = agt_pg_prepare(&db->link, "more", more_text, types, MORE_PARAMS, err);
     if (r == 0)

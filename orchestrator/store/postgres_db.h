@@ -37,8 +37,8 @@ int agt_pg_db_load_events(struct agt_pg_db *db, const char *run_id,
 
 /* ---- postgres_lease.c: the server's clock alone counts ---- */
 
-/* Holds on to the runs of this process. */
-int agt_pg_db_renew(struct agt_pg_db *db, struct cr_err *err);
+/* Holds on to the runs of this process. *ret_left: those that another session has locked. */
+int agt_pg_db_renew(struct agt_pg_db *db, uint64_t *ret_left, struct cr_err *err);
 
 /* Lets go of them, and tells the others. */
 int agt_pg_db_release(struct agt_pg_db *db, struct cr_err *err);
@@ -46,10 +46,11 @@ int agt_pg_db_release(struct agt_pg_db *db, struct cr_err *err);
 #define AGT_PG_CLAIM_MAX 16
 
 /*
- * Takes up to AGT_PG_CLAIM_MAX runs that nobody holds any more; no two
- * processes get the same. NULL when it failed. For agt_pg_db_each().
+ * Takes up to AGT_PG_CLAIM_MAX runs that nobody holds any more, or whose
+ * holder let go of them itself (`only_released`); no two processes get the
+ * same. NULL when it failed. For agt_pg_db_each().
  */
-PGresult *agt_pg_db_claim(struct agt_pg_db *db, struct cr_err *err);
+PGresult *agt_pg_db_claim(struct agt_pg_db *db, bool only_released, struct cr_err *err);
 
 #define AGT_PG_HELD_MAX 100
 

@@ -40,6 +40,8 @@ static void write_all(struct agt_writer *writer, struct agt_store_batch *first)
 
     while (!is_written && !atomic_load(&writer->is_hurried)) {
         (void)poll(NULL, 0, RETRY_MS);
+        if (writer->ops->keep_up)
+            writer->ops->keep_up(writer->user);
         is_written = writer->ops->write(writer->user, first, true);
     }
     finish(first, is_written ? 0 : -ECANCELED);

@@ -21,6 +21,9 @@ struct agt_writer_ops {
      * it was tried before and may have been written.
      */
     bool (*write)(void *user, struct agt_store_batch *first, bool is_repeat);
+    /* Before each further try of a write, which may fail for long: what must not wait for it.
+     * NULL: nothing. */
+    void (*keep_up)(void *user);
     /* After every write, and several times a second. */
     void (*look_after)(void *user);
     /* To be woken for: -1: nothing. NULL: never anything. */

@@ -159,7 +159,9 @@ struct watcher {
     uint64_t fence;
     bool has_ended;
     int count;
-    int refuses; /* so often it says that it cannot take the run up */
+    int looks;       /* that are over */
+    int looks_at[2]; /* by the first runs that it was told of */
+    int refuses;     /* so often it says that it cannot take the run up */
 };
 
 static int on_run(void *user, const struct agt_store_run *run)
@@ -167,9 +169,16 @@ static int on_run(void *user, const struct agt_store_run *run)
     struct watcher *watcher = user;
     int r = 0;
 
-    if (!run || run->is_elsewhere)
+    if (run && run->is_elsewhere)
         return 0;
     (void)pthread_mutex_lock(&watcher->lock);
+    if (!run) {
+        watcher->looks++;
+        (void)pthread_mutex_unlock(&watcher->lock);
+        return 0;
+    }
+    if (watcher->count < (int)CR_ARRAY_SIZE(watcher->looks_at))
+        watcher->looks_at[watcher->count] = watcher->looks;
     (void)memccpy(watcher->run_id, run->run_id, '\0', sizeof(watcher->run_id));
     watcher->fence = run->fence;
     watcher->has_ended = run->has_ended;
@@ -388,6 +397,109 @@ static void wait_for_count(struct watcher *watcher, int count)
 }
 
 /* Else it would be renewed, and nobody go on with it. */
+/* ---- locks of somebody else's ---- */
+
+/* A session in a transaction that holds a lock. */
+static PGconn *begin_lock(const char *statement)
+{
+    PGconn *session = PQconnectdb(uri);
+
+    PQclear(PQexec(session, "BEGIN"));
+    PQclear(PQexec(session, statement));
+    assert_int_equal(PQtransactionStatus(session), PQTRANS_INTRANS);
+    return session;
+}
+
+static void end_lock(PGconn *session)
+{
+    PQclear(PQexec(session, "COMMIT"));
+    PQfinish(session);
+}
+
+/* How long the run is leased from the beginning of 2000 on, in ms. */
+static long lease_of(const char *id)
+{
+    PGconn *session = PQconnectdb(uri);
+    const char *values[] = {id};
+    PGresult *result =
+        PQexecParams(session,
+                     "SELECT (extract(epoch FROM lease_until - '2000-01-01') * 1000)::bigint"
+                     " FROM crisol_runs WHERE id = $1",
+                     1, NULL, values, NULL, NULL, 0);
+    long ms;
+
+    assert_int_equal(PQntuples(result), 1);
+    ms = strtol(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    PQfinish(session);
+    return ms;
+}
+
+static void wait_for_renewal(const char *id)
+{
+    int64_t until_ns = cr_clock_mono_ns() + 60 * CR_NS_PER_S;
+    long before = lease_of(id);
+
+    while (lease_of(id) <= before && cr_clock_mono_ns() < until_ns)
+        (void)poll(NULL, 0, 50);
+    assert_true(lease_of(id) > before);
+}
+
+struct late_write {
+    struct agt_store *store;
+    int result;
+};
+
+static void *write_late(void *user)
+{
+    struct late_write *late = user;
+
+    late->result = suite_append_event(late->store, ID_A, 1, "one");
+    return NULL;
+}
+
+static void a_write_that_waits_for_a_lock_does_not_hold_up_renewals(void **state)
+{
+    struct late_write late = {.store = open_store(NULL)};
+    PGconn *session;
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(suite_begin_run(late.store, ID_A), 0);
+    assert_int_equal(suite_begin_run(late.store, ID_B), 0);
+    session = begin_lock("SELECT FROM crisol_runs WHERE id = '" ID_A "' FOR UPDATE");
+    assert_int_equal(pthread_create(&thread, NULL, write_late, &late), 0);
+    for (int i = 0; i < 3; i++) /* the first may have been before the write */
+        wait_for_renewal(ID_B);
+    end_lock(session);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(late.result, 0);
+    wait_for_renewal(ID_A);
+    late.store->ops->free(late.store);
+}
+
+static void after_an_outage_the_others_get_time_to_renew(void **state)
+{
+    struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct agt_store *store = open_store(NULL);
+    PGconn *session;
+
+    (void)state;
+    store->ops->watch(store, on_run, &watcher);
+    session = begin_lock("LOCK TABLE crisol_runs"); /* not even to be read */
+    (void)poll(NULL, 0, LEASE_MS);
+    PQclear(PQexec(session,
+                   "INSERT INTO crisol_runs (id, head, has_ended, spec, fence, owner, lease_until)"
+                   " VALUES ('" ID_A "', 0, false, 's', 1, 'other', now()),"
+                   " ('" ID_B "', 0, false, 's', 1, 'stopped', '-infinity')"));
+    end_lock(session);
+    wait_for_count(&watcher, 2);
+    assert_string_equal(watcher.run_id, ID_A); /* the holder of the other one let go of it */
+    assert_true(watcher.looks_at[1] > watcher.looks_at[0]);
+    store->ops->watch(store, NULL, NULL);
+    store->ops->free(store);
+}
+
 static void a_run_that_could_not_be_taken_up_is_told_again(void **state)
 {
     struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER, .refuses = 2};
@@ -489,6 +601,8 @@ int main(void)
         CASE(what_is_appended_after_the_server_dropped_us_is_written),
         CASE(a_run_whose_holder_is_gone_is_taken_once_and_the_late_write_is_refused),
         CASE(a_lease_is_renewed_while_its_holder_lives),
+        CASE(a_write_that_waits_for_a_lock_does_not_hold_up_renewals),
+        CASE(after_an_outage_the_others_get_time_to_renew),
         CASE(who_stops_lets_go_at_once),
         CASE(a_run_that_ends_elsewhere_is_told),
         CASE(a_run_that_could_not_be_taken_up_is_told_again),
