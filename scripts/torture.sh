@@ -18,4 +18,4 @@ if [ ! -d "$cache/execute" ]; then
     tar -C "$work" -xJf "$work"/usr/src/gcc-12/gcc-12*.tar.xz --wildcards --strip-components=4 '*/gcc/testsuite/gcc.c-torture/execute'
     mv "$work/execute" "$cache/execute"
 fi
-exec /usr/bin/python3 -B tests/breadth/torture.py "$cache/execute" "${1:-1}"
+/usr/bin/python3 -B tests/breadth/torture.py "$cache/execute" "${1:-1}"

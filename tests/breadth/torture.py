@@ -10,8 +10,11 @@ import corpus  # noqa: E402
 
 def main():
     folder, every = sys.argv[1], int(sys.argv[2])
+    texts = corpus.programs(folder, every)
+    if not texts:
+        sys.exit(f"there is no C program in {folder}")
     with crisol.Services(with_agent=False) as running:
-        differences, figures = corpus.compare(corpus.programs(folder, every), running.sandbox)
+        differences, figures = corpus.compare(texts, running.sandbox)
     print("\n".join([*differences, figures]))
     sys.exit(1 if differences else 0)
 
