@@ -551,7 +551,7 @@ def test_a_drain_ends_them(new_house):
 
 
 class Walker(threading.Thread):
-    """Creates, uses and deletes sandboxes at random, and checks what it finds in them."""
+    """Creates, uses and deletes sandboxes at random, and checks what it finds in them. Leaves the last ones to themselves."""
 
     def __init__(self, house, caller, name, count):
         super().__init__()
@@ -560,7 +560,7 @@ class Walker(threading.Thread):
         self.boxes, self.ended, self.faults, self.uses = {}, [], [], 0
 
     def run(self):
-        while self.left > 0 or self.boxes:
+        while self.left > 0:
             try:
                 self.step()
             except grpc.RpcError as error:
@@ -579,13 +579,13 @@ class Walker(threading.Thread):
 
     def step(self):
         dice = self.random.random()
-        if self.left > 0 and (not self.boxes or dice < 0.3):
-            box = self.caller.create(limits=pb.Limits(memory_bytes=32 * MIB, workspace_bytes=2 * MIB), life_time_ms=20000)
+        if not self.boxes or dice < 0.3:
+            box = self.caller.create(limits=pb.Limits(memory_bytes=32 * MIB, workspace_bytes=2 * MIB), life_time_ms=10000)
             self.left -= 1
             self.boxes[box.sandbox_id] = 0
             return
         self.at = self.random.choice(list(self.boxes))
-        if dice < 0.55 or (self.left == 0 and dice < 0.75):
+        if dice < 0.55:
             self.caller.delete(self.at)
             del self.boxes[self.at]
         else:
@@ -628,8 +628,11 @@ def test_two_callers_at_random_with_kills(new_house):
         for walker in walkers:
             walker.join()
             assert not walker.faults, walker.faults
-        print(f"sandboxes={SANDBOXES} uses={sum(walker.uses for walker in walkers)} kills={kills}")
-        crisol.wait_for(lambda: not house.root.list() and not house.other.list(), 25, "their life times are over")
+        print(f"sandboxes={SANDBOXES} uses={sum(walker.uses for walker in walkers)} kills={kills} "
+              f"left={sum(len(walker.boxes) for walker in walkers)}")
+        crisol.wait_for(lambda: not house.root.list() and not house.other.list(), 40, "their life times are over")
+        ends = {refusal(lambda: walker.caller.run(box, "1")) for walker in walkers for box in walker.boxes}
+        assert ends <= {("NOT_FOUND", "SANDBOX_EXPIRED"), ("NOT_FOUND", "SANDBOX_LOST")}, ends
         crisol.wait_for(lambda: not house.is_left(), 30, "nothing is left")
         after = crisol.settled(house)
         assert (after.processes, after.cgroups, after.namespaces) == (before.processes, before.cgroups, before.namespaces)
