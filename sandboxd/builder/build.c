@@ -87,6 +87,8 @@ static int add_packages(const struct sbx_build *build, struct cr_err *err)
     };
     int r = join_packages(build, include, sizeof(include), err);
 
+    if (r == 0 && strchr(build->root, ':'))
+        r = cr_err_set(err, EINVAL, "apt finds no key below a path with a ':', move --state-dir");
     if (r == 0)
         r = run(build, argv, build->folder, true, false, err);
     return r < 0 ? cr_err_wrap(err, "build.package") : 0;

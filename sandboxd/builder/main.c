@@ -141,8 +141,11 @@ static void show_log(int log_fd)
 
 /* The folders of a build: it is a state folder of its own, with one runtime in it. */
 struct place {
-    char name[NAME_MAX + 1];  /* in the folder "runtimes" of the real one */
-    char folder[PATH_MAX];    /* its path */
+    char name[NAME_MAX + 1]; /* in the folder "runtimes" of the real one */
+    char folder[PATH_MAX];   /* its path */
+    /* Where the root is made: apt finds no key of the archive below a path with the ':' of a
+     * version. */
+    char made[PATH_MAX + 64];
     char own[PATH_MAX + 512]; /* of the runtime in it */
     char root[PATH_MAX + 768];
 };
@@ -157,6 +160,7 @@ static int make_place(struct sbx_state *state, const char *name, struct place *p
         return r;
     (void)snprintf(place->folder, sizeof(place->folder), "%s/%s", state->path, place->name);
     (void)snprintf(runtimes, sizeof(runtimes), "%s/" SBX_REGISTERED_FOLDER, place->folder);
+    (void)snprintf(place->made, sizeof(place->made), "%s/" SBX_REGISTERED_ROOT, place->folder);
     (void)snprintf(place->own, sizeof(place->own), "%s/%s", runtimes, name);
     (void)snprintf(place->root, sizeof(place->root), "%s/" SBX_REGISTERED_ROOT, place->own);
     return mkdirat(AT_FDCWD, runtimes, 0755) < 0 || mkdirat(AT_FDCWD, place->own, 0755) < 0
@@ -175,6 +179,20 @@ static int digest_root(const char *root, char ret_digest[SBX_ROOT_DIGEST_SIZE], 
     return sbx_tree_digest(fd, ret_digest, err);
 }
 
+static int make_root(const struct sbx_build *build, const struct place *place,
+                     char ret_digest[SBX_ROOT_DIGEST_SIZE], uint64_t *ret_bytes, struct cr_err *err)
+{
+    int r = sbx_build_root(build, err);
+
+    if (r == 0)
+        r = digest_root(place->made, ret_digest, ret_bytes, err);
+    if (r < 0)
+        return r;
+    return renameat(AT_FDCWD, place->made, AT_FDCWD, place->root) < 0
+               ? cr_err_sys(err, errno, "put the new root file system in its place")
+               : 0;
+}
+
 /* Everything but the registration: what fails leaves nothing that anybody could use. */
 static int make(const struct settings *settings, const struct source *source,
                 const struct place *place, int log_fd, char ret_digest[SBX_ROOT_DIGEST_SIZE],
@@ -184,7 +202,7 @@ static int make(const struct settings *settings, const struct source *source,
         .runtime = &source->runtime,
         .source_folder = source->folder,
         .folder = place->folder,
-        .root = place->root,
+        .root = place->made,
         .output_fd = log_fd,
         .deadline_ns = cr_clock_mono_ns() + (int64_t)settings->deadline_s * 1000 * CR_NS_PER_MS,
     };
@@ -195,10 +213,8 @@ static int make(const struct settings *settings, const struct source *source,
     };
     char line[SBX_ROOT_DIGEST_SIZE + 1];
     uint64_t bytes = 0;
-    int r = sbx_build_root(&build, err);
+    int r = make_root(&build, place, ret_digest, &bytes, err);
 
-    if (r == 0)
-        r = digest_root(place->root, ret_digest, &bytes, err);
     if (r < 0)
         return r;
     cr_log_info("root file system made runtime=%s digest=%s bytes=%" PRIu64, source->runtime.name,

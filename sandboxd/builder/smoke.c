@@ -62,7 +62,7 @@ static int start(const struct sbx_smoke *smoke, struct service *service, struct 
                                   "--log-level=warn",
                                   "--metrics=",
                                   slow_host,
-                                  "--grace-ms=1000"};
+                                  "--grace-ms=5000"};
     size_t count = 11;
     int r = cr_beside_find("sandboxd", path, err);
 
