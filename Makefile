@@ -18,9 +18,9 @@ help:
 	@echo 'make lint           formatting, static analysis, structure'
 	@echo 'make bench          benchmarks, as JSON'
 	@echo 'make rollout        several of each service under load: restarts, kills, a partition; no run may be lost'
-	@echo 'make soak           long runs on each backend that look for leaks, and half an hour of kills'
+	@echo 'make soak           long runs on each backend that look for leaks, half an hour of kills, and sandboxes and a batch in the large'
 	@echo 'make torture        the programs of the GCC test suite in sandboxes, compared with bare runs'
-	@echo 'make runtimes       the runtimes that are built of packages (python-data, browser), built and tried'
+	@echo 'make runtimes       the runtimes that are built of packages (python-data, browser, each language), built and tried on both backends'
 	@echo 'make clean          remove what was built'
 
 run:

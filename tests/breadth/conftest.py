@@ -11,6 +11,8 @@ from shared import needs_root, pytest_sessionfinish  # noqa: E402,F401  (taken b
 
 SLOTS = 4
 BACKEND = os.environ.get("CRISOL_BACKEND", "native")
+# Of runtimes that scripts/runtimes.sh has built; they take the place of the host's tools.
+STATE = os.environ.get("CRISOL_STATE_DIR")
 
 
 @pytest.fixture(scope="session")
@@ -36,12 +38,16 @@ def engine():
 def backend_flags(engine):
     """Of sandboxd, for the backend that all of it runs on."""
     if engine is None:
-        return ["--backend=native"]
-    return ["--backend=docker", f"--docker-socket={engine.socket}", f"--docker-base={engine.base}", "--docker-pull=never"]
+        flags = ["--backend=native"]
+    else:
+        flags = ["--backend=docker", f"--docker-socket={engine.socket}", f"--docker-base={engine.base}", "--docker-pull=never"]
+    return [*flags, *([f"--state-dir={STATE}"] if STATE else [])]
 
 
 @pytest.fixture(scope="module")
 def services(backend_flags):
-    with crisol.Services(with_agent=False, ready_seconds=15 if BACKEND == "native" else 120,
+    # An engine is handed each root that is registered: the first start takes minutes.
+    ready_seconds = 1200 if STATE else 15 if BACKEND == "native" else 120
+    with crisol.Services(with_agent=False, ready_seconds=ready_seconds,
                          sandboxd_flags=[f"--slots={SLOTS}", *backend_flags]) as running:
         yield running

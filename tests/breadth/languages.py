@@ -69,7 +69,7 @@ RUST = {
     "hello": 'fn main() { println!("hello"); }',
     "echo": "use std::io;\nfn main() { io::copy(&mut io::stdin(), &mut io::stdout()).unwrap(); }",
     "broken": "fn main() { missing }",
-    "loop": "fn main() { loop { std::hint::black_box(1); } }",
+    "loop": "fn main() { loop {} }",
     "memory": "fn main() { let mut l = Vec::new(); loop { l.push(vec![1u8; 1 << 20]); } }",
     "threads": "use std::thread;\nfn main() { let t: Vec<_> = (0..8).map(|n| thread::spawn(move || n)).collect();\n"
                'println!("{}", t.into_iter().map(|x| x.join().unwrap()).sum::<i32>()); }',
@@ -103,9 +103,25 @@ PYTEST = {
     "threads": "import threading\n\ndef test_it():\n    t = threading.Thread(target=int)\n    t.start()\n    t.join()",
     "files": 'def test_it():\n    open("out.txt", "w").write(open("in.txt").read().upper())',
 }
+# A page has no input but files, and one that is wrong is a page like others: heavy_built.py tries both.
+BROWSER = {
+    "hello": '<p id="p"></p><script>document.getElementById("p").textContent = "he" + "llo"</script>',
+    "loop": "<script>for (;;) ;</script>",
+    "memory": "<script>const l = []; for (;;) l.push(new Uint8Array(1 << 20).fill(1))</script>",
+    # The clock of the page runs ahead whenever it has nothing to do, and would be over before the workers have begun.
+    "threads": '<p id="p"></p><script>const source = new Blob(["onmessage = (m) => postMessage(m.data)"]); let s = 0, left = 8;\n'
+               "const busy = setInterval(() => { for (let i = 0; i < 3e7; i++) ; }, 10);\n"
+               "for (let n = 0; n < 8; n++) { const w = new Worker(URL.createObjectURL(source)); w.postMessage(n); w.onmessage = (m) => {\n"
+               's += m.data; if (--left === 0) { document.getElementById("p").textContent = s; clearInterval(busy) } } }</script>',
+}
 LANGUAGES = {"c": C, "c++": CPP, "go": GO, "java": JAVA, "node": NODE, "pytest": PYTEST, "python": PYTHON, "rust": RUST,
-             "shell": SHELL}
+             "shell": SHELL, "python-data": PYTHON, "browser": BROWSER}
+# Those that have no host's tools in place of a root of their own.
+ALWAYS_BUILT = {"browser", "python-data"}
 # Those whose program is made by a stage of its own.
 COMPILED = {"c", "c++", "go", "java", "rust"}
 # A collector of garbage that gives up before the kernel does is the program's own end.
 OWN_MEMORY_LIMIT = {"java", "node"}
+# What the program itself needs before it can loop or take too much.
+START_MS = {"browser": 8000}
+START_MIB = {"browser": 304}
