@@ -7,13 +7,15 @@
   settings  .env.example names what scripts/run.sh reads, and no more
   links     relative links, their anchors, and paths in backticks lead somewhere
   commands  every make target, command of ours and flag that is named is there
+  names     every test, function, field and source file that is named in backticks is there
   spanish   README.es.md has the first two commands of README.md, and no other
 
-Usage: docs.py CHECK SOURCE_DIR
+Usage: docs.py CHECK SOURCE_DIR BUILD_DIR
 """
 import glob
 import os
 import re
+import subprocess
 import sys
 
 TOPS = "common/ rpc/ sandboxd/ orchestrator/ clients/ tests/ docs/ scripts/ proto/ deploy/ build/bin/".split()
@@ -145,6 +147,41 @@ def check_commands(root):
     return sorted(set(problems))
 
 
+# Of the kernel and of other programs.
+FOREIGN_NAMES = {"sched_autogroup_enabled", "cpu_shares", "pg_dump"}
+# Of programs that run in a sandbox, of clients and of other programs.
+FOREIGN_FILES = {"solution.py", "test_solution.py", "cart.py", "sitecustomize.py", "main.py"}
+# Its figures are named by what a bench puts together.
+WITHOUT_NAMES = "docs/performance.md"
+
+
+def names_of_the_tree(root):
+    """Every word with an underscore, and every file, that is anywhere but in a document."""
+    words, files = set(FOREIGN_NAMES), set(FOREIGN_FILES)
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in ("docs", "corpus") and not name.startswith((".git", "build"))]
+        files.update(names)
+        for name in names:
+            if not name.endswith(".md"):
+                with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                    words.update(re.findall(r"\w+_\w+", file.read()))
+    return words, files
+
+
+def check_names(root):
+    words, files = names_of_the_tree(root)
+    shown = subprocess.run(["ctest", "--test-dir", sys.argv[3], "-N"], capture_output=True, text=True, check=True).stdout
+    words.update(re.findall(r"^ +Test +#\d+: (\S+)", shown, re.M))
+    problems = []
+    for path in documents(root):
+        for code in re.findall(r"`([^`\n]+)`", read(root, path) if path != WITHOUT_NAMES else ""):
+            problems += [f"{path}: nothing is named '{name}'" for name
+                         in re.findall(r"(?<!\w)[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?!\w)", code) if name not in words]
+            problems += [f"{path}: there is no file '{name}'" for name
+                         in re.findall(r"(?<![\w*])[\w-]+\.(?:c|h|py|sh|proto)(?!\w)", code) if name not in files]
+    return sorted(set(problems))
+
+
 def check_links(root):
     problems = []
     for path in documents(root):
@@ -170,7 +207,7 @@ def check_spanish(root):
 
 def main():
     checks = {"controls": check_controls, "verdicts": check_verdicts, "settings": check_settings,
-              "links": check_links, "commands": check_commands, "spanish": check_spanish}
+              "links": check_links, "commands": check_commands, "names": check_names, "spanish": check_spanish}
     name, root = sys.argv[1], sys.argv[2]
     problems = checks[name](root)
     for problem in problems:
