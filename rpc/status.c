@@ -4,7 +4,6 @@
 #include "common/auto.h"
 #include "common/utf8.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,50 +35,6 @@ static const struct {
     [RPC_UNAUTHENTICATED] = {"UNAUTHENTICATED", 401},
 };
 
-static const struct {
-    int error;
-    enum rpc_code code;
-} errors[] = {
-    {0, RPC_OK},
-    {EINVAL, RPC_INVALID_ARGUMENT},
-    {EDOM, RPC_INVALID_ARGUMENT},
-    {EILSEQ, RPC_INVALID_ARGUMENT},
-    {ENAMETOOLONG, RPC_INVALID_ARGUMENT},
-    {ERANGE, RPC_OUT_OF_RANGE},
-    {ENOENT, RPC_NOT_FOUND},
-    {ESRCH, RPC_NOT_FOUND},
-    {EEXIST, RPC_ALREADY_EXISTS},
-    {EACCES, RPC_PERMISSION_DENIED},
-    {EPERM, RPC_PERMISSION_DENIED},
-    {ENOMEM, RPC_RESOURCE_EXHAUSTED},
-    {ENOSPC, RPC_RESOURCE_EXHAUSTED},
-    {EDQUOT, RPC_RESOURCE_EXHAUSTED},
-    {EMFILE, RPC_RESOURCE_EXHAUSTED},
-    {ENFILE, RPC_RESOURCE_EXHAUSTED},
-    {ENOBUFS, RPC_RESOURCE_EXHAUSTED},
-    {E2BIG, RPC_RESOURCE_EXHAUSTED},
-    {EMSGSIZE, RPC_RESOURCE_EXHAUSTED},
-    {EBUSY, RPC_RESOURCE_EXHAUSTED},
-    {EAGAIN, RPC_UNAVAILABLE},
-    {ECONNREFUSED, RPC_UNAVAILABLE},
-    {ECONNRESET, RPC_UNAVAILABLE},
-    {ECONNABORTED, RPC_UNAVAILABLE},
-    {ENOTCONN, RPC_UNAVAILABLE},
-    {EPIPE, RPC_UNAVAILABLE},
-    {ESHUTDOWN, RPC_UNAVAILABLE},
-    {EHOSTUNREACH, RPC_UNAVAILABLE},
-    {ENETUNREACH, RPC_UNAVAILABLE},
-    {ETIMEDOUT, RPC_DEADLINE_EXCEEDED},
-    {ETIME, RPC_DEADLINE_EXCEEDED},
-    {ECANCELED, RPC_CANCELLED},
-    {ENOSYS, RPC_UNIMPLEMENTED},
-    {EOPNOTSUPP, RPC_UNIMPLEMENTED},
-    {ESTALE, RPC_FAILED_PRECONDITION},
-    {EALREADY, RPC_FAILED_PRECONDITION},
-    {EINPROGRESS, RPC_FAILED_PRECONDITION},
-    {EBADMSG, RPC_DATA_LOSS},
-};
-
 static bool is_known(enum rpc_code code)
 {
     return (unsigned int)code < CR_ARRAY_SIZE(codes);
@@ -88,17 +43,6 @@ static bool is_known(enum rpc_code code)
 const char *rpc_code_name(enum rpc_code code)
 {
     return codes[is_known(code) ? code : RPC_UNKNOWN].name;
-}
-
-enum rpc_code rpc_code_from_errno(int error)
-{
-    int positive = error < 0 ? -error : error;
-
-    for (size_t i = 0; i < CR_ARRAY_SIZE(errors); i++) {
-        if (errors[i].error == positive)
-            return errors[i].code;
-    }
-    return RPC_INTERNAL;
 }
 
 int rpc_code_to_http(enum rpc_code code)

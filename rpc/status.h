@@ -60,9 +60,6 @@ struct rpc_status {
 /* "INVALID_ARGUMENT" for a code; "UNKNOWN" for a number outside the table. */
 const char *rpc_code_name(enum rpc_code code);
 
-/* The only table from errno to status code. Takes a negative or positive errno. */
-enum rpc_code rpc_code_from_errno(int error);
-
 /* HTTP status for a code (grpc/doc/http-grpc-status-mapping.md, and 422 for INVALID_ARGUMENT as
  * FastAPI). */
 int rpc_code_to_http(enum rpc_code code);

@@ -13,7 +13,6 @@
  */
 struct cli_view {
     bool is_terminal; /* live line and colours */
-    bool has_policy;
     char live[240]; /* tail of the text that is being written */
     size_t live_size;
     char policy[256]; /* one line about the effective policy; "" before the first run */

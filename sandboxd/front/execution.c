@@ -359,17 +359,6 @@ struct sbx_event sbx_execution_take(struct sbx_execution *execution, struct cr_b
     return event;
 }
 
-bool sbx_execution_has_event(struct sbx_execution *execution)
-{
-    bool has_event;
-
-    (void)pthread_mutex_lock(&execution->lock);
-    has_event = (execution->is_started && !execution->is_started_taken) ||
-                next_stream(execution) != 0 || (execution->is_ended && !execution->is_ended_taken);
-    (void)pthread_mutex_unlock(&execution->lock);
-    return has_event;
-}
-
 const char *sbx_execution_id(const struct sbx_execution *execution)
 {
     return execution->id;

@@ -139,9 +139,6 @@ void sbx_execution_resize(struct sbx_execution *execution, uint16_t columns, uin
  * stream thread read on. One thread at a time. */
 struct sbx_event sbx_execution_take(struct sbx_execution *execution, struct cr_buf *chunk);
 
-/* True when sbx_execution_take() would yield an event. */
-bool sbx_execution_has_event(struct sbx_execution *execution);
-
 /* ---- constant ---- */
 const char *sbx_execution_id(const struct sbx_execution *execution);
 const char *sbx_execution_request_id(const struct sbx_execution *execution);

@@ -26,16 +26,6 @@ static void a_number_outside_the_table_is_unknown(void **state)
     assert_int_equal(rpc_code_to_http((enum rpc_code)99), 500);
 }
 
-static void errno_maps_with_either_sign(void **state)
-{
-    (void)state;
-    assert_int_equal(rpc_code_from_errno(0), RPC_OK);
-    assert_int_equal(rpc_code_from_errno(-ENOENT), RPC_NOT_FOUND);
-    assert_int_equal(rpc_code_from_errno(ENOENT), RPC_NOT_FOUND);
-    assert_int_equal(rpc_code_from_errno(-ETIMEDOUT), RPC_DEADLINE_EXCEEDED);
-    assert_int_equal(rpc_code_from_errno(-ENOTTY), RPC_INTERNAL);
-}
-
 static void one_violation_is_the_message(void **state)
 {
     struct rpc_status status = RPC_STATUS_INIT;
@@ -97,7 +87,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_code_has_a_name_and_an_http_status),
         cmocka_unit_test(a_number_outside_the_table_is_unknown),
-        cmocka_unit_test(errno_maps_with_either_sign),
         cmocka_unit_test(one_violation_is_the_message),
         cmocka_unit_test(violations_beyond_the_array_are_counted),
         cmocka_unit_test(set_starts_anew),
