@@ -3,6 +3,9 @@
 
 #include <dirent.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#include <sys/wait.h>
 
 #define SLOWNESS_MAX 100
 
@@ -16,6 +19,18 @@ int test_count_fds(void)
         count += entry->d_name[0] != '.';
     assert_int_equal(closedir(dir), 0);
     return count - 1; /* the one of opendir */
+}
+
+int test_remove_tree(const char *path)
+{
+    const pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        (void)execl("/bin/rm", "rm", "-rf", "--", path, (char *)NULL);
+        _exit(127);
+    }
+    return waitpid(pid, &status, 0) == pid && status == 0 ? 0 : -1;
 }
 
 unsigned int test_slowness(void)
