@@ -25,7 +25,7 @@
  *
  * The spawner, which makes the boxes of a backend, executes sandbox-init once, and each box is a
  * fork of it. This argument, and none at all, begin where those forks begin: so the test of pid 1
- * (init_test) has a box of its own making, and one can be started by hand.
+ * (init_box.h) has a box of its own making, and one can be started by hand.
  */
 #define SBX_INIT_WAIT_ARGUMENT "--wait"
 

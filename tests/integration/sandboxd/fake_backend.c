@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -349,4 +350,27 @@ void client_done(struct fake_client *client)
     cr_buf_done(&client->outputs[0]);
     cr_buf_done(&client->outputs[1]);
     cr_close_fd(&client->bell_fd);
+}
+
+void client_submit_plain(struct fake_client *client, struct fake *fake, const char *caller)
+{
+    Crisol__Sandbox__V1__ExecuteRequest message;
+
+    client_request(&message);
+    client_submit(client, fake, &message, caller);
+}
+
+static int first_fds; /* before the first test */
+
+void fake_begin(void)
+{
+    first_fds = test_count_fds();
+    (void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+}
+
+int fake_check_fds(void **state)
+{
+    (void)state;
+    assert_int_equal(test_count_fds(), first_fds);
+    return 0;
 }

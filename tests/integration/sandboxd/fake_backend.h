@@ -40,6 +40,10 @@ struct fake_client {
     bool is_text; /* every chunk must be whole characters */
 };
 
+/* Before the first test; then the teardown of each, which fails when it left descriptors. */
+void fake_begin(void);
+int fake_check_fds(void **state);
+
 void fake_open(struct fake *fake, uint32_t slots, size_t queue_length);
 void fake_close(struct fake *fake);
 
@@ -74,10 +78,11 @@ void fake_result(const struct fake *fake, const struct fake_run *run, enum sbx_v
 void fake_finish(const struct fake *fake, struct fake_run *run, enum sbx_verdict verdict);
 void fake_close_fds(struct fake_run *run);
 
-/* Submits a request; `output_bytes` 0 takes the default. */
 void client_submit(struct fake_client *client, struct fake *fake,
                    Crisol__Sandbox__V1__ExecuteRequest *message, const char *caller);
-/* The same, but for the submit. */
+/* The smallest request that there is. */
+void client_submit_plain(struct fake_client *client, struct fake *fake, const char *caller);
+/* As client_submit(), but for the submit. */
 void client_prepare(struct fake_client *client, Crisol__Sandbox__V1__ExecuteRequest *message,
                     const char *caller);
 /* The smallest request there is. */

@@ -4,25 +4,12 @@
 #include "rpc/status.h"
 #include "sandboxd/front/policy.h"
 #include "sandboxd/front/result.h"
-#include "sandboxd/runtimes/table.h"
-#include "sandboxd/wire/payload.h"
 #include "tests/harness/test.h"
 #include "tests/integration/sandboxd/fake_backend.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
-
-#define SOME_MS 1000
-
-static void submit(struct fake_client *client, struct fake *fake, const char *caller)
-{
-    Crisol__Sandbox__V1__ExecuteRequest message;
-
-    client_request(&message);
-    client_submit(client, fake, &message, caller);
-}
 
 static void run_that_is_cancelled_is_killed_and_still_has_a_result(void **state)
 {
@@ -33,7 +20,7 @@ static void run_that_is_cancelled_is_killed_and_still_has_a_result(void **state)
 
     (void)state;
     fake_open(&fake, 1, 1);
-    submit(&client, &fake, "a");
+    client_submit_plain(&client, &fake, "a");
     fake_start(&fake, &run);
     fake_write(&run, 1, "before", 6, &client);
     client_wait_started(&client);
@@ -60,7 +47,7 @@ static void run_whose_caller_has_gone_is_killed_and_drained(void **state)
 
     (void)state;
     fake_open(&fake, 1, 1);
-    submit(&client, &fake, "a");
+    client_submit_plain(&client, &fake, "a");
     fake_start(&fake, &run);
     client_wait_started(&client);
     while (write(run.fds[2], flood, sizeof(flood)) > 0) {
@@ -69,7 +56,7 @@ static void run_whose_caller_has_gone_is_killed_and_drained(void **state)
     fake_receive(&fake, SBX_MSG_CANCEL, &msg);
     fake_finish(&fake, &run, SBX_VERDICT_CANCELLED);
 
-    submit(&next, &fake, "a"); /* the slot is free again */
+    client_submit_plain(&next, &fake, "a"); /* the slot is free again */
     fake_start(&fake, &run);
     fake_finish(&fake, &run, SBX_VERDICT_OK);
     assert_int_equal(client_wait_end(&next)->result.verdict, SBX_VERDICT_OK);
@@ -87,7 +74,7 @@ static void run_that_ends_before_its_start_is_told_still_starts_first(void **sta
 
     (void)state;
     fake_open(&fake, 1, 1);
-    submit(&client, &fake, "a");
+    client_submit_plain(&client, &fake, "a");
     fake_take(&fake, &run);
     assert_int_equal(write(run.fds[2], "quick", 5), 5);
     for (size_t i = 1; i <= 3; i++)
@@ -105,208 +92,6 @@ static void run_that_ends_before_its_start_is_told_still_starts_first(void **sta
     fake_close(&fake);
 }
 
-static void run_waits_for_a_slot_and_says_how_long(void **state)
-{
-    struct fake_client first;
-    struct fake_client second;
-    struct fake_run run;
-    struct fake fake;
-
-    (void)state;
-    fake_open(&fake, 1, 4);
-    submit(&first, &fake, "a");
-    fake_start(&fake, &run);
-    submit(&second, &fake, "b");
-    assert_true(fake_is_silent(&fake));
-    (void)poll(NULL, 0, SOME_MS); /* longer than a busy machine holds the first one up */
-    fake_finish(&fake, &run, SBX_VERDICT_OK);
-    (void)client_wait_end(&first);
-    fake_start(&fake, &run);
-    fake_finish(&fake, &run, SBX_VERDICT_OK);
-
-    assert_true(client_wait_end(&second)->queue_us >= SOME_MS * UINT64_C(1000));
-    assert_true(sbx_execution_outcome(first.execution)->queue_us < SOME_MS * UINT64_C(1000));
-    client_done(&first);
-    client_done(&second);
-    fake_close(&fake);
-}
-
-/* Two slots, and memory for one run and a half: the second waits although a slot is free. */
-static void run_waits_for_the_memory_that_it_was_promised(void **state)
-{
-    struct fake_client first;
-    struct fake_client second;
-    struct fake_run run;
-    struct fake fake;
-    union sbx_msg msg;
-
-    (void)state;
-    fake_open(&fake, 0, 4);
-    fake_hello(&msg, 2);
-    msg.hello.memory_bytes = sbx_default_limits.value[SBX_LIMIT_MEMORY] * 3 / 2;
-    fake_send(&fake, &msg);
-    fake_wait_up(&fake, true);
-    submit(&first, &fake, "a");
-    fake_start(&fake, &run);
-    submit(&second, &fake, "b");
-    assert_true(fake_is_silent(&fake));
-    fake_finish(&fake, &run, SBX_VERDICT_OK);
-    (void)client_wait_end(&first);
-    fake_start(&fake, &run);
-    fake_finish(&fake, &run, SBX_VERDICT_OK);
-    assert_int_equal(client_wait_end(&second)->result.verdict, SBX_VERDICT_OK);
-    client_done(&first);
-    client_done(&second);
-    fake_close(&fake);
-}
-
-static void run_is_refused_when_the_queue_is_full(void **state)
-{
-    struct fake_client clients[3];
-    const struct sbx_outcome *outcome;
-    struct fake_run run;
-    struct fake fake;
-
-    (void)state;
-    fake_open(&fake, 1, 1);
-    submit(&clients[0], &fake, "a");
-    fake_start(&fake, &run);
-    submit(&clients[1], &fake, "a");
-    submit(&clients[2], &fake, "a");
-
-    outcome = client_wait_end(&clients[2]);
-    assert_int_equal(outcome->refusal, RPC_RESOURCE_EXHAUSTED);
-    assert_string_equal(outcome->refusal_reason, "QUEUE_FULL");
-    assert_true(outcome->retry_after_ms > 0);
-    assert_false(clients[2].has_started);
-    fake_finish(&fake, &run, SBX_VERDICT_OK);
-    fake_start(&fake, &run);
-    fake_finish(&fake, &run, SBX_VERDICT_OK);
-    assert_int_equal(client_wait_end(&clients[1])->refusal, RPC_OK);
-    (void)client_wait_end(&clients[0]);
-    for (size_t i = 0; i < 3; i++)
-        client_done(&clients[i]);
-    fake_close(&fake);
-}
-
-static void waiting_run_of_a_greedy_caller_makes_room_for_another_caller(void **state)
-{
-    struct fake_client running;
-    struct fake_client greedy[2];
-    struct fake_client other;
-    struct fake_run run;
-    struct fake fake;
-
-    (void)state;
-    fake_open(&fake, 1, 2);
-    submit(&running, &fake, "greedy");
-    fake_start(&fake, &run);
-    submit(&greedy[0], &fake, "greedy");
-    submit(&greedy[1], &fake, "greedy");
-    submit(&other, &fake, "other");
-
-    assert_int_equal(client_wait_end(&greedy[1])->refusal, RPC_RESOURCE_EXHAUSTED);
-    assert_string_equal(sbx_execution_outcome(greedy[1].execution)->refusal_reason, "QUEUE_SHARE");
-    assert_true(sbx_execution_outcome(greedy[1].execution)->retry_after_ms > 0);
-    for (int i = 0; i < 3; i++) { /* everybody else runs */
-        fake_finish(&fake, &run, SBX_VERDICT_OK);
-        if (i < 2)
-            fake_start(&fake, &run);
-    }
-    assert_int_equal(client_wait_end(&running)->refusal, RPC_OK);
-    assert_int_equal(client_wait_end(&greedy[0])->refusal, RPC_OK);
-    assert_int_equal(client_wait_end(&other)->refusal, RPC_OK);
-    client_done(&running);
-    client_done(&greedy[0]);
-    client_done(&greedy[1]);
-    client_done(&other);
-    fake_close(&fake);
-}
-
-static void run_that_is_cancelled_while_it_waits_leaves_nothing(void **state)
-{
-    struct fake_client first;
-    struct fake_client second;
-    struct fake_run run;
-    struct fake fake;
-
-    (void)state;
-    fake_open(&fake, 1, 1);
-    submit(&first, &fake, "a");
-    fake_start(&fake, &run);
-    submit(&second, &fake, "a");
-    sbx_execution_cancel(second.execution, false);
-
-    assert_int_equal(client_wait_end(&second)->result.verdict, SBX_VERDICT_CANCELLED);
-    assert_false(second.has_started);
-    fake_finish(&fake, &run, SBX_VERDICT_OK);
-    (void)client_wait_end(&first);
-    assert_true(fake_is_silent(&fake)); /* it was never sent */
-    client_done(&first);
-    client_done(&second);
-    fake_close(&fake);
-}
-
-/* Work that nobody waits for. */
-static void submit_idle_work(struct fake_client *client, struct fake *fake)
-{
-    Crisol__Sandbox__V1__ExecuteRequest message;
-
-    client_request(&message);
-    client_prepare(client, &message, SBX_CALLER_SELF);
-    sbx_execution_give_way(client->execution);
-    sbx_execution_submit(client->execution, fake->backend);
-}
-
-static void idle_work_ends_when_a_caller_comes(void **state)
-{
-    struct fake_client idle;
-    struct fake_client client;
-    struct fake_run idle_run;
-    struct fake_run run;
-    struct fake fake;
-    union sbx_msg msg;
-
-    (void)state;
-    fake_open(&fake, 2, 1);
-    submit_idle_work(&idle, &fake);
-    fake_start(&fake, &idle_run);
-    submit(&client, &fake, "a");
-
-    fake_receive(&fake, SBX_MSG_CANCEL, &msg);
-    assert_int_equal(msg.header.run, idle_run.number);
-    fake_start(&fake, &run); /* beside it, in the other slot */
-    fake_finish(&fake, &idle_run, SBX_VERDICT_CANCELLED);
-    fake_finish(&fake, &run, SBX_VERDICT_OK);
-    assert_int_equal(client_wait_end(&client)->result.verdict, SBX_VERDICT_OK);
-    assert_int_equal(client_wait_end(&idle)->result.verdict, SBX_VERDICT_CANCELLED);
-    client_done(&idle);
-    client_done(&client);
-    fake_close(&fake);
-}
-
-static void idle_work_does_not_begin_beside_a_caller(void **state)
-{
-    struct fake_client idle;
-    struct fake_client client;
-    struct fake_run run;
-    struct fake fake;
-
-    (void)state;
-    fake_open(&fake, 2, 1);
-    submit(&client, &fake, "a");
-    fake_start(&fake, &run);
-    submit_idle_work(&idle, &fake);
-
-    assert_string_equal(client_wait_end(&idle)->refusal_reason, "GIVES_WAY");
-    assert_false(idle.has_started);
-    fake_finish(&fake, &run, SBX_VERDICT_OK);
-    assert_int_equal(client_wait_end(&client)->result.verdict, SBX_VERDICT_OK);
-    client_done(&idle);
-    client_done(&client);
-    fake_close(&fake);
-}
-
 static void run_is_lost_with_its_backend_and_the_next_one_finds_the_new(void **state)
 {
     struct fake_client running;
@@ -318,11 +103,11 @@ static void run_is_lost_with_its_backend_and_the_next_one_finds_the_new(void **s
 
     (void)state;
     fake_open(&fake, 1, 1);
-    submit(&running, &fake, "a");
+    client_submit_plain(&running, &fake, "a");
     fake_start(&fake, &run);
     client_wait_started(&running);
     assert_int_equal(write(run.fds[2], "half", 4), 4);
-    submit(&waiting, &fake, "a");
+    client_submit_plain(&waiting, &fake, "a");
     assert_true(fake_is_silent(&fake));
     fake_close_fds(&run);
     cr_close_fd(&fake.wire_fd);
@@ -330,12 +115,12 @@ static void run_is_lost_with_its_backend_and_the_next_one_finds_the_new(void **s
     assert_int_equal(client_wait_end(&running)->result.verdict, SBX_VERDICT_SANDBOX_LOST);
     assert_string_equal(cr_buf_str(&running.outputs[0]), "half"); /* what there was is delivered */
     assert_int_equal(client_wait_end(&waiting)->refusal, RPC_UNAVAILABLE);
-    submit(&early, &fake, "a");
+    client_submit_plain(&early, &fake, "a");
     assert_int_equal(client_wait_end(&early)->refusal, RPC_UNAVAILABLE);
     assert_true(sbx_execution_outcome(early.execution)->retry_after_ms > 0);
 
     fake_reconnect(&fake, 1);
-    submit(&later, &fake, "a");
+    client_submit_plain(&later, &fake, "a");
     fake_start(&fake, &run);
     fake_finish(&fake, &run, SBX_VERDICT_OK);
     assert_int_equal(client_wait_end(&later)->result.verdict, SBX_VERDICT_OK);
@@ -357,7 +142,7 @@ static void run_that_could_not_be_set_up_has_a_result_at_once(void **state)
 
     (void)state;
     fake_open(&fake, 1, 1);
-    submit(&client, &fake, "a");
+    client_submit_plain(&client, &fake, "a");
     poll_fd = (struct pollfd){.fd = fake.wire_fd, .events = POLLIN};
     assert_int_equal(poll(&poll_fd, 1, 60000), 1);
     assert_int_equal(sbx_msg_receive(fake.wire_fd, &msg, run.fds, &fd_count, NULL), 0);
@@ -389,7 +174,7 @@ static void backend_that_breaks_the_protocol_is_dropped(void **state)
         union sbx_msg msg;
 
         fake_open(&fake, 1, 1);
-        submit(&client, &fake, "a");
+        client_submit_plain(&client, &fake, "a");
         fake_start(&fake, &run);
         client_wait_started(&client);
         sbx_msg_init(&msg, illegal[i], run.number); /* RESULT without EXITED, STARTED twice … */
@@ -417,36 +202,9 @@ static void backend_of_another_build_is_not_used(void **state)
     fake_hello(&msg, 1);
     msg.hello.runtime_digest++;
     fake_send(&fake, &msg);
-    submit(&client, &fake, "a");
+    client_submit_plain(&client, &fake, "a");
     assert_int_equal(client_wait_end(&client)->refusal, RPC_UNAVAILABLE);
     client_done(&client);
-    fake_close(&fake);
-}
-
-static void drain_lets_what_runs_finish_and_refuses_the_rest(void **state)
-{
-    struct fake_client running;
-    struct fake_client waiting;
-    struct fake_client late;
-    struct fake_run run;
-    struct fake fake;
-
-    (void)state;
-    fake_open(&fake, 1, 1);
-    submit(&running, &fake, "a");
-    fake_start(&fake, &run);
-    submit(&waiting, &fake, "a");
-    assert_true(fake_is_silent(&fake));
-    sbx_backend_drain(fake.backend);
-
-    assert_int_equal(client_wait_end(&waiting)->refusal, RPC_UNAVAILABLE);
-    submit(&late, &fake, "a");
-    assert_string_equal(client_wait_end(&late)->refusal_reason, "DRAINING");
-    fake_finish(&fake, &run, SBX_VERDICT_OK);
-    assert_int_equal(client_wait_end(&running)->result.verdict, SBX_VERDICT_OK);
-    client_done(&running);
-    client_done(&waiting);
-    client_done(&late);
     fake_close(&fake);
 }
 
@@ -560,7 +318,7 @@ static void result_has_everything_that_the_backend_said(void **state)
 
     (void)state;
     fake_open(&fake, 1, 1);
-    submit(&client, &fake, "a");
+    client_submit_plain(&client, &fake, "a");
     fake_start(&fake, &run);
     fake_write(&run, 1, "abc", 3, &client);
     fake_exit(&fake, &run, NULL);
@@ -592,7 +350,7 @@ static void many_runs_leave_no_descriptor_behind(void **state)
         struct fake_client client;
         struct fake_run run;
 
-        submit(&client, &fake, "a");
+        client_submit_plain(&client, &fake, "a");
         fake_start(&fake, &run);
         fake_write(&run, 1 + i % 2, "x", 1, &client);
         fake_finish(&fake, &run, SBX_VERDICT_OK);
@@ -603,44 +361,26 @@ static void many_runs_leave_no_descriptor_behind(void **state)
     fake_close(&fake);
 }
 
-static int first_fds; /* before the first test */
-
-static int check_fds(void **state)
-{
-    (void)state;
-    assert_int_equal(test_count_fds(), first_fds);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(run_that_is_cancelled_is_killed_and_still_has_a_result,
-                                  check_fds),
-        cmocka_unit_test_teardown(run_whose_caller_has_gone_is_killed_and_drained, check_fds),
+                                  fake_check_fds),
+        cmocka_unit_test_teardown(run_whose_caller_has_gone_is_killed_and_drained, fake_check_fds),
         cmocka_unit_test_teardown(run_that_ends_before_its_start_is_told_still_starts_first,
-                                  check_fds),
-        cmocka_unit_test_teardown(run_waits_for_a_slot_and_says_how_long, check_fds),
-        cmocka_unit_test_teardown(run_waits_for_the_memory_that_it_was_promised, check_fds),
-        cmocka_unit_test_teardown(run_is_refused_when_the_queue_is_full, check_fds),
-        cmocka_unit_test_teardown(waiting_run_of_a_greedy_caller_makes_room_for_another_caller,
-                                  check_fds),
-        cmocka_unit_test_teardown(run_that_is_cancelled_while_it_waits_leaves_nothing, check_fds),
-        cmocka_unit_test_teardown(idle_work_ends_when_a_caller_comes, check_fds),
-        cmocka_unit_test_teardown(idle_work_does_not_begin_beside_a_caller, check_fds),
+                                  fake_check_fds),
         cmocka_unit_test_teardown(run_is_lost_with_its_backend_and_the_next_one_finds_the_new,
-                                  check_fds),
-        cmocka_unit_test_teardown(run_that_could_not_be_set_up_has_a_result_at_once, check_fds),
-        cmocka_unit_test_teardown(backend_that_breaks_the_protocol_is_dropped, check_fds),
-        cmocka_unit_test_teardown(backend_of_another_build_is_not_used, check_fds),
-        cmocka_unit_test_teardown(drain_lets_what_runs_finish_and_refuses_the_rest, check_fds),
+                                  fake_check_fds),
+        cmocka_unit_test_teardown(run_that_could_not_be_set_up_has_a_result_at_once,
+                                  fake_check_fds),
+        cmocka_unit_test_teardown(backend_that_breaks_the_protocol_is_dropped, fake_check_fds),
+        cmocka_unit_test_teardown(backend_of_another_build_is_not_used, fake_check_fds),
         cmocka_unit_test_teardown(files_are_collected_and_a_missing_required_one_is_told,
-                                  check_fds),
-        cmocka_unit_test_teardown(result_has_everything_that_the_backend_said, check_fds),
-        cmocka_unit_test_teardown(many_runs_leave_no_descriptor_behind, check_fds),
+                                  fake_check_fds),
+        cmocka_unit_test_teardown(result_has_everything_that_the_backend_said, fake_check_fds),
+        cmocka_unit_test_teardown(many_runs_leave_no_descriptor_behind, fake_check_fds),
     };
 
-    first_fds = test_count_fds();
-    (void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+    fake_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,6 @@
 #include "tests/integration/sandboxd/fake_backend.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -309,31 +308,23 @@ static void stdin_that_is_not_read_hurts_nobody(void **state)
     fake_close(&fake);
 }
 
-static int first_fds; /* before the first test */
-
-static int check_fds(void **state)
-{
-    (void)state;
-    assert_int_equal(test_count_fds(), first_fds);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(output_of_every_size_up_to_the_cap_is_exact, check_fds),
-        cmocka_unit_test_teardown(output_over_the_cap_is_told_to_the_backend, check_fds),
+        cmocka_unit_test_teardown(output_of_every_size_up_to_the_cap_is_exact, fake_check_fds),
+        cmocka_unit_test_teardown(output_over_the_cap_is_told_to_the_backend, fake_check_fds),
         cmocka_unit_test_teardown(output_over_the_cap_at_the_very_end_is_told_with_drained,
-                                  check_fds),
-        cmocka_unit_test_teardown(output_over_the_cap_goes_on_under_the_other_policies, check_fds),
-        cmocka_unit_test_teardown(output_as_text_keeps_characters_whole_at_every_border, check_fds),
+                                  fake_check_fds),
+        cmocka_unit_test_teardown(output_over_the_cap_goes_on_under_the_other_policies,
+                                  fake_check_fds),
+        cmocka_unit_test_teardown(output_as_text_keeps_characters_whole_at_every_border,
+                                  fake_check_fds),
         cmocka_unit_test_teardown(output_that_nobody_takes_stops_the_program_not_the_memory,
-                                  check_fds),
-        cmocka_unit_test_teardown(stdin_is_fed_as_the_program_reads_it, check_fds),
-        cmocka_unit_test_teardown(stdin_that_is_not_read_hurts_nobody, check_fds),
+                                  fake_check_fds),
+        cmocka_unit_test_teardown(stdin_is_fed_as_the_program_reads_it, fake_check_fds),
+        cmocka_unit_test_teardown(stdin_that_is_not_read_hurts_nobody, fake_check_fds),
     };
 
-    first_fds = test_count_fds();
-    (void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+    fake_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
