@@ -37,6 +37,8 @@
 struct item {
     struct agt_call *call; /* in flight. Owned until its end */
     struct agt_tries tries;
+    uint32_t number; /* among those that run; 0: it does not */
+    uint32_t starts;
     uint32_t reruns;
     int64_t retry_at_ns; /* 0: not waiting */
 };
@@ -44,7 +46,7 @@ struct item {
 struct agt_checks {
     struct agt_check_plan plan;
     struct item items[AGT_CHECKS_MAX];
-    uint32_t starts; /* sandboxd answers a request it knows from memory: each try has its own id */
+    uint32_t starts;   /* of all */
     size_t refuted_by; /* index; AGT_CHECKS_MAX: none. Those behind it are not made any more */
     struct agt_evidence refutation;
     struct agt_witness witness; /* owned */
@@ -53,6 +55,16 @@ struct agt_checks {
 static struct agt_verification *verification_of(const struct agt_checks *checks)
 {
     return checks->plan.verification;
+}
+
+static enum agt_check_kind kind_of(const struct agt_checks *checks, size_t index)
+{
+    return checks->plan.files[index].kind;
+}
+
+static bool is_open(const struct agt_checks *checks, size_t index)
+{
+    return verification_of(checks)->checks[index].outcome == OUTCOME(UNSPECIFIED);
 }
 
 static void emit(struct agt_run *run, struct agt_check_result *result)
@@ -109,6 +121,17 @@ static void refute(struct agt_checks *checks, size_t index, const struct agt_evi
     cancel_from(checks, index);
 }
 
+/* Before anything has run: the numbers depend on the plan alone. */
+static void number_items(struct agt_checks *checks)
+{
+    uint32_t number = 0;
+
+    for (size_t i = 0; i < verification_of(checks)->check_count; i++) {
+        if (is_open(checks, i) && kind_of(checks, i) != AGT_CHECK_MUTANTS)
+            checks->items[i].number = ++number;
+    }
+}
+
 int agt_checks_new(struct agt_run *run, struct agt_checks **ret_checks)
 {
     struct agt_checks *checks = calloc(1, sizeof(*checks));
@@ -135,6 +158,7 @@ int agt_checks_new(struct agt_run *run, struct agt_checks **ret_checks)
         if (result->outcome != OUTCOME(UNSPECIFIED))
             emit(run, result);
     }
+    number_items(checks);
     *ret_checks = checks;
     return 0;
 }
@@ -172,6 +196,24 @@ static void wait_for(struct item *item, int64_t wait_ms)
         item->retry_at_ns = cr_clock_mono_ns() + wait_ms * CR_NS_PER_MS;
 }
 
+/*
+ * sandboxd answers a request that it knows from memory: each try has an id of
+ * its own. By its id a recorded end is found again, too: so it says which try
+ * of which check it is, whatever the clocks let begin first.
+ */
+static void name_try(const struct agt_run *run, struct agt_checks *checks, struct item *item,
+                     char suffix[static 24])
+{
+    checks->starts++;
+    item->starts++;
+    if (!run->has_numbered_checks)
+        (void)snprintf(suffix, 24, ".%u", checks->starts);
+    else if (item->starts == 1)
+        (void)snprintf(suffix, 24, ".%u", item->number);
+    else
+        (void)snprintf(suffix, 24, ".%u.%u", item->number, item->starts);
+}
+
 static void start(struct agt_run *run, struct agt_checks *checks, size_t index)
 {
     const struct agt_check_files *files = &checks->plan.files[index];
@@ -184,9 +226,9 @@ static void start(struct agt_run *run, struct agt_checks *checks, size_t index)
         .own = files->own,
         .is_quiet = true,
     };
-    char suffix[20];
+    char suffix[24];
 
-    (void)snprintf(suffix, sizeof(suffix), ".%u", ++checks->starts);
+    name_try(run, checks, item, suffix);
     execution.suffix = suffix;
     /* Of one that is emptied, or a mutant: one test that notices is enough. */
     if (files->solution || files->more) {
@@ -213,16 +255,6 @@ static size_t count_in_flight(const struct agt_checks *checks)
     for (size_t i = 0; i < AGT_CHECKS_MAX; i++)
         count += checks->items[i].call != NULL;
     return count;
-}
-
-static enum agt_check_kind kind_of(const struct agt_checks *checks, size_t index)
-{
-    return checks->plan.files[index].kind;
-}
-
-static bool is_open(const struct agt_checks *checks, size_t index)
-{
-    return verification_of(checks)->checks[index].outcome == OUTCOME(UNSPECIFIED);
 }
 
 static bool needs_run(const struct agt_checks *checks, size_t index)
@@ -381,6 +413,52 @@ void agt_checks_on_end(struct agt_run *run, struct agt_checks *checks, struct ag
         return;
     come_out(run, result);
     settle_mutants(run, checks);
+}
+
+static bool is_wanted(const struct agt_run *run, const struct agt_checks *checks, size_t index)
+{
+    return needs_run(checks, index) && index < checks->refuted_by &&
+           run->outcome == AGT_OUTCOME_NONE && run->stop == AGT_STOP_NONE;
+}
+
+/* The check of a number, and in *ret_number that of the try. False: the key is of no such. */
+static bool read_key(const struct agt_checks *checks, const char *suffix, size_t *ret_index,
+                     unsigned long *ret_number)
+{
+    char *end;
+    unsigned long number = *suffix == '.' ? strtoul(suffix + 1, &end, 10) : 0;
+
+    *ret_number = number > 0 && *end == '.' ? strtoul(end + 1, &end, 10) : 1;
+    for (*ret_index = 0; number > 0 && *end == '\0' && *ret_index < AGT_CHECKS_MAX; ++*ret_index) {
+        if (checks->items[*ret_index].number == number)
+            return true;
+    }
+    return false;
+}
+
+enum agt_demand agt_checks_demand(struct agt_run *run, const char *key)
+{
+    struct agt_checks *checks = run->checks;
+    size_t length = strlen(run->id);
+    unsigned long number;
+    unsigned long step;
+    size_t index;
+    char *end;
+
+    if (strncmp(key, run->id, length) != 0 || key[length] != '.')
+        return AGT_DEMAND_UNKNOWN;
+    step = strtoul(key + length + 1, &end, 10);
+    if (step < run->steps)
+        return AGT_DEMAND_UNWANTED;
+    if (step > run->steps || !checks || !run->has_numbered_checks ||
+        !read_key(checks, end, &index, &number))
+        return AGT_DEMAND_UNKNOWN;
+    if (!is_wanted(run, checks, index))
+        return AGT_DEMAND_UNWANTED;
+    if (checks->items[index].starts + 1 != number)
+        return AGT_DEMAND_UNKNOWN;
+    start(run, checks, index);
+    return AGT_DEMAND_STARTED;
 }
 
 bool agt_checks_are_over(const struct agt_checks *checks)

@@ -32,6 +32,16 @@ void agt_checks_advance(struct agt_run *run, struct agt_checks *checks);
 /* Takes the result of a call. Judges, or lets it be tried again; may fail the run. */
 void agt_checks_on_end(struct agt_run *run, struct agt_checks *checks, struct agt_call *call);
 
+/* What becomes of the recorded end of a call that does not wait for it. */
+enum agt_demand {
+    AGT_DEMAND_UNKNOWN,  /* it is no try of a check, or not the next one */
+    AGT_DEMAND_STARTED,  /* the try waits for it now: the clocks had let it begin later */
+    AGT_DEMAND_UNWANTED, /* the call had been cancelled: its end changes nothing */
+};
+
+/* For the repetition of a run. `key`: the id of the request. */
+enum agt_demand agt_checks_demand(struct agt_run *run, const char *key);
+
 /* True when nothing is in flight or waiting: all came out, or one refuted the attempt. */
 bool agt_checks_are_over(const struct agt_checks *checks);
 

@@ -299,6 +299,7 @@ uint8_t *agt_journal_pack_spec(const struct agt_run *run, size_t *ret_size)
     spec.output_price = run->output_price;
     spec.stall_same_code = run->stall_rules.same_code;
     spec.stall_same_failure = run->stall_rules.same_failure;
+    spec.has_numbered_checks = run->has_numbered_checks;
     if (run->limits) {
         spec.has_sandbox_limits = true;
         limits = pack(&run->limits->base, &spec.sandbox_limits);

@@ -136,6 +136,7 @@ static void fill_spec(const struct found *found, struct agt_run_spec *spec)
         .output_price = stored->output_price,
         .stall_same_code = stored->stall_same_code,
         .stall_same_failure = stored->stall_same_failure,
+        .has_numbered_checks = stored->has_numbered_checks,
     };
     if (stored->has_sandbox_limits) {
         spec->sandbox_limits =

@@ -198,8 +198,18 @@ static void give_up(struct agt_run *run)
         agt_run_drive(run); /* which waits for checks */
 }
 
+/* The clocks let other checks wait, or begin, than they did then. False when the end does not fit
+ * yet. */
+static bool demand(struct agt_run *run, struct agt_replay *replay, const char *key)
+{
+    enum agt_demand is_for = agt_checks_demand(run, key);
+
+    replay->next_record += is_for == AGT_DEMAND_UNWANTED;
+    return is_for != AGT_DEMAND_UNKNOWN;
+}
+
 /* The end of the next recorded call. False when it does not fit yet. */
-static bool feed(struct agt_run *run, struct agt_replay *replay, struct agt_call *held)
+static bool feed(struct agt_run *run, struct agt_replay *replay, struct agt_call **held)
 {
     const Crisol__Journal__V1__CallRecord *record;
     struct agt_call *call;
@@ -212,9 +222,9 @@ static bool feed(struct agt_run *run, struct agt_replay *replay, struct agt_call
         replay->next_record++;
         return true;
     }
-    call = find_held(held, record->key);
+    call = find_held(*held, record->key);
     if (!call)
-        return false;
+        return demand(run, replay, record->key);
     if (!is_as_asked(run, replay, call, record)) {
         give_up(run);
         return false;
@@ -308,7 +318,7 @@ void agt_replay_step(struct agt_run *run, struct agt_replay *replay, struct agt_
         }
         if (take_up(run, replay))
             continue;
-        if (feed(run, replay, *held) || pass_wait(run))
+        if (feed(run, replay, held) || pass_wait(run))
             continue;
         if (is_stuck(run, replay)) {
             agt_replay_tell(run, replay, "the run waits for what the journal does not have");

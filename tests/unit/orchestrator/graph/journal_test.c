@@ -18,10 +18,12 @@
 #define WAIT_NS (60 * CR_NS_PER_S)
 
 struct house {
-    struct engine_fixture fixture;
+    struct engine_fixture fixture; /* first: scripts get it */
     struct agt_store *store;
     struct agt_run *loaded; /* a reference; the last run that was loaded */
     size_t loaded_count;
+    double_sandbox_script checks; /* NULL: they come out as they should */
+    uint32_t tries[DOUBLE_CHECK_ORACLE + 1];
 };
 
 static void count_answers(void *user, const struct agt_model_request *request,
@@ -35,9 +37,14 @@ static void count_answers(void *user, const struct agt_model_request *request,
 
 static void open_house(struct house *house)
 {
-    const struct agt_engine_options options = {.retry_base_ms = 1, .store = house->store};
+    const struct agt_engine_options options = {.retry_base_ms = house->checks ? 20 : 1,
+                                               .store = house->store};
 
-    engine_fixture_start(&house->fixture, count_answers, NULL, &options);
+    engine_fixture_start(&house->fixture, count_answers, house->checks, &options);
+    if (!house->checks)
+        return;
+    double_sandbox_set_checks(house->fixture.sandbox, true);
+    house->fixture.verify = 0; /* the default, which has checks */
 }
 
 static int set_up(void **state)
@@ -335,6 +342,75 @@ static void a_journal_that_is_cut_anywhere_goes_on_to_the_same_end(void **state)
     }
 }
 
+/* Each check has a fault at its first try; the waits behind it are as long as chance will have it.
+ */
+static void fail_first_tries(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                             struct double_execution *ret_execution)
+{
+    struct house *house = user;
+    enum double_check check = double_check_of(request);
+
+    if (check == DOUBLE_CHECK_NONE)
+        double_pass(NULL, request, ret_execution);
+    else if (house->tries[check]++ == 0)
+        ret_execution->code = RPC_UNAVAILABLE;
+    else
+        double_answer_check(request, ret_execution);
+}
+
+/* The first check refutes the attempt while the others go on. */
+static void refute_at_once(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                           struct double_execution *ret_execution)
+{
+    enum double_check check = double_check_of(request);
+
+    (void)user;
+    double_pass(NULL, request, ret_execution); /* which a canary must not */
+    ret_execution->is_held = check != DOUBLE_CHECK_NONE && check != DOUBLE_CHECK_CANARY;
+}
+
+/* A run with such checks, cut behind each event of its evaluation: it ends as it did. */
+static void cut_checks(struct house *house, double_sandbox_script checks)
+{
+    struct run_reader before;
+    size_t whole;
+
+    engine_fixture_stop(&house->fixture);
+    house->checks = checks;
+    open_house(house);
+    run_reader_read(&before, engine_fixture_run(&house->fixture, 1));
+    whole = double_store_count(house->store);
+    for (size_t cut = whole - 1; cut > 10; cut--) {
+        struct run_reader after;
+
+        double_store_cut(house->store, cut);
+        assert_int_equal(restart(house, NULL), 0);
+        run_reader_read(&after, house->loaded);
+        assert_int_equal(after.result->status, before.result->status);
+        assert_int_equal(after.result->cause, before.result->cause);
+        assert_int_equal(run_reader_count(&after, EVENT(VERIFICATION_CHECK)),
+                         run_reader_count(&before, EVENT(VERIFICATION_CHECK)));
+        assert_int_equal(house->fixture.answers, 0);
+        run_reader_done(&after);
+    }
+    run_reader_done(&before);
+}
+
+/* Whichever waited longer then, and does now: each end is that of its own check. */
+static void checks_that_are_tried_again_keep_their_results(void **state)
+{
+    for (int i = 0; i < 3; i++) {
+        cut_checks(*state, fail_first_tries);
+        tear_down(state);
+        set_up(state);
+    }
+}
+
+static void checks_that_were_cancelled_hold_nothing_up(void **state)
+{
+    cut_checks(*state, refute_at_once);
+}
+
 static void a_journal_that_tells_another_way_ends_the_run_with_a_cause(void **state)
 {
     struct house *house = *state;
@@ -397,6 +473,8 @@ int main(void)
         CASE(an_ended_run_whose_end_was_cut_off_is_left_out),
         CASE(a_run_of_a_newer_program_is_left_out),
         CASE(a_journal_that_is_cut_anywhere_goes_on_to_the_same_end),
+        CASE(checks_that_are_tried_again_keep_their_results),
+        CASE(checks_that_were_cancelled_hold_nothing_up),
         CASE(a_journal_that_tells_another_way_ends_the_run_with_a_cause),
         CASE(a_cancel_that_comes_while_a_run_is_repeated_ends_it_once),
     };
