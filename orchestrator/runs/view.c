@@ -186,7 +186,8 @@ Crisol__Agent__V1__RunResult *agt_view_result(struct agt_run *run)
 
     if (!last) {
         result = result_so_far(run);
-        if (result && agt_run_has_ended(run)) { /* there was no memory for its result */
+        /* There was no memory for its result; one that was left since it was found goes on. */
+        if (result && agt_run_has_ended(run) && !agt_run_is_left(run)) {
             result->status = CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_FAILED;
             result->cause = CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL;
         }

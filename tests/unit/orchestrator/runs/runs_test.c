@@ -578,6 +578,29 @@ static void what_is_asked_of_another_process_waits_until_it_finds_it(void **stat
     tear_down_durable(&fixture, run);
 }
 
+/* It was found while it was read along here; meanwhile this process went on with it. */
+static void a_run_that_is_left_while_it_is_looked_at_has_not_failed(void **state)
+{
+    struct fixture fixture;
+    struct agt_run *run = set_up_durable(&fixture);
+    const struct agt_runs_options options = {.engine = fixture.engine.engine,
+                                             .store = fixture.store};
+    struct agt_runs *other = NULL;
+    struct agt_run *guest;
+    Crisol__Agent__V1__RunResult *result;
+
+    (void)state;
+    assert_int_equal(agt_runs_new(&options, &other, NULL), 0);
+    guest = meet_as_guest(other, &fixture, run);
+    agt_guest_leave(guest);
+    result = agt_view_result(guest);
+    assert_int_equal(result->status, CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_RUNNING);
+    crisol__agent__v1__run_result__free_unpacked(result, NULL);
+    (void)agt_run_unref(guest);
+    (void)agt_runs_free(other);
+    tear_down_durable(&fixture, run);
+}
+
 static void wait_until_left(const struct agt_run *run)
 {
     int64_t until_ns = cr_clock_mono_ns() + 30 * CR_NS_PER_S;
@@ -622,6 +645,7 @@ int main(void)
         cmocka_unit_test(a_cancel_that_is_not_stored_says_so),
         cmocka_unit_test(a_cancel_here_does_not_wait_for_a_store_that_takes_nothing),
         cmocka_unit_test(what_is_asked_of_another_process_waits_until_it_finds_it),
+        cmocka_unit_test(a_run_that_is_left_while_it_is_looked_at_has_not_failed),
         cmocka_unit_test(a_run_that_is_held_anew_is_left_and_taken_up),
         cmocka_unit_test(a_caller_has_so_many_runs_at_one_time),
         cmocka_unit_test(a_caller_begins_so_many_runs_in_a_minute),
