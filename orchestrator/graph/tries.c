@@ -12,13 +12,17 @@
 
 #define WAIT_MAX_MS 10000
 
-static enum agt_fault fault_of_code(enum rpc_code code)
+static enum agt_fault fault_of_status(enum rpc_code code, int32_t retry_after_ms)
 {
     switch (code) {
     case RPC_OK:
         return AGT_FAULT_NONE;
     case RPC_RESOURCE_EXHAUSTED:
         return AGT_FAULT_BUSY;
+    case RPC_UNAVAILABLE:
+        /* One that ends or starts anew says when to come again: that may take as long as the runs
+         * which it lets finish. */
+        return retry_after_ms > 0 ? AGT_FAULT_BUSY : AGT_FAULT_FAILED;
     case RPC_INVALID_ARGUMENT:
     case RPC_NOT_FOUND:
     case RPC_PERMISSION_DENIED:
@@ -34,7 +38,7 @@ static enum agt_fault fault_of_code(enum rpc_code code)
 
 enum agt_fault agt_fault_of_call(const struct agt_call *call, const char **ret_message)
 {
-    enum agt_fault fault = fault_of_code(call->status.code);
+    enum agt_fault fault = fault_of_status(call->status.code, call->status.retry_after_ms);
     const Crisol__Sandbox__V1__Verdict *verdict;
 
     *ret_message = call->status.message ? call->status.message : rpc_code_name(call->status.code);

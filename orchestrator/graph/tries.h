@@ -13,7 +13,7 @@ struct agt_run;
 enum agt_fault {
     AGT_FAULT_NONE,
     AGT_FAULT_FAILED,  /* worth another try */
-    AGT_FAULT_BUSY,    /* worth waiting for */
+    AGT_FAULT_BUSY,    /* worth waiting for: it said so */
     AGT_FAULT_REFUSED, /* the same request would be refused again */
     AGT_FAULT_FOREIGN, /* somebody else cancelled it */
 };

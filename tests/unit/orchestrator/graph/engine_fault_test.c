@@ -140,6 +140,7 @@ static void words_of_the_provider_reach_the_person(void **state)
 static const struct double_execution faults[] = {
     {.code = RPC_UNAVAILABLE, .message = "connection refused"},
     {.code = RPC_RESOURCE_EXHAUSTED, .message = "queue full", .retry_after_ms = 2},
+    {.code = RPC_UNAVAILABLE, .message = "sandboxd is shutting down", .retry_after_ms = 2},
     {.code = RPC_INTERNAL},
     {.code = RPC_DEADLINE_EXCEEDED},
     {.verdict = VERDICT(SANDBOX_ERROR), .message = "set-up failed"},
@@ -194,8 +195,8 @@ static void sandbox_that_never_works_ends_the_run_after_five_tries(void **state)
         struct engine_fixture fixture = {.mode = i};
         struct run_reader reader;
 
-        if (faults[i].code == RPC_RESOURCE_EXHAUSTED)
-            continue; /* a busy one is waited for much longer */
+        if (faults[i].retry_after_ms > 0)
+            continue; /* one that says when to come again is waited for much longer */
         engine_fixture_start(&fixture, NULL, fail_for_ever, NULL);
         run_reader_read(&reader, engine_fixture_run(&fixture, 0));
 
@@ -209,6 +210,34 @@ static void sandbox_that_never_works_ends_the_run_after_five_tries(void **state)
         engine_fixture_stop(&fixture);
         assert_int_equal(fixture.executions, 5);
     }
+}
+
+static void drain_then_pass(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                            struct double_execution *ret_execution)
+{
+    struct engine_fixture *fixture = user;
+
+    if (fixture->executions++ < 8)
+        *ret_execution = (struct double_execution){
+            .code = RPC_UNAVAILABLE, .message = "sandboxd is shutting down", .retry_after_ms = 1};
+    else
+        double_pass(NULL, request, ret_execution);
+}
+
+/* It lets the runs of others finish first, which takes longer than five tries. */
+static void sandboxd_that_starts_anew_is_waited_for(void **state)
+{
+    struct engine_fixture fixture = {.mode = 0};
+    struct run_reader reader;
+
+    (void)state;
+    engine_fixture_start(&fixture, NULL, drain_then_pass, NULL);
+    run_reader_read(&reader, engine_fixture_run(&fixture, 1));
+
+    assert_int_equal(reader.result->status, STATUS(SUCCESS));
+    run_reader_done(&reader);
+    engine_fixture_stop(&fixture);
+    assert_int_equal(fixture.executions, 9);
 }
 
 static void refuse(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
@@ -309,6 +338,7 @@ int main(void)
         cmocka_unit_test(words_of_the_provider_reach_the_person),
         cmocka_unit_test(fault_of_the_sandbox_is_tried_again_and_never_counted),
         cmocka_unit_test(sandbox_that_never_works_ends_the_run_after_five_tries),
+        cmocka_unit_test(sandboxd_that_starts_anew_is_waited_for),
         cmocka_unit_test(request_that_sandboxd_refuses_is_not_sent_again),
         cmocka_unit_test(run_stops_when_somebody_cancels_its_sandbox),
         cmocka_unit_test(sandbox_gets_two_files_and_the_limits_of_the_request),
