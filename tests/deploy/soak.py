@@ -35,6 +35,7 @@ SKIP = 77
 EXECUTORS = 2
 PAUSE_S = (1.0, 5.0)  # between one evil and the next
 SILENCES_S = (0.5, 2, 5, 35)  # the last is longer than a peer that says nothing is waited for
+PAUSES_S = (0.5, 4, 6)  # the lease of a run is three seconds
 FDS_TO_SPARE = 16  # connections come and go
 # Program, limits, verdict
 PROGRAMS = [
@@ -156,6 +157,14 @@ def kill_orchestrator(stage, chance):
     stage.replace(chance.randrange(2), signal.SIGKILL)
 
 
+def stop_orchestrator(stage, chance):
+    """Longer than its leases, perhaps: another one goes on with its runs, and it does not know when it wakes."""
+    replica = chance.choice(stage.replicas)
+    replica.signal(signal.SIGSTOP)
+    time.sleep(chance.choice(PAUSES_S))
+    replica.signal(signal.SIGCONT)
+
+
 def cut_database(stage, _):
     stage.postgres.ask("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                                    f"WHERE datname = '{stage.database}'")
@@ -176,8 +185,8 @@ def cut_network(stage, chance):
     island.heal()
 
 
-EVILS = [kill_front, kill_backend, kill_supervisor, kill_sandboxd, kill_orchestrator, kill_orchestrator, cut_database, stop_front,
-         cut_network]
+EVILS = [kill_front, kill_backend, kill_supervisor, kill_sandboxd, kill_orchestrator, kill_orchestrator, stop_orchestrator,
+         cut_database, stop_front, cut_network]
 
 
 # ---- what stays ----
