@@ -36,7 +36,7 @@ class Tcp(unittest.TestCase):
         cls.service.__exit__(None, None, None)
 
     def run_it(self, code="", runtime="python", **fields):
-        answer = self.stub.Run(pb.RunRequest(runtime=runtime, code=code, output_text=True, **fields), timeout=60)
+        answer = self.stub.Run(pb.RunRequest(runtime=runtime, code=code, output_text=True, **fields), timeout=120)
         self.assertEqual(answer.result.verdict.confidence, pb.CONFIDENCE_INFERRED,
                          answer.result.summary + self.service.log()[-2000:])
         return answer
@@ -71,17 +71,17 @@ class Tcp(unittest.TestCase):
 
     def test_limits(self):
         memory = "x = [bytearray(8 << 20) for _ in range(64)]"
-        child = f"import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', '{memory}'])\ntime.sleep(9)"
-        grandchild = f"import os, time\nos.system(\"python3 -c '{memory}' & wait\"); time.sleep(9)"
+        child = f"import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', '{memory}'])\ntime.sleep(50)"
+        grandchild = f"import os, time\nos.system(\"python3 -c '{memory}' & wait\"); time.sleep(50)"
         for code in (memory, child, grandchild):
-            answer = self.run_it(code)
+            answer = self.run_it(code, limits=pb.Limits(wall_time_ms=60000))
             self.verdict(answer, pb.VERDICT_CODE_MEMORY_LIMIT)
-            self.assertLess(answer.result.usage.wall_us, 8000000)
+            self.assertLess(answer.result.usage.wall_us, 40000000)
         answer = self.run_it("open('kept', 'w').write('x')\nprint('begin', flush=True)\nwhile True: pass",
-                             limits=pb.Limits(wall_time_ms=1000), collect=[pb.CollectSpec(path="kept")])
+                             limits=pb.Limits(wall_time_ms=4000), collect=[pb.CollectSpec(path="kept")])
         self.verdict(answer, pb.VERDICT_CODE_WALL_TIME_LIMIT)
         self.assertEqual((answer.stdout_text, answer.result.files[0].data), ("begin\n", b"x"))
-        self.assertLess(answer.result.timing.kill_us, 1000000)
+        self.assertLess(answer.result.timing.kill_us, 5000000)
         self.verdict(self.run_it("while True: pass", limits=pb.Limits(cpu_time_ms=300, cpu_millicores=1000)),
                      pb.VERDICT_CODE_CPU_TIME_LIMIT)
         answer = self.run_it("import sys\nfor _ in range(40): sys.stdout.write('x' * 100000)")
@@ -137,7 +137,7 @@ class Pool(unittest.TestCase):
 
     def hit(self, stub, code="print(1)", **fields):
         def ask():
-            answer = stub.Run(pb.RunRequest(runtime="python", code=code, **fields), timeout=60)
+            answer = stub.Run(pb.RunRequest(runtime="python", code=code, **fields), timeout=120)
             return answer if answer.result.timing.is_pool_hit else None
         return lab.wait_for(ask, 20, "a container that waits is taken")
 
@@ -154,7 +154,7 @@ class Pool(unittest.TestCase):
             replaced = lab.wait_for(lambda: self.waiting(after), 20, "two others wait")
             self.assertFalse(replaced & after)
             self.assertIn("a box of the pool died, making another", service.log())
-            limits = pb.Limits(memory_bytes=64 << 20, processes=8, open_files=100, wall_time_ms=3000)
+            limits = pb.Limits(memory_bytes=64 << 20, processes=8, open_files=100, wall_time_ms=9000)
             answer = self.hit(stub, "import os, time\nfor _ in range(20): os.fork() or time.sleep(9)", limits=limits)
             self.assertEqual(answer.result.verdict.code, pb.VERDICT_CODE_PROCESS_LIMIT, answer.result.summary)
             self.assertEqual(answer.result.usage.killed_leftovers, 7)
@@ -205,7 +205,7 @@ class Preload(unittest.TestCase):
         lab.wait_for(is_full, 60, "an interpreter of each kind waits")
 
     def run_it(self, runtime="python", code="", **fields):
-        return self.stub.Run(pb.RunRequest(runtime=runtime, code=code, output_text=True, **fields), timeout=60)
+        return self.stub.Run(pb.RunRequest(runtime=runtime, code=code, output_text=True, **fields), timeout=120)
 
     def hit(self, runtime="python", code="", **fields):
         """The answer of a run whose interpreter had waited."""
@@ -246,7 +246,7 @@ class Preload(unittest.TestCase):
                          [(pb.START_MODE_COLD, True), (pb.START_MODE_PRELOAD, True)])
 
     def test_limits_of_the_request_are_in_force(self):
-        limits = pb.Limits(open_files=40, file_size_bytes=1 << 20, memory_bytes=64 << 20, processes=9, wall_time_ms=3000)
+        limits = pb.Limits(open_files=40, file_size_bytes=1 << 20, memory_bytes=64 << 20, processes=9, wall_time_ms=6000)
         names = "('NOFILE', 'FSIZE', 'STACK', 'CORE')"
         code = f"import resource as r\nprint(*[r.getrlimit(getattr(r, 'RLIMIT_' + n)) for n in {names}])"
         answer = self.hit(code=code, limits=limits)
@@ -261,8 +261,10 @@ class Preload(unittest.TestCase):
             self.assertEqual(pb.VerdictCode.Name(result.verdict.code), pb.VerdictCode.Name(verdict), result.summary)
 
     def test_what_it_took_to_start_is_not_the_program_s(self):
+        own = self.run_it("pytest", self.TEST, env={"NAME": "value"}).result  # for which nothing was started
+        self.assertEqual(own.timing.start_mode, pb.START_MODE_COLD)
         usage = self.hit("pytest", self.TEST).result.usage
-        self.assertLess(usage.cpu_total_us, 150000)
+        self.assertLess(usage.cpu_total_us, max(150000, own.usage.cpu_total_us / 2))
         self.assertLess(usage.memory_peak_bytes, 40 << 20)
 
     def test_what_it_was_not_started_for_gets_its_own(self):
@@ -305,7 +307,7 @@ class Preload(unittest.TestCase):
             lab.wait_for(lambda: "no interpreter waits in a box of the pool kind=pytest" in service.log(), 60, "it is said")
             self.assertIn("broken on purpose", service.log())
             stub = services.SandboxServiceStub(service.channel)
-            answer = stub.Run(pb.RunRequest(runtime="shell", code="echo 1"), timeout=60)
+            answer = stub.Run(pb.RunRequest(runtime="shell", code="echo 1"), timeout=120)
             self.assertEqual((answer.result.exit_code, answer.stdout_data), (0, b"1\n"))
 
 
@@ -321,7 +323,7 @@ class Gvisor(unittest.TestCase):
                                   ("raise SystemExit(7)", pb.VERDICT_CODE_NONZERO_EXIT),
                                   ("x = [bytearray(8 << 20) for _ in range(64)]", pb.VERDICT_CODE_MEMORY_LIMIT),
                                   ("print('begin', flush=True)\nwhile True: pass", pb.VERDICT_CODE_WALL_TIME_LIMIT)):
-                answer = stub.Run(pb.RunRequest(runtime="python", code=code, limits=pb.Limits(wall_time_ms=3000)), timeout=90)
+                answer = stub.Run(pb.RunRequest(runtime="python", code=code, limits=pb.Limits(wall_time_ms=8000)), timeout=90)
                 self.assertEqual((answer.result.verdict.code, answer.result.verdict.confidence),
                                  (verdict, pb.CONFIDENCE_INFERRED), answer.result.summary)
                 if verdict == calls.OK:

@@ -86,7 +86,7 @@ class Shared(unittest.TestCase):
     def tearDownClass(cls):
         cls.service.__exit__(None, None, None)
 
-    def run_it(self, code="", runtime="python", timeout=60, **fields):
+    def run_it(self, code="", runtime="python", timeout=120, **fields):
         return self.stub.Run(pb.RunRequest(runtime=runtime, code=code, output_text=True, **fields), timeout=timeout)
 
     def verdict(self, answer, code):
@@ -186,7 +186,7 @@ class Shared(unittest.TestCase):
 
     def test_collects_files_also_after_a_kill(self):
         code = "open('out.txt', 'w').write('kept')\nwhile True: pass"
-        answer = self.run_it(code, limits=pb.Limits(wall_time_ms=1000), collect=[pb.CollectSpec(path="out.txt")])
+        answer = self.run_it(code, limits=pb.Limits(wall_time_ms=4000), collect=[pb.CollectSpec(path="out.txt")])
         self.verdict(answer, pb.VERDICT_CODE_WALL_TIME_LIMIT)
         self.assertEqual(answer.result.files[0].data, b"kept")
 
@@ -213,10 +213,10 @@ class Shared(unittest.TestCase):
 
     def test_wall_limit_and_partial_output(self):
         began = time.monotonic()
-        answer = self.run_it("print('begin', flush=True)\nwhile True: pass", limits=pb.Limits(wall_time_ms=1000))
+        answer = self.run_it("print('begin', flush=True)\nwhile True: pass", limits=pb.Limits(wall_time_ms=4000))
         self.verdict(answer, pb.VERDICT_CODE_WALL_TIME_LIMIT)
         self.assertEqual(answer.stdout_text, "begin\n")
-        self.assertLess(time.monotonic() - began, 20)
+        self.assertLess(time.monotonic() - began, 60)
 
     def test_cpu_limit(self):
         answer = self.run_it("while True: pass", limits=pb.Limits(cpu_time_ms=300, cpu_millicores=1000))
@@ -322,7 +322,7 @@ class Shared(unittest.TestCase):
 
     # ---- sandboxes that live on; tests/breadth has more of them ----
 
-    def call_in(self, box, timeout=60, **fields):
+    def call_in(self, box, timeout=120, **fields):
         """What it printed, and its result."""
         events = [answer.event for answer in self.stub.ExecuteInSandbox(pb.ExecuteInSandboxRequest(
             sandbox_id=box.sandbox_id, request=pb.ExecuteRequest(**fields)), timeout=timeout)]
@@ -425,7 +425,7 @@ class Faults(unittest.TestCase):
             stub = services.SandboxServiceStub(service.channel)
             box = stub.CreateSandbox(pb.CreateSandboxRequest(runtime="python"), timeout=90).sandbox
             enter = pb.ExecuteInSandboxRequest(sandbox_id=box.sandbox_id, request=pb.ExecuteRequest(code="x = 1"))
-            self.assertEqual(list(stub.ExecuteInSandbox(enter, timeout=60))[-1].event.result.verdict.code, OK)
+            self.assertEqual(list(stub.ExecuteInSandbox(enter, timeout=120))[-1].event.result.verdict.code, OK)
             thread, ended = self.start_run(stub)
             ENGINE.kill()
             thread.join(timeout=90)
@@ -434,7 +434,7 @@ class Faults(unittest.TestCase):
             ENGINE.start()
             service.wait_ready(2)
             lab.wait_for(no_containers, 30, "what was left is gone")
-            answer = stub.Run(pb.RunRequest(runtime="python", code="print(2)"), timeout=60)
+            answer = stub.Run(pb.RunRequest(runtime="python", code="print(2)"), timeout=120)
             self.assertEqual(answer.stdout_data, b"2\n")
             with self.assertRaises(grpc.RpcError) as caught:
                 list(stub.ExecuteInSandbox(enter, timeout=90))
@@ -451,7 +451,7 @@ class Faults(unittest.TestCase):
             self.assertEqual(ended[0].verdict.code, pb.VERDICT_CODE_SANDBOX_LOST)
             service.wait_ready(2)
             lab.wait_for(no_containers, 30, "what was left is gone")
-            answer = stub.Run(pb.RunRequest(runtime="python", code="print(2)"), timeout=60)
+            answer = stub.Run(pb.RunRequest(runtime="python", code="print(2)"), timeout=120)
             self.assertEqual(answer.stdout_data, b"2\n")
 
     def test_supervisor_that_is_killed_takes_everything_with_it(self):
@@ -473,10 +473,10 @@ class Faults(unittest.TestCase):
             image, = [tag for one in json.loads(ENGINE.ask("GET", "/images/json")[1])
                       for tag in one["RepoTags"] or [] if tag.startswith("crisol-sandbox:")]
             self.assertEqual(ENGINE.ask("DELETE", f"/images/{image}?force=1")[0], 200)
-            answer = stub.Run(pb.RunRequest(runtime="python", code="print(1)"), timeout=60)
+            answer = stub.Run(pb.RunRequest(runtime="python", code="print(1)"), timeout=120)
             self.assertTrue(answer.result.verdict.retryable, answer.result.summary)
             service.wait_ready(2)
-            answer = stub.Run(pb.RunRequest(runtime="python", code="print(2)"), timeout=60)
+            answer = stub.Run(pb.RunRequest(runtime="python", code="print(2)"), timeout=120)
             self.assertEqual(answer.stdout_data, b"2\n")
 
     @unittest.skipUnless(docker.shutil.which("docker-registry"), "no docker-registry: scripts/deps.sh engine")
@@ -494,7 +494,7 @@ class Faults(unittest.TestCase):
             with DockerService(*flags(f"--docker-base={base}", "--docker-pull=missing")) as service:
                 self.assertIn(f"pulling an image image={base}", service.log())
                 stub = services.SandboxServiceStub(service.channel)
-                answer = stub.Run(pb.RunRequest(runtime="python", code="print(3)"), timeout=60)
+                answer = stub.Run(pb.RunRequest(runtime="python", code="print(3)"), timeout=120)
                 self.assertEqual(answer.stdout_data, b"3\n")
         gone = self.refuses_to_start(f"--docker-socket={ENGINE.socket}", "--docker-base=127.0.0.1:1/gone:1")
         self.assertIn("the docker engine cannot pull it", gone)
@@ -555,7 +555,7 @@ class Faults(unittest.TestCase):
                 self.skipTest("crun does not support this host's control groups (hybrid mode)")
             self.assertIn("runtime=crun", service.log())
             stub = services.SandboxServiceStub(service.channel)
-            answer = stub.Run(pb.RunRequest(runtime="python", code="print(4)"), timeout=60)
+            answer = stub.Run(pb.RunRequest(runtime="python", code="print(4)"), timeout=120)
             self.assertEqual(answer.stdout_data, b"4\n")
 
     def test_auto_takes_docker_only_with_an_engine_and_a_name(self):

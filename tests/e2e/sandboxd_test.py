@@ -318,7 +318,7 @@ class Shared(unittest.TestCase):
         def pool_is_full():
             pool = self.stub.GetCapabilities(pb.GetCapabilitiesRequest()).pool
             return pool.ready == pool.slots
-        lab.wait_for(pool_is_full, 10, "the pool is full")
+        processes.await_pool(pool_is_full)
         fds = lab.settled(lambda: [lab.count_fds(pid) for pid in pids])
         family, groups = len(self.service.family()), len(lab.control_groups(pids[1]))
         mounts = [lab.count_mounts(pid) for pid in pids]

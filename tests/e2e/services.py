@@ -299,11 +299,18 @@ def has_full_pool(services):
     return pool["ready"] >= pool["slots"]
 
 
+def await_pool(is_full, seconds=30):
+    """Until the pool is full, and no longer than that: one without a template that failed never is, and serves."""
+    until = time.monotonic() + seconds
+    while not is_full() and time.monotonic() < until:
+        time.sleep(0.1)
+
+
 def settled(services):
     """The state once nothing runs and nothing changes any more: what follows a run (and the first
     start, which asks each runtime for its version) happens off its path."""
     seen, last_changes = [], []
-    wait_for(lambda: has_full_pool(services), 20, "the pool is full")
+    await_pool(lambda: has_full_pool(services))
 
     def look():
         time.sleep(0.1)

@@ -258,7 +258,7 @@ def wedge(engine):
     began = time.monotonic()
     try:
         with Point(engine, "running", "nobody") as point:
-            point.call("echo up; sleep 50", wall_time_ms=2500).wait_output()
+            point.call("echo up; sleep 50", wall_time_ms=8000).wait_output()
             container = point.containers()[0]
             point.gate.refused = re.compile(rb"DELETE /v[\d.]+/containers/" + container.encode())
             stop_shim(container, point.after_kill)

@@ -33,7 +33,7 @@ class Service:
         self.popen = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                       preexec_fn=preexec,
                                       env={**ENVIRONMENT, **(env or {})})
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not (found := re.search(ready, self.text())):
             if self.popen.poll() is not None or time.monotonic() > deadline:
                 said = self.text()

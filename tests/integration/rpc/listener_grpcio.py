@@ -19,7 +19,7 @@ except ImportError:
 
 SERVICE = "/crisol.test.v1.TestService/"
 CANCELS = 1000
-TIMEOUT_S = 30
+TIMEOUT_S = 90
 
 
 def method(make, name):

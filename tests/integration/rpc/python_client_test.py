@@ -18,7 +18,7 @@ except ImportError as error:
 
 SERVER, DESCRIPTOR_SET = sys.argv[1:3]
 SERVICE = "crisol.test.v1.TestService"
-PATIENCE_S = 20
+PATIENCE_S = 90
 
 
 def make_pool(files):
