@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/err.h"
+#include "sandboxd/builder/apt.h"
 #include "sandboxd/builder/archive.h"
 #include "sandboxd/builder/tool.h"
 #include "sandboxd/builder/tree.h"
@@ -20,6 +21,7 @@
 #define INCLUDE_MAX 8192
 #define FILE_COPY_MAX (16U << 20)
 #define ARGUMENT_INCLUDE "--include="
+#define LOG_END_MAX 16384
 #define REQUIREMENTS "/tmp/requirements.txt"
 #define CERTIFICATES "/tmp/certificates.crt"
 #define PIP_CONFIG "/tmp/pip.conf"
@@ -66,14 +68,35 @@ static int join_packages(const struct sbx_build *build, char *text, size_t size,
     return used < size ? 0 : cr_err_set(err, E2BIG, "build.package: too many of them");
 }
 
+/* Says of a failure why it came about, by what the log ends with. */
+static int explain(const struct sbx_build *build, int r, struct cr_err *err)
+{
+    char text[LOG_END_MAX + 1];
+    const off_t size = lseek(build->output_fd, 0, SEEK_END);
+    const ssize_t n = size < 0 ? -1
+                               : pread(build->output_fd, text, LOG_END_MAX,
+                                       size > LOG_END_MAX ? size - LOG_END_MAX : 0);
+    const char *reason;
+
+    text[n > 0 ? n : 0] = '\0';
+    reason = r == -EIO ? sbx_apt_reason(text) : NULL;
+    return reason ? cr_err_set(err, EIO, "mmdebstrap failed: %s", reason) : r;
+}
+
+/*
+ * The keys are named: else mmdebstrap asks gpg which of them apt trusts, and
+ * takes none when that fails.
+ */
 static int add_packages(const struct sbx_build *build, struct cr_err *err)
 {
+    char keyring[128];
     char include[INCLUDE_MAX];
     const char *const argv[] = {
         "/usr/bin/mmdebstrap",
         "--variant=minbase",
         "--mode=root",
         "--format=directory",
+        keyring,
         include,
         "--dpkgopt=path-exclude=/usr/share/doc/*",
         "--dpkgopt=path-exclude=/usr/share/man/*",
@@ -87,10 +110,11 @@ static int add_packages(const struct sbx_build *build, struct cr_err *err)
     };
     int r = join_packages(build, include, sizeof(include), err);
 
+    (void)snprintf(keyring, sizeof(keyring), "--keyring=%s", sbx_apt_keyring());
     if (r == 0 && strchr(build->root, ':'))
         r = cr_err_set(err, EINVAL, "apt finds no key below a path with a ':', move --state-dir");
     if (r == 0)
-        r = run(build, argv, build->folder, true, false, err);
+        r = explain(build, run(build, argv, build->folder, true, false, err), err);
     return r < 0 ? cr_err_wrap(err, "build.package") : 0;
 }
 

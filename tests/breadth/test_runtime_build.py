@@ -239,6 +239,33 @@ def test_what_fails_says_why_and_leaves_nothing(place, state, source, output, re
     assert registered(state) == []
 
 
+@pytest.mark.parametrize("words, reason", [
+    ("The following signatures couldn't be verified because the public key is not available: NO_PUBKEY 6ED0E7B82643E131",
+     "this host does not have the key that signs the archive: install the package debian-archive-keyring"),
+    ("The following signatures were invalid: EXPKEYSIG 6ED0E7B82643E131", "update the package debian-archive-keyring"),
+    ("E: Unable to locate package nosuch", "the suite has no package of a name in build.package"),
+    ("E: something else", "mmdebstrap failed with 25"),
+])
+@pytest.mark.parametrize("has_keyring", [True, False])
+def test_what_apt_says_is_told_with_what_helps(place, state, words, reason, has_keyring):
+    """With another mmdebstrap in the place of the host's, and an empty folder in that of its keys."""
+    tool = place / "mmdebstrap"
+    tool.write_text(f'#!/bin/sh\necho "$@" >&2\ncat >&2 <<END\n{words}\nEND\nexit 25\n')
+    tool.chmod(0o755)
+    (place / "empty").mkdir(exist_ok=True)
+    keyrings = "/usr/share/keyrings"
+    name = next((name for name in ("gpg", "pgp") if os.path.exists(f"{keyrings}/debian-archive-keyring.{name}")), None)
+    keys = f"{keyrings}/debian-archive-keyring.{name}" if has_keyring and name else "/etc/apt/trusted.gpg.d"
+    hidden = "" if has_keyring else f'mount --bind "{place}/empty" {keyrings}; '
+    lent = f'mount --bind "{tool}" /usr/bin/mmdebstrap; {hidden}exec "$0" "$@"'
+    done = subprocess.run(["/usr/bin/unshare", "--mount", "/bin/sh", "-ec", lent, SANDBOXD, "runtime", "build",
+                           write(place, "one", "build.package = say"), f"--state-dir={state}"],
+                          capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 1 and registered(state) == []
+    assert f"build.package: mmdebstrap failed{'' if 'with' in reason else ': '}" in done.stderr and reason in done.stderr, done.stderr
+    assert f"--keyring={keys} " in done.stderr, done.stderr
+
+
 def trial_of(state):
     """Command line of the sandboxd that tries what a build has made; None: there is none now."""
     return next((command for _, command in crisol.processes().values()
