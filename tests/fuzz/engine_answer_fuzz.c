@@ -17,6 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char id[SBX_CONTAINER_ID_SIZE];
     char message[64];
     struct cr_err err = CR_ERR_INIT;
+    struct sbx_container_end end = {.finish_s = -1};
     pid_t pid = -1;
 
     if (!text)
@@ -32,6 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(pid == 0 || pid > 1);
     else
         FUZZ_CHECK(pid == -1);
+    if (sbx_container_read_end(text, &end) < 0)
+        FUZZ_CHECK(!end.is_oom && end.finish_s == -1);
     free(text);
     return 0;
 }
