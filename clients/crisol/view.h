@@ -13,7 +13,7 @@
  */
 struct cli_view {
     bool is_terminal; /* live line and colours */
-    char live[240]; /* tail of the text that is being written */
+    char live[240];   /* tail of the text that is being written */
     size_t live_size;
     char policy[256]; /* one line about the effective policy; "" before the first run */
 };
