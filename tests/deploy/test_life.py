@@ -22,6 +22,7 @@ CHECK = "/grpc.health.v1.Health/Check"
 SERVING, NOT_SERVING = b"\x08\x01", b"\x08\x02"
 SAMPLES = 300
 P99_MS = 100
+OWN_TASKS = 4  # that the test itself gives each processor to do
 TRIES = 4
 
 
@@ -346,6 +347,7 @@ def test_health_is_quick_with_every_slot_and_core_busy():
             for _ in range(TRIES):
                 bar = max(P99_MS * crisol.SLOWNESS, 3 * p99_of("echo", sample_echo(SAMPLES)))
                 p99 = p99_of(f"health of {name}", sample(address, SAMPLES))
+                bar *= max(1, crisol.contention() / OWN_TASKS)
                 if p99 < bar:
                     break
                 problems.append((p99, bar))
