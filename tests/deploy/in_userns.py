@@ -15,8 +15,9 @@ NEW = 0x10000000 | 0x20000 | 0x20000000 | 0x40000000 | 0x08000000 | 0x04000000  
 
 
 def own_groups(name):
-    """Makes them in every hierarchy that limits something, gives them away, and enters them."""
-    roots = [path for path in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup/pids", "/sys/fs/cgroup")
+    """Makes them in every hierarchy that limits or freezes something, gives them away, and enters them."""
+    roots = [path for path in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup/pids",
+                         "/sys/fs/cgroup/freezer", "/sys/fs/cgroup")
              if os.path.exists(os.path.join(path, "cgroup.procs"))]
     for root in roots:
         group = os.path.join(root, name)
