@@ -108,13 +108,13 @@ def test_a_command_in_the_root_of_a_browser_reads_its_input(stub, names):
 
 
 def test_requirements_were_installed_when_it_was_built(stub, names):
-    answer = run(stub, names["python"], "import six; print(six.__version__)")
+    answer = run(stub, names["python"], "import six; print(six.__version__)", limits=PATIENT)
     assert answer.stdout_text == "1.16.0\n", answer.stderr_text
     # Nothing is fetched in a sandbox.
-    fetch = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-m', 'pip', 'download', 'six']))"
-    answer = run(stub, names["python"], fetch)
+    fetch = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-m', 'pip', 'download', '--retries=0', 'six']))"
+    answer = run(stub, names["python"], fetch, limits=PATIENT)
     assert answer.result.verdict.code == pb.VERDICT_CODE_NONZERO_EXIT
-    assert run(stub, "python", "import sys; print(sys.version)").result.policy.rootfs_digest == ""
+    assert run(stub, "python", "pass", limits=PATIENT).result.policy.rootfs_digest == ""
 
 
 def test_the_browser_reaches_no_network(stub, names):
