@@ -27,11 +27,16 @@ WHOLE = [(1, "run_started", "{}"), (2, "node_started", "{}"), (3, "model_call", 
          (5, "node_started", "{}"), (6, "sandbox_result", "{}"), (7, "result", json.dumps({"status": "SUCCESS", "final_response": ""}))]
 # Does what it is told to, in place of a service: opens descriptors, starts a process.
 SERVANT = """
-import os, subprocess, sys
+import os, subprocess, sys, tempfile
+folder = tempfile.TemporaryDirectory(prefix="crisol-soak-checks-")
+programs = {"child": "/usr/bin/sleep", "idle": os.path.join(folder.name, "sandbox-idle")}  # a process has its program's name
+os.symlink(programs["child"], programs["idle"])
+def start(program):
+    return subprocess.Popen(["sleep", "600"], executable=program, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 kept = []
 for line in sys.stdin:
-    kept.append([os.open("/dev/null", os.O_RDONLY) for _ in range(int(line))] if line.strip() != "child" else
-                subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
+    word = line.strip()
+    kept.append(start(programs[word]) if word in programs else [os.open("/dev/null", os.O_RDONLY) for _ in range(int(word))])
     print("done", flush=True)
 for one in kept:
     if isinstance(one, subprocess.Popen):
@@ -196,6 +201,9 @@ class Growth(unittest.TestCase):
     def test_leaked_descriptors_are_seen(self):
         (problem,) = self.grown(str(soak.FDS_TO_SPARE + 1))
         self.assertIn("sandboxd-0: processes and descriptors", problem)
+
+    def test_a_box_that_is_begun_ahead_is_no_growth(self):
+        self.assertEqual(self.grown("idle"), [])
 
     def test_a_process_that_stays_is_seen(self):
         (problem,) = self.grown("child")
