@@ -122,6 +122,8 @@ ALWAYS_BUILT = {"browser", "python-data"}
 COMPILED = {"c", "c++", "go", "java", "rust"}
 # A collector of garbage that gives up before the kernel does is the program's own end.
 OWN_MEMORY_LIMIT = {"java", "node"}
+# Its code is charged, too: at its limit the kernel may read that again and again rather than kill, until its time is over.
+SLOW_AT_MEMORY_LIMIT = {"browser"}
 # What the program itself needs before it can loop or take too much.
 START_MS = {"browser": 8000}
 START_MIB = {"browser": 304}
