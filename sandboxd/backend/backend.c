@@ -114,7 +114,7 @@ void sbx_backend_init(struct sbx_backend *backend, const struct sbx_backend_ops 
     *backend = (struct sbx_backend){
         .ops = ops,
         .epoll_fd = -1,
-        .link = {.fd = -1, .ops = &link_ops, .user = backend},
+        .link = {.fd = -1, .ops = &link_ops, .user = backend, .maximum = sbx_maximum_limits},
         .lifeline_fd = -1,
         .weakened = SBX_WEAKEN_NOTHING,
     };
@@ -141,19 +141,41 @@ void sbx_backend_set_maxima(struct sbx_backend *backend, const uint64_t maximum[
     }
 }
 
+static void lower_maximum(struct sbx_backend *backend, uint32_t limit, uint64_t available)
+{
+    uint64_t *most = &backend->link.maximum.value[limit];
+
+    if (*most <= available)
+        return;
+    cr_log_info(
+        "this host has less than the maximum of a run, lowering it limit=%s maximum=%" PRIu64
+        " available=%" PRIu64,
+        sbx_limit_name(limit), *most, available);
+    *most = available;
+}
+
 void sbx_backend_share_memory(struct sbx_backend *backend, uint64_t bytes)
 {
-    uint64_t *most = &backend->link.maximum.value[SBX_LIMIT_MEMORY];
-
     if (bytes == 0)
         return; /* nobody could tell */
-    if (*most > bytes) {
-        cr_log_info("less memory than the maximum of a run, lowering it maximum=%" PRIu64
-                    " available=%" PRIu64,
-                    *most, bytes);
-        *most = bytes;
-    }
+    lower_maximum(backend, SBX_LIMIT_MEMORY, bytes);
     backend->memory_bytes = bytes;
+}
+
+void sbx_backend_share_cpu(struct sbx_backend *backend, uint32_t millicores)
+{
+    lower_maximum(backend, SBX_LIMIT_CPU_MILLICORES, millicores);
+}
+
+struct sbx_limits sbx_backend_usual_limits(const struct sbx_backend *backend)
+{
+    struct sbx_limits limits = sbx_default_limits;
+
+    for (int i = 0; i < SBX_LIMIT_COUNT; i++) {
+        if (limits.value[i] > backend->link.maximum.value[i])
+            limits.value[i] = backend->link.maximum.value[i];
+    }
+    return limits;
 }
 
 void sbx_backend_add_slot(struct sbx_backend *backend, struct sbx_job *job)

@@ -156,6 +156,18 @@ void sbx_backend_set_maxima(struct sbx_backend *backend, const uint64_t maximum[
  */
 void sbx_backend_share_memory(struct sbx_backend *backend, uint64_t bytes);
 
+/*
+ * The quota over all control groups of runs, in thousandths of a core: no run
+ * may ask for more, which version 1 would refuse when its group is made
+ * (sched-bwc.txt: "a child's bandwidth cannot exceed its parent's") and
+ * version 2 would not give. Behind sbx_backend_set_maxima().
+ */
+void sbx_backend_share_cpu(struct sbx_backend *backend, uint32_t millicores);
+
+/* The defaults, none above its maximum: what a run has that asks for nothing, so what boxes are
+ * made with ahead. */
+struct sbx_limits sbx_backend_usual_limits(const struct sbx_backend *backend);
+
 /* Another slot, whose job sbx_job_init() has made. */
 void sbx_backend_add_slot(struct sbx_backend *backend, struct sbx_job *job);
 

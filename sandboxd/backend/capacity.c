@@ -14,7 +14,10 @@
 #include <sys/sysinfo.h>
 
 #define DEPTH_MAX 64
-#define RESERVE 8 /* one part in so many */
+#define RESERVE 8       /* one part in so many */
+#define MILLICORES 1000 /* of a core */
+/* More than a kernel takes (MAX_BW of kernel/sched/sched.h), so that no product overflows. */
+#define QUOTA_MAX_US (UINT64_C(1) << 44)
 
 /* The number at `text`; false for "max", "-1" and everything that is none. */
 static bool parse_number(const char *text, char **ret_end, uint64_t *ret_value)
@@ -76,19 +79,30 @@ uint64_t sbx_capacity_memory(int group_fd, uint32_t version, uint64_t machine_by
     return least;
 }
 
-uint32_t sbx_capacity_cores(int group_fd, uint32_t version, uint32_t machine_cores)
+uint32_t sbx_capacity_millicores(int group_fd, uint32_t version)
 {
     CR_AUTO_CLOSE int fd = openat(group_fd, ".", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-    uint32_t least = machine_cores;
+    uint64_t least = UINT64_MAX;
 
     for (int i = 0; i < DEPTH_MAX && is_group(fd); i++, go_up(&fd)) {
         uint64_t quota;
         uint64_t period;
 
-        if (read_quota(fd, version, &quota, &period) && quota / period < least)
-            least = (uint32_t)(quota / period + (quota % period > 0));
+        if (read_quota(fd, version, &quota, &period) && quota < QUOTA_MAX_US &&
+            quota * MILLICORES / period < least)
+            least = quota * MILLICORES / period;
     }
-    return least > 0 ? least : 1;
+    if (least > UINT32_MAX)
+        return SBX_CAPACITY_NO_QUOTA;
+    return least > 0 ? (uint32_t)least : 1;
+}
+
+/* A quota is rounded up to whole cores: threads beyond it would only wait for each other. */
+static uint32_t cores_of(uint32_t millicores, uint32_t machine_cores)
+{
+    const uint32_t cores = millicores / MILLICORES + (millicores % MILLICORES > 0);
+
+    return cores < machine_cores ? cores : machine_cores;
 }
 
 void sbx_capacity_machine(struct sbx_capacity *ret_capacity)
@@ -99,6 +113,7 @@ void sbx_capacity_machine(struct sbx_capacity *ret_capacity)
     (void)sysinfo(&info);
     ret_capacity->memory_bytes = (uint64_t)info.totalram * info.mem_unit;
     ret_capacity->cores = cores > 0 ? (uint32_t)cores : 1;
+    ret_capacity->millicores = SBX_CAPACITY_NO_QUOTA;
 }
 
 void sbx_capacity_read(const struct sbx_cgroup_host *cgroups, struct sbx_capacity *ret_capacity)
@@ -112,8 +127,8 @@ void sbx_capacity_read(const struct sbx_cgroup_host *cgroups, struct sbx_capacit
         ret_capacity->memory_bytes =
             sbx_capacity_memory(cgroups->own_fds[memory], version, ret_capacity->memory_bytes);
     if (cpu >= 0)
-        ret_capacity->cores =
-            sbx_capacity_cores(cgroups->own_fds[cpu], version, ret_capacity->cores);
+        ret_capacity->millicores = sbx_capacity_millicores(cgroups->own_fds[cpu], version);
+    ret_capacity->cores = cores_of(ret_capacity->millicores, ret_capacity->cores);
 }
 
 uint64_t sbx_capacity_for_runs(uint64_t memory_bytes)

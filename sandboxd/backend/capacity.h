@@ -12,8 +12,12 @@ struct sbx_cgroup_host;
  */
 struct sbx_capacity {
     uint64_t memory_bytes;
-    uint32_t cores; /* a quota is rounded up */
+    uint32_t cores; /* processors, or the quota rounded up where that is fewer; at least 1 */
+    uint32_t
+        millicores; /* the tightest quota, rounded down, at least 1; or SBX_CAPACITY_NO_QUOTA */
 };
+
+#define SBX_CAPACITY_NO_QUOTA UINT32_MAX
 
 void sbx_capacity_read(const struct sbx_cgroup_host *cgroups, struct sbx_capacity *ret_capacity);
 
@@ -26,4 +30,4 @@ uint64_t sbx_capacity_for_runs(uint64_t memory_bytes);
 /* The two halves of the above, for one control group and those over it; pure but for their files.
  */
 uint64_t sbx_capacity_memory(int group_fd, uint32_t version, uint64_t machine_bytes);
-uint32_t sbx_capacity_cores(int group_fd, uint32_t version, uint32_t machine_cores);
+uint32_t sbx_capacity_millicores(int group_fd, uint32_t version);

@@ -142,7 +142,7 @@ void sbx_docker_slot_discard(struct sbx_docker *docker, struct sbx_docker_slot *
  * interpreter reads the limit of its stack at its start. */
 static struct sbx_limits limits_ahead(const struct sbx_docker *docker, uint32_t kind)
 {
-    struct sbx_limits limits = sbx_default_limits;
+    struct sbx_limits limits = sbx_backend_usual_limits(&docker->base);
 
     for (size_t i = 0; i < CR_ARRAY_SIZE(of_process); i++) {
         if (of_process[i] != SBX_LIMIT_STACK || kind == SBX_DOCKER_KIND_PLAIN)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sandboxd/backend/backend.h"
+#include "sandboxd/backend/capacity.h"
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/backend/userns.h"
 #include "sandboxd/backend/weaken.h"
@@ -88,6 +89,7 @@ struct sbx_place {
 /* Everything of the one process; one thread. */
 struct sbx_native {
     struct sbx_backend base; /* first, so that one is found from the other */
+    struct sbx_capacity capacity;
     int init_fd;
     int seccomp_fd;
     uint32_t uid_base;

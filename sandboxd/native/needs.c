@@ -148,6 +148,9 @@ static int meet_cgroups(const struct sbx_native_settings *settings, struct sbx_n
     if (r < 0)
         return r;
     native->base.counts[SBX_COUNT_SWEPT] = swept;
+    sbx_capacity_read(&native->base.cgroups, &native->capacity);
+    sbx_backend_share_memory(&native->base, sbx_capacity_for_runs(native->capacity.memory_bytes));
+    sbx_backend_share_cpu(&native->base, native->capacity.millicores);
     sbx_host_judge(&native->base.cgroups, native->base.controls);
     if (native->is_rootless)
         sbx_host_judge_rootless(&native->base.cgroups, native->own_ids > 0, native->base.controls);
@@ -225,13 +228,11 @@ static int make_places(struct sbx_native *native, uint32_t count, struct cr_err 
 static int meet_slots(const struct sbx_native_settings *settings, struct sbx_native *native,
                       uint32_t argument, struct cr_err *err)
 {
-    struct sbx_capacity capacity;
     uint32_t count;
 
     (void)argument;
-    sbx_capacity_read(&native->base.cgroups, &capacity);
-    count = sbx_host_slots(settings->slots, capacity.cores, capacity.memory_bytes, SBX_SLOTS_MAX);
-    sbx_backend_share_memory(&native->base, sbx_capacity_for_runs(capacity.memory_bytes));
+    count = sbx_host_slots(settings->slots, native->capacity.cores, native->capacity.memory_bytes,
+                           SBX_SLOTS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         sbx_run_init(&native->runs[i], i);
         sbx_backend_add_slot(&native->base, &native->runs[i].job);

@@ -101,6 +101,7 @@ static void put_off(struct sbx_native *native)
 /* False when the kind has to wait. */
 static bool start(struct sbx_native *native, struct sbx_pool_slot *slot)
 {
+    const struct sbx_limits limits = sbx_backend_usual_limits(&native->base);
     struct cr_err err = CR_ERR_INIT;
     enum sbx_stage stage;
     int r;
@@ -108,8 +109,7 @@ static bool start(struct sbx_native *native, struct sbx_pool_slot *slot)
     slot->has_waited = false;
     if (sbx_cell_open(native, !slot->starter->needs_templates, &slot->cell) < 0)
         return false; /* the keeper's next answer comes back here */
-    stage = sbx_cell_furnish(native, &slot->cell, &sbx_default_limits, (int64_t)native->box_bytes,
-                             &err);
+    stage = sbx_cell_furnish(native, &slot->cell, &limits, (int64_t)native->box_bytes, &err);
     r = stage == SBX_STAGE_NONE ? slot->starter->start(native, &slot->cell, &err) : err.code;
     if (r < 0) {
         if (r != -EAGAIN)
@@ -136,21 +136,22 @@ static bool start(struct sbx_native *native, struct sbx_pool_slot *slot)
  * What the box is charged for as it waits is not the program's, nor is the CPU
  * time that it took to make it: only now comes the limit on that.
  */
-static int settle(struct sbx_pool_slot *slot, struct cr_err *err)
+static int settle(const struct sbx_native *native, struct sbx_pool_slot *slot, struct cr_err *err)
 {
+    const struct sbx_limits limits = sbx_backend_usual_limits(&native->base);
     int r = sbx_cell_measure(&slot->cell, &slot->idle_bytes, err);
 
     if (r == 0)
-        r = sbx_cell_limit_group(&slot->cell, &sbx_default_limits, slot->idle_bytes, err);
+        r = sbx_cell_limit_group(&slot->cell, &limits, slot->idle_bytes, err);
     if (r == 0)
-        r = sbx_cell_limit_cpu(&slot->cell, &sbx_default_limits, err);
+        r = sbx_cell_limit_cpu(&slot->cell, &limits, err);
     return r < 0 ? r : sbx_cgroup_usage(&slot->cell.group, &slot->idle, err);
 }
 
 /* It waits, and we can see its end. */
 static int become_idle(struct sbx_native *native, struct sbx_pool_slot *slot, struct cr_err *err)
 {
-    int r = settle(slot, err);
+    int r = settle(native, slot, err);
 
     if (r < 0)
         return r;

@@ -116,6 +116,7 @@ static int run_box(struct sbx_native *native, const struct sbx_cgroup *group,
     CR_AUTO_CLOSE int null_fd = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
     CR_AUTO_CLOSE int payload_fd = make_payload(argv, err);
     CR_AUTO_CLOSE int workspace_fd = -1;
+    const struct sbx_limits limits = sbx_backend_usual_limits(&native->base);
     struct sbx_box box = SBX_BOX_INIT;
     int r;
 
@@ -123,12 +124,11 @@ static int run_box(struct sbx_native *native, const struct sbx_cgroup *group,
         return payload_fd;
     if (null_fd < 0)
         return cr_err_sys(err, errno, "open /dev/null of the boxes");
-    r = sbx_cgroup_limit(group, &sbx_default_limits, err);
+    r = sbx_cgroup_limit(group, &limits, err);
     if (r == 0)
-        r = sbx_workspace_make(sbx_default_limits.value[SBX_LIMIT_WORKSPACE_BYTES],
-                               sbx_default_limits.value[SBX_LIMIT_WORKSPACE_INODES],
-                               sbx_cell_owner(native, &(struct sbx_cell){.place = 0}),
-                               &workspace_fd, err);
+        r = sbx_workspace_make(
+            limits.value[SBX_LIMIT_WORKSPACE_BYTES], limits.value[SBX_LIMIT_WORKSPACE_INODES],
+            sbx_cell_owner(native, &(struct sbx_cell){.place = 0}), &workspace_fd, err);
     if (r == 0)
         r = sbx_box_begin(
             &(struct sbx_box_shell){.spawner = &native->spawner, .group = group, .net_fd = -1},
@@ -137,7 +137,7 @@ static int run_box(struct sbx_native *native, const struct sbx_cgroup *group,
         return r;
     r = sbx_box_finish(
         &box,
-        &(struct sbx_box_plan){.limits = &sbx_default_limits,
+        &(struct sbx_box_plan){.limits = &limits,
                                .userns_fd = native->places[0].userns_fd,
                                .root_fd = -1,
                                .is_watched = native->base.cgroups.ops->look_ns > 0,
@@ -192,14 +192,15 @@ int sbx_probe(struct sbx_native *native, const char *const *argv, struct cr_err 
 
 int sbx_probe_group(struct sbx_native *native, struct cr_err *err)
 {
+    const struct sbx_limits limits = sbx_backend_usual_limits(&native->base);
     struct sbx_cgroup group;
     int r = open_group(native, &group, err);
 
     if (r < 0)
         return r;
-    r = sbx_cgroup_limit(&group, &sbx_default_limits, err);
+    r = sbx_cgroup_limit(&group, &limits, err);
     if (r == 0)
-        r = sbx_cgroup_limit_cpu(&group, &sbx_default_limits, err);
+        r = sbx_cgroup_limit_cpu(&group, &limits, err);
     sbx_cgroup_close(&group);
     remove_group(native);
     return r;

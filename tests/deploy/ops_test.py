@@ -97,10 +97,8 @@ class Load(unittest.TestCase):
 
 class Places(unittest.TestCase):
     def test_ops_14_what_runs_use_is_charged_below_the_group_that_the_service_was_put_in(self):
-        group = self.own_group(700 * MIB)
-        service = host.Service(slots=1)
-        service.argv = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *service.argv]
-        with service:
+        group = self.own_group("memory", {"memory.limit_in_bytes": 700 * MIB, "memory.max": 700 * MIB})
+        with self.service_in(group) as service:
             stub = services.SandboxServiceStub(service.channel)
             before = self.usage(group)
             events = stub.Execute(pb.ExecuteRequest(runtime="python", code="x = bytearray(100 << 20); print('up', flush=True)\n"
@@ -114,18 +112,43 @@ class Places(unittest.TestCase):
                 if "/memory/" in folder or os.path.exists(os.path.join(folder, "memory.max")):
                     self.assertIn(os.path.basename(group), folder)
 
-    def own_group(self, limit):
-        for root, name in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+    def test_a_quota_on_the_group_of_the_service_is_the_most_that_a_run_may_ask_for(self):
+        """As in a pod with a limit of 300m: version 1 refuses a group with more than the one above it has."""
+        group = self.own_group("cpu", {"cpu.cfs_quota_us": 30000, "cpu.max": "30000 100000"})
+        with self.service_in(group) as service:
+            stub = services.SandboxServiceStub(service.channel)
+            request = pb.RunRequest(runtime="shell", code="echo hi", limits=pb.Limits(wall_time_ms=100000))
+            result = stub.Run(request, timeout=90).result  # the default of half a core is more, and lowered
+            self.assertEqual(result.verdict.code, pb.VERDICT_CODE_OK, result.summary)
+            self.assertEqual(stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=90).maximum_limits.cpu_millicores, 300)
+            request.limits.cpu_millicores = 301
+            with self.assertRaises(grpc.RpcError) as caught:
+                stub.Run(request, timeout=90)
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+            self.assertIn("limits.cpu_millicores: 301 is more than the maximum of 300", caught.exception.details())
+
+    @staticmethod
+    def service_in(group):
+        service = host.Service(slots=1)
+        service.argv = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *service.argv]
+        return service
+
+    def own_group(self, controller, settings):
+        """A new group of the controller's hierarchy (version 1) or of the only one, with what of `settings` it knows."""
+        for root in (f"/sys/fs/cgroup/{controller}", "/sys/fs/cgroup"):
             path = os.path.join(root, f"crisol-ops-{os.getpid()}")
-            if os.path.isdir(root) and os.path.exists(os.path.join(root, "cgroup.procs")):
-                os.makedirs(path, exist_ok=True)
-                if os.path.exists(os.path.join(path, name)):
-                    with open(os.path.join(path, name), "w", encoding="ascii") as file:
-                        file.write(str(limit))
-                    self.addCleanup(host.wait_for, lambda: self.remove(path), 10, "the group is empty")
-                    return path
-                os.rmdir(path)
-        return self.skipTest("no memory controller here")
+            if not os.path.exists(os.path.join(root, "cgroup.procs")):
+                continue
+            os.makedirs(path, exist_ok=True)
+            known = [name for name in settings if os.path.exists(os.path.join(path, name))]
+            for name in known:
+                with open(os.path.join(path, name), "w", encoding="ascii") as file:
+                    file.write(str(settings[name]))
+            if known:
+                self.addCleanup(host.wait_for, lambda: self.remove(path), 10, "the group is empty")
+                return path
+            os.rmdir(path)
+        return self.skipTest(f"no {controller} controller here")
 
     @staticmethod
     def remove(path):

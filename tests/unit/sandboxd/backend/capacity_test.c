@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
 #include "sandboxd/backend/capacity.h"
+#include "sandboxd/backend/cgroup.h"
 #include "tests/harness/test.h"
 
 #include <fcntl.h>
@@ -79,23 +80,53 @@ static void memory_is_the_least_of_all_groups_above(void **state)
     assert_int_equal(test_count_fds(), fds);
 }
 
-static void cores_are_the_quota_rounded_up(void **state)
+static void the_tightest_quota_counts_in_thousandths_of_a_core(void **state)
 {
     struct tree *tree = *state;
 
-    assert_int_equal(sbx_capacity_cores(tree->inner, 2, 8), 8);
+    assert_int_equal(sbx_capacity_millicores(tree->inner, 2), SBX_CAPACITY_NO_QUOTA);
     write_file(tree->inner, "cpu.max", "max 100000\n");
-    assert_int_equal(sbx_capacity_cores(tree->inner, 2, 8), 8);
+    assert_int_equal(sbx_capacity_millicores(tree->inner, 2), SBX_CAPACITY_NO_QUOTA);
     write_file(tree->outer, "cpu.max", "250000 100000\n");
-    assert_int_equal(sbx_capacity_cores(tree->inner, 2, 8), 3);
-    write_file(tree->inner, "cpu.max", "1000 100000\n");
-    assert_int_equal(sbx_capacity_cores(tree->inner, 2, 8), 1);
+    assert_int_equal(sbx_capacity_millicores(tree->inner, 2), 2500);
+    write_file(tree->inner, "cpu.max", "66666 100000\n");
+    assert_int_equal(sbx_capacity_millicores(tree->inner, 2), 666);
+    write_file(tree->inner, "cpu.max", "1 100000\n");
+    assert_int_equal(sbx_capacity_millicores(tree->inner, 2), 1);
 
     write_file(tree->inner, "cpu.cfs_quota_us", "-1\n");
     write_file(tree->inner, "cpu.cfs_period_us", "100000\n");
-    assert_int_equal(sbx_capacity_cores(tree->inner, 1, 8), 8);
+    assert_int_equal(sbx_capacity_millicores(tree->inner, 1), SBX_CAPACITY_NO_QUOTA);
     write_file(tree->inner, "cpu.cfs_quota_us", "200000\n");
-    assert_int_equal(sbx_capacity_cores(tree->inner, 1, 8), 2);
+    assert_int_equal(sbx_capacity_millicores(tree->inner, 1), 2000);
+}
+
+static struct sbx_capacity capacity_of(const struct tree *tree)
+{
+    struct sbx_cgroup_host host = {.ops = &sbx_cgroup_v2};
+    struct sbx_capacity capacity;
+
+    host.hierarchy[SBX_CONTROLLER_MEMORY] = -1;
+    host.hierarchy[SBX_CONTROLLER_CPU] = 0;
+    host.own_fds[0] = tree->inner;
+    sbx_capacity_read(&host, &capacity);
+    return capacity;
+}
+
+static void cores_are_the_quota_rounded_up(void **state)
+{
+    const struct tree *tree = *state;
+    struct sbx_capacity machine;
+
+    sbx_capacity_machine(&machine);
+    assert_true(machine.cores > 0);
+    assert_int_equal(machine.millicores, SBX_CAPACITY_NO_QUOTA);
+    assert_int_equal(capacity_of(tree).cores, machine.cores);
+    write_file(tree->inner, "cpu.max", "100100 100000\n");
+    assert_int_equal(capacity_of(tree).cores, machine.cores < 2 ? 1 : 2);
+    write_file(tree->inner, "cpu.max", "1000 100000\n");
+    assert_int_equal(capacity_of(tree).cores, 1);
+    assert_int_equal(capacity_of(tree).millicores, 10);
 }
 
 static void numbers_that_are_none_are_no_limit(void **state)
@@ -107,10 +138,12 @@ static void numbers_that_are_none_are_no_limit(void **state)
         write_file(tree->inner, "memory.max", bad[i]);
         write_file(tree->inner, "cpu.max", bad[i]);
         assert_int_equal(sbx_capacity_memory(tree->inner, 2, GIB), GIB);
-        assert_int_equal(sbx_capacity_cores(tree->inner, 2, 4), 4);
+        assert_int_equal(sbx_capacity_millicores(tree->inner, 2), SBX_CAPACITY_NO_QUOTA);
     }
     write_file(tree->inner, "cpu.max", "5 0\n");
-    assert_int_equal(sbx_capacity_cores(tree->inner, 2, 4), 4);
+    assert_int_equal(sbx_capacity_millicores(tree->inner, 2), SBX_CAPACITY_NO_QUOTA);
+    write_file(tree->inner, "cpu.max", "18446744073709551615 100000\n");
+    assert_int_equal(sbx_capacity_millicores(tree->inner, 2), SBX_CAPACITY_NO_QUOTA);
 }
 
 static void runs_get_all_but_an_eighth(void **state)
@@ -126,6 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TREE_TEST(memory_is_the_least_of_all_groups_above),
+        TREE_TEST(the_tightest_quota_counts_in_thousandths_of_a_core),
         TREE_TEST(cores_are_the_quota_rounded_up),
         TREE_TEST(numbers_that_are_none_are_no_limit),
         cmocka_unit_test(runs_get_all_but_an_eighth),
