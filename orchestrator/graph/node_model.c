@@ -9,6 +9,7 @@
 #include "orchestrator/graph/call.h"
 #include "orchestrator/graph/run.h"
 #include "orchestrator/graph/tool.h"
+#include "orchestrator/graph/usage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -138,13 +139,7 @@ static void emit_call(struct agt_run *run, const struct agt_call *call)
     event.model_call = &ended;
     agt_run_emit(run, &event);
 
-    run->usage.calls += usage.calls;
-    run->usage.retries += usage.retries;
-    run->usage.prompt_tokens += usage.prompt_tokens;
-    run->usage.answer_tokens += usage.answer_tokens;
-    run->usage.thought_tokens += usage.thought_tokens;
-    run->usage.total_tokens += usage.total_tokens;
-    run->usage.cost_micro_usd += usage.cost_micro_usd;
+    agt_usage_add(&run->usage, &usage);
     run->usage.cost_is_known = run->has_price;
 }
 

@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "orchestrator/graph/engine.h"
+#include "orchestrator/graph/usage.h"
 #include "orchestrator/runs/states.h"
 
 #include <stdlib.h>
@@ -59,13 +60,7 @@ static void add_usage(run_result *result, run_event *event)
         event->model_call->usage = NULL;
         return;
     }
-    result->usage->calls += usage->calls;
-    result->usage->retries += usage->retries;
-    result->usage->prompt_tokens += usage->prompt_tokens;
-    result->usage->answer_tokens += usage->answer_tokens;
-    result->usage->thought_tokens += usage->thought_tokens;
-    result->usage->total_tokens += usage->total_tokens;
-    result->usage->cost_micro_usd += usage->cost_micro_usd;
+    agt_usage_add(result->usage, usage);
 }
 
 static void take_files(run_result *result, run_event *event)
