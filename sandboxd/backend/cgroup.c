@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/buf.h"
 #include "common/err.h"
+#include "common/log.h"
 #include "common/read_all.h"
 #include "sandboxd/backend/cgroup_paths.h"
 #include "sandboxd/backend/cgroup_watched.h"
@@ -199,6 +200,30 @@ static int open_base(struct sbx_cgroup_host *host, uint32_t i, struct cr_err *er
                       host->base_name);
 }
 
+/* The freezer limits nothing; one of its own is the last that was found, see find_v1(). */
+static bool is_freezer_alone(const struct sbx_cgroup_host *host, uint32_t i)
+{
+    return host->ops->version == 1 && i + 1 == host->hierarchy_count &&
+           host->hierarchy[SBX_CONTROLLER_FREEZER] == (int)i &&
+           host->hierarchy[SBX_CONTROLLER_PIDS] != (int)i &&
+           host->hierarchy[SBX_CONTROLLER_CPUACCT] != (int)i &&
+           host->hierarchy[SBX_CONTROLLER_CPU] != (int)i &&
+           host->hierarchy[SBX_CONTROLLER_MEMORY] != (int)i;
+}
+
+/* As where it is not mounted: whoever gives groups away may have left it out. */
+static void open_freezer(struct sbx_cgroup_host *host, uint32_t i)
+{
+    struct cr_err err = CR_ERR_INIT;
+
+    if (open_base(host, i, &err) == 0)
+        return;
+    cr_log_warn("groups cannot be frozen here, going on without error=\"%s\"", err.text);
+    cr_close_fd(&host->own_fds[i]);
+    host->hierarchy[SBX_CONTROLLER_FREEZER] = -1;
+    host->hierarchy_count--;
+}
+
 int sbx_cgroup_host_open(struct sbx_cgroup_host *host, struct cr_err *err)
 {
     int memory = host->hierarchy[SBX_CONTROLLER_MEMORY];
@@ -206,8 +231,12 @@ int sbx_cgroup_host_open(struct sbx_cgroup_host *host, struct cr_err *err)
 
     if (host->ops->version == 2)
         r = sbx_cgroup_v2_delegate(host, err);
-    for (uint32_t i = 0; r == 0 && i < host->hierarchy_count; i++)
-        r = open_base(host, i, err);
+    for (uint32_t i = 0; r == 0 && i < host->hierarchy_count; i++) {
+        if (is_freezer_alone(host, i))
+            open_freezer(host, i);
+        else
+            r = open_base(host, i, err);
+    }
     if (r < 0)
         return r;
     if (host->ops->version == 2) {

@@ -377,6 +377,52 @@ static void a_host_without_a_freezer_says_so(void **state)
     close_folder(&folder, names); /* nothing else is in it */
 }
 
+/* Two hierarchies of version 1, the second of which was not given to us: none can be made in a
+ * folder that is gone. */
+static int open_two(struct sbx_cgroup_host *host, enum sbx_controller second, bool is_joined)
+{
+    char first_path[] = "/tmp/cgroup-test-XXXXXX";
+    char second_path[] = "/tmp/cgroup-test-XXXXXX";
+    struct cr_err err = CR_ERR_INIT;
+    int r;
+
+    sbx_cgroup_host_init(host, &sbx_cgroup_v1);
+    (void)snprintf(host->base_name, sizeof(host->base_name), "base");
+    assert_non_null(mkdtemp(first_path));
+    assert_non_null(mkdtemp(second_path));
+    host->own_fds[0] = open(first_path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    host->own_fds[1] = open(second_path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    assert_int_equal(rmdir(second_path), 0);
+    host->hierarchy_count = 2;
+    host->hierarchy[SBX_CONTROLLER_MEMORY] = 0;
+    host->hierarchy[second] = 1;
+    if (is_joined)
+        host->hierarchy[SBX_CONTROLLER_PIDS] = 1;
+
+    r = sbx_cgroup_host_open(host, &err);
+
+    assert_int_equal(unlinkat(host->own_fds[0], "base", AT_REMOVEDIR), 0);
+    assert_int_equal(rmdir(first_path), 0);
+    return r;
+}
+
+static void a_freezer_of_somebody_else_is_none(void **state)
+{
+    struct sbx_cgroup_host host;
+
+    (void)state;
+    assert_int_equal(open_two(&host, SBX_CONTROLLER_FREEZER, false), 0);
+    assert_false(sbx_cgroup_can_freeze(&host));
+    assert_int_equal(host.hierarchy_count, 1);
+    assert_int_equal(host.own_fds[1], -1);
+    sbx_cgroup_host_close(&host);
+
+    assert_int_equal(open_two(&host, SBX_CONTROLLER_FREEZER, true), -ENOENT);
+    sbx_cgroup_host_close(&host);
+    assert_int_equal(open_two(&host, SBX_CONTROLLER_CPU, false), -ENOENT);
+    sbx_cgroup_host_close(&host);
+}
+
 /* ---- a folder of control groups that was given to us, as systemd gives it to a user ---- */
 
 #define BASE "crisol-native-1"
@@ -587,6 +633,7 @@ int main(void)
         cmocka_unit_test(v2_counters_are_read),
         cmocka_unit_test(a_group_is_frozen_when_the_kernel_says_so),
         cmocka_unit_test(a_host_without_a_freezer_says_so),
+        cmocka_unit_test(a_freezer_of_somebody_else_is_none),
         cmocka_unit_test(a_delegated_group_is_used_below_itself),
         cmocka_unit_test(a_group_that_is_not_delegated_says_how_to_get_one),
         cmocka_unit_test(the_leaf_of_a_predecessor_is_left),
