@@ -45,7 +45,7 @@ enum sbx_cgroup_file {
     SBX_CGROUP_FILE_CPU_WEIGHT,
     SBX_CGROUP_FILE_PROCESSES_LIMIT,
     SBX_CGROUP_FILE_FREEZE,
-    SBX_CGROUP_FILE_FROZEN, /* whether that has come to be */
+    SBX_CGROUP_FILE_FROZEN, /* whether that has come to be; on version 1 the same file tells */
     SBX_CGROUP_FILE_COUNT,
 };
 

@@ -209,7 +209,7 @@ static bool v1_is_frozen(const struct sbx_cgroup *group)
 {
     char state[32];
 
-    return sbx_cgroup_read_file(group, SBX_CGROUP_FILE_FROZEN, state, sizeof(state)) == 0 &&
+    return sbx_cgroup_read_file(group, SBX_CGROUP_FILE_FREEZE, state, sizeof(state)) == 0 &&
            strcmp(state, "FROZEN\n") == 0;
 }
 
@@ -240,7 +240,6 @@ const struct sbx_cgroup_ops sbx_cgroup_v1 = {
             [SBX_CGROUP_FILE_PROCESS_EVENTS] = {SBX_CONTROLLER_PIDS, "pids.events", false},
             [SBX_CGROUP_FILE_PROCESSES_LIMIT] = {SBX_CONTROLLER_PIDS, "pids.max", true},
             [SBX_CGROUP_FILE_FREEZE] = {SBX_CONTROLLER_FREEZER, "freezer.state", true},
-            [SBX_CGROUP_FILE_FROZEN] = {SBX_CONTROLLER_FREEZER, "freezer.state", false},
         },
     .limit = v1_limit,
     .limit_cpu = v1_limit_cpu,

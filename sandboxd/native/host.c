@@ -16,6 +16,11 @@
 /* A slot costs its memory limit and something for pages of the kernel. */
 #define SLOT_MEMORY_BYTES (UINT64_C(256) << 20)
 
+/* Open files; see sbx_host_files(). */
+#define FILES_OF_BACKEND 64
+#define FILES_OF_SLOT 8
+#define FILES_OF_PLACE 3 /* its user namespace; a workspace or the ends of a box that waits */
+
 static const struct {
     cap_value_t value;
     const char *name;
@@ -122,6 +127,19 @@ uint32_t sbx_host_own_ids(void)
     const uint32_t groups = count_ids("/proc/self/gid_map");
 
     return users < groups ? users : groups;
+}
+
+uint64_t sbx_host_files(const struct sbx_cgroup_host *cgroups, uint32_t slots, uint32_t places,
+                        uint32_t groups)
+{
+    /* Its event and its network, then folder and entry in each hierarchy. */
+    uint64_t of_group = 2 + UINT64_C(2) * cgroups->hierarchy_count;
+
+    for (size_t i = 0; i < SBX_CGROUP_FILE_COUNT; i++)
+        of_group += cgroups->ops->files[i].name &&
+                    cgroups->hierarchy[cgroups->ops->files[i].controller] >= 0;
+    return FILES_OF_BACKEND + FILES_OF_SLOT * (uint64_t)slots + FILES_OF_PLACE * (uint64_t)places +
+           of_group * groups;
 }
 
 uint32_t sbx_host_slots(uint64_t asked, long cores, uint64_t memory_bytes, uint32_t most)

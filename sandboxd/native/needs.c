@@ -28,6 +28,7 @@
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <sys/pidfd.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 
@@ -242,6 +243,30 @@ static int meet_slots(const struct sbx_native_settings *settings, struct sbx_nat
     return make_places(native, count, err);
 }
 
+/* With fewer, what the front sends along with a run would not arrive, which ends the backend. */
+static int meet_files(const struct sbx_native_settings *settings, struct sbx_native *native,
+                      uint32_t argument, struct cr_err *err)
+{
+    const uint64_t count =
+        sbx_host_files(&native->base.cgroups, native->base.slot_count, native->place_count,
+                       native->place_count + SBX_GROUPS_SPARE);
+    struct rlimit files;
+
+    (void)settings;
+    (void)argument;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return cr_err_sys(err, errno, "read the limit of open files");
+    if (files.rlim_max < count)
+        return cr_err_set(err, EMFILE,
+                          "%" PRIu32
+                          " runs at one time, with the boxes that wait and the sandboxes "
+                          "that live on, need %" PRIu64 " open files, and %llu is the most here: "
+                          "raise the hard limit (ulimit -Hn, or LimitNOFILE of the unit), or lower "
+                          "slots, pool or sandboxes",
+                          native->base.slot_count, count, (unsigned long long)files.rlim_max);
+    return 0;
+}
+
 static int meet_init(const struct sbx_native_settings *settings, struct sbx_native *native,
                      uint32_t argument, struct cr_err *err)
 {
@@ -335,6 +360,7 @@ const struct sbx_need sbx_needs[] = {
     NEED("control groups: limits, written and read back", meet_limits),
     BASIS("seccomp program", meet_filter),
     BASIS("user namespaces", meet_slots),
+    BASIS("open files for so many runs", meet_files),
     BASIS("sandbox-init on a tmpfs", meet_init),
     BASIS("root file systems of runtimes", meet_roots),
     BASIS("root file system", meet_rootfs),

@@ -37,7 +37,7 @@ static void take_priority(void)
     cr_slice_set(CR_SLICE_SHORT_NS); /* sandbox-init has it from us, programs do not */
 }
 
-/* A run holds about a dozen fds and a group made ahead four: the soft limit may be too low. */
+/* The soft limit may be too low; see sbx_host_files(). */
 static void raise_open_files(void)
 {
     struct rlimit files;

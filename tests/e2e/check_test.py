@@ -53,6 +53,11 @@ def too_few_open_files_are_named(folder):
     code, lines, text = check(os.path.join(folder, "s", "sandboxd.sock"), before=["prlimit", "--nofile=512:512"])
     assert code == 1 and lines["open files"][0] == "FAIL", text
     assert "at most 512 files" in lines["open files"][1] and "ulimit -Hn" in lines["open files"][1], text
+    # Enough to begin with, not for so many runs.
+    code, lines, text = check(os.path.join(folder, "s", "sandboxd.sock"), "--slots=64", before=["prlimit", "--nofile=1100:1100"])
+    assert code == 1 and lines["open files"][0] == "PASS", text
+    status, words = lines["open files for so many runs"]
+    assert status == "FAIL" and "64 runs" in words and "1100 is the most" in words and "slots" in words, text
 
 
 def a_caller_who_is_not_root_is_told_so(folder):

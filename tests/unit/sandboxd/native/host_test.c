@@ -168,6 +168,30 @@ static void slots_follow_cores_and_memory(void **state)
                          cases[i].slots);
 }
 
+/* With the kernel's own hard limit every slot can be had; with 1,024 files not even two on v1. */
+static void open_files_are_counted_for_all_groups(void **state)
+{
+    struct sbx_cgroup_host cgroups;
+    uint64_t few;
+
+    (void)state;
+    sbx_cgroup_host_init(&cgroups, &sbx_cgroup_v1);
+    cgroups.hierarchy_count = SBX_CONTROLLER_COUNT;
+    for (int i = 0; i < SBX_CONTROLLER_COUNT; i++)
+        cgroups.hierarchy[i] = i;
+    few = sbx_host_files(&cgroups, 2, 31, 33);
+    assert_in_range(few, 1050 + 2 * 5 + 1, 1300);
+    assert_in_range(sbx_host_files(&cgroups, 64, 93, 95), 3000, 4096);
+    assert_in_range(sbx_host_files(&cgroups, 64, 150, 152), 4500, 6000);
+
+    /* What is not there is not open: folder, entry and state of each group. */
+    cgroups.hierarchy[SBX_CONTROLLER_FREEZER] = -1;
+    cgroups.hierarchy_count--;
+    assert_int_equal(sbx_host_files(&cgroups, 2, 31, 33), few - UINT64_C(3) * 33);
+    sbx_cgroup_host_watch(&cgroups);
+    assert_in_range(sbx_host_files(&cgroups, 2, 31, 33), 100, 300);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +204,7 @@ int main(void)
         cmocka_unit_test(swap_accounting_is_a_control_of_its_own),
         cmocka_unit_test(an_unknown_control_cannot_be_accepted),
         cmocka_unit_test(slots_follow_cores_and_memory),
+        cmocka_unit_test(open_files_are_counted_for_all_groups),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
