@@ -58,8 +58,8 @@ void sbx_session_begin(struct sbx_session *session, struct sbx_job *job);
 /* Its run is over, and what it keeps of that is the session's again. It may end in here. */
 void sbx_session_end_run(struct sbx_backend *backend, struct sbx_session *session);
 
-/* What it keeps was frozen: the backend is asked in a second whether it stands still, unless a run
- * begins. */
+/* What it keeps was frozen: the backend is asked in ten seconds whether it stands still, unless a
+ * run begins. */
 void sbx_session_rest(struct sbx_session *session);
 
 /* What it kept is gone, and nobody wanted that: it ends, or will when its run has. */
