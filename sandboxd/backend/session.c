@@ -12,8 +12,9 @@
 #include <errno.h>
 #include <inttypes.h>
 
-/* Nobody in it runs a line of its own any more, but to halt takes a turn on a processor: for a group
- * that has the least share, and owes the kernel a tick on each of many, that takes seconds. */
+/* Nobody in it runs a line of its own any more, but to halt takes a turn on a processor: for a
+ * group that has the least share, and owes the kernel a tick on each of many, that takes seconds.
+ */
 #define STILL_NS (10 * CR_NS_PER_S)
 
 void sbx_sessions_add(struct sbx_backend *backend, struct sbx_session *session)
