@@ -257,11 +257,22 @@ static bool pass_wait(struct agt_run *run)
     return true;
 }
 
-/* No timer will move it; where nobody watches, the deadline of the run will. */
-static bool is_stuck(const struct agt_run *run, const struct agt_replay *replay)
+/* The end of a call that was cancelled before it began comes as a mail. */
+static bool has_ends_to_come(const struct agt_run *run, const struct agt_call *held)
+{
+    uint32_t waiting = 0;
+
+    for (; held; held = held->next_held)
+        waiting++;
+    return run->calls_in_flight > waiting;
+}
+
+/* Nothing will move it; where nobody watches, the deadline of the run will. */
+static bool is_stuck(const struct agt_run *run, const struct agt_replay *replay,
+                     const struct agt_call *held)
 {
     return replay->is_on && replay->watch && !run->has_ended &&
-           agt_checks_due_ns(run->checks) == INT64_MAX;
+           agt_checks_due_ns(run->checks) == INT64_MAX && !has_ends_to_come(run, held);
 }
 
 static void emit_restart(struct agt_run *run)
@@ -320,7 +331,7 @@ void agt_replay_step(struct agt_run *run, struct agt_replay *replay, struct agt_
             continue;
         if (feed(run, replay, held) || pass_wait(run))
             continue;
-        if (is_stuck(run, replay)) {
+        if (is_stuck(run, replay, *held)) {
             agt_replay_tell(run, replay, "the run waits for what the journal does not have");
             give_up(run);
         }

@@ -73,6 +73,16 @@ static void solve_with_cases(void *user, const Crisol__Sandbox__V1__ExecuteReque
         double_answer_check(request, ret_execution);
 }
 
+/* The first check refutes the attempt while the others go on, which are cancelled. */
+static void refute_at_once(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                           struct double_execution *ret_execution)
+{
+    enum double_check check = double_check_of(request);
+
+    double_pass(user, request, ret_execution); /* which a canary must not */
+    ret_execution->is_held = check != DOUBLE_CHECK_NONE && check != DOUBLE_CHECK_CANARY;
+}
+
 /* One case, one own check, Spanish. */
 static size_t pack_terms(uint8_t packed[static 256])
 {
@@ -113,9 +123,11 @@ static struct file *make_file(double_sandbox_script script, bool must_cancel)
     (void)sem_init(&file->done, 0, 0);
     engine_fixture_start(&fixture, NULL, script, &options);
     fixture.verify = CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_STUBS;
-    if (script == solve_with_cases) {
+    if (script == solve_with_cases || script == refute_at_once) {
         double_sandbox_set_checks(fixture.sandbox, true);
         fixture.verify = 0;
+    }
+    if (script == solve_with_cases) {
         fixture.terms_size = pack_terms(terms);
         fixture.terms = terms;
     }
@@ -364,6 +376,23 @@ static void a_run_with_terms_is_repeated_with_its_cases_and_checks(void **state)
     free_file(file);
 }
 
+/* Ends of calls that were cancelled stand in the journal, too, and nothing waits for them. */
+static void a_run_whose_checks_were_cancelled_is_the_same(void **state)
+{
+    struct file *file = make_file(refute_at_once, false);
+    struct agt_replay_report report;
+    struct cr_err err = CR_ERR_INIT;
+
+    (void)state;
+    cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
+    if (agt_replay_run(file->data, file->size, &report, &err) < 0)
+        fail_msg("%s", err.text);
+    if (report.different_at != 0)
+        fail_msg("event %u: %s", report.different_at, report.difference);
+    assert_int_equal(report.compared, report.events);
+    free_file(file);
+}
+
 /* Numbers that are the same in every run of the test. */
 static uint32_t next_number(uint64_t *state)
 {
@@ -382,7 +411,6 @@ static ProtobufCBinaryData *choose(run_export *export, uint32_t number)
 
 #define SPOILED 400
 
-/* Somebody who makes the digest fit may send anything. */
 /* Found by the fuzz target. */
 static void an_event_of_no_bytes_is_refused(void **state)
 {
@@ -401,6 +429,7 @@ static void an_event_of_no_bytes_is_refused(void **state)
     crisol__journal__v1__run_export__free_unpacked(export, NULL);
 }
 
+/* Somebody who makes the digest fit may send anything. */
 static void a_spoiled_export_is_refused_or_different_and_never_more(void **state)
 {
     uint64_t random = 1;
@@ -449,6 +478,7 @@ int main(void)
         CASE(a_run_that_was_cut_is_the_same_as_far_as_it_goes),
         cmocka_unit_test(a_run_that_was_cancelled_is_repeated_up_to_there),
         cmocka_unit_test(a_run_with_terms_is_repeated_with_its_cases_and_checks),
+        cmocka_unit_test(a_run_whose_checks_were_cancelled_is_the_same),
         CASE(an_event_of_no_bytes_is_refused),
         CASE(a_spoiled_export_is_refused_or_different_and_never_more),
         CASE(an_export_of_a_newer_program_is_refused),
