@@ -101,7 +101,7 @@ int agt_admission_check(struct agt_model *model, const struct agt_run_spec *spec
     check_model(spec->model, &status);
     check_limits(spec, &status);
     check_level(spec->verify, &status);
-    agt_terms_check_packed(spec->terms, spec->terms_size, spec->verify, &status);
+    agt_terms_check_packed(spec->terms, spec->terms_size, spec->verify, false, &status);
     check_interrupts(spec, &status);
     if (status.code != RPC_OK) {
         *ret_status = status;

@@ -167,7 +167,7 @@ static bool has_sound_terms(const Crisol__Journal__V1__RunSpec *spec)
     struct rpc_status status = RPC_STATUS_INIT;
 
     agt_terms_check_packed(spec->terms.len > 0 ? spec->terms.data : NULL, spec->terms.len,
-                           spec->verify, &status);
+                           spec->verify, true, &status);
     return status.code == RPC_OK;
 }
 

@@ -165,19 +165,12 @@ static bool is_class_name(const char *text)
     return true;
 }
 
-static void check_expected(size_t index, const Crisol__Agent__V1__OracleCase *item,
-                           struct rpc_status *status)
+/* What an older program took for a name or a value is compared like any other, and never holds. */
+static void check_meaning(size_t index, const Crisol__Agent__V1__OracleCase *item,
+                          struct rpc_status *status)
 {
     struct cr_err err = CR_ERR_INIT;
 
-    if ((item->expected_json[0] != '\0') == (item->raises[0] != '\0')) {
-        rpc_status_add_violation(status, field("cases", index, NULL).name,
-                                 "needs exactly one of expected_json and raises");
-        return;
-    }
-    check_size(field("cases", index, "expected_json").name, item->expected_json, EXPECTED_MAX,
-               status);
-    check_size(field("cases", index, "raises").name, item->raises, NAME_MAX_BYTES, status);
     if (!is_class_name(item->raises))
         rpc_status_add_violation(
             status, field("cases", index, "raises").name,
@@ -188,7 +181,22 @@ static void check_expected(size_t index, const Crisol__Agent__V1__OracleCase *it
                                  err.text);
 }
 
-static void check_cases(const Crisol__Agent__V1__TaskTerms *terms, int level,
+static void check_expected(size_t index, const Crisol__Agent__V1__OracleCase *item, bool is_stored,
+                           struct rpc_status *status)
+{
+    if ((item->expected_json[0] != '\0') == (item->raises[0] != '\0')) {
+        rpc_status_add_violation(status, field("cases", index, NULL).name,
+                                 "needs exactly one of expected_json and raises");
+        return;
+    }
+    check_size(field("cases", index, "expected_json").name, item->expected_json, EXPECTED_MAX,
+               status);
+    check_size(field("cases", index, "raises").name, item->raises, NAME_MAX_BYTES, status);
+    if (!is_stored)
+        check_meaning(index, item, status);
+}
+
+static void check_cases(const Crisol__Agent__V1__TaskTerms *terms, int level, bool is_stored,
                         struct rpc_status *status)
 {
     if (terms->n_cases > AGT_TERMS_CASES_MAX) {
@@ -210,7 +218,7 @@ static void check_cases(const Crisol__Agent__V1__TaskTerms *terms, int level,
         if (item->expression[0] == '\0')
             rpc_status_add_violation(status, field("cases", i, "expression").name,
                                      "is required: what to ask, e.g. \"add(2, 3)\"");
-        check_expected(i, item, status);
+        check_expected(i, item, is_stored, status);
     }
 }
 
@@ -299,15 +307,15 @@ static void check_work(const Crisol__Agent__V1__TaskTerms *terms, struct rpc_sta
     }
 }
 
-void agt_terms_check(const Crisol__Agent__V1__TaskTerms *terms, int level,
-                     struct rpc_status *status)
+static void check_terms(const Crisol__Agent__V1__TaskTerms *terms, int level, bool is_stored,
+                        struct rpc_status *status)
 {
     const Crisol__Agent__V1__PromptOverrides *prompts = terms->prompts;
 
     check_inputs(terms, status);
     check_outputs(terms, status);
     check_acceptance(terms, status);
-    check_cases(terms, level, status);
+    check_cases(terms, level, is_stored, status);
     check_own(terms, status);
     check_runtime("terms.runtime", terms->runtime, status);
     if (terms->language[0] && strcmp(terms->language, "en") != 0 &&
@@ -324,7 +332,8 @@ void agt_terms_check(const Crisol__Agent__V1__TaskTerms *terms, int level,
     check_size("terms.prompts.repair", prompts->repair, PROMPT_MAX, status);
 }
 
-void agt_terms_check_packed(const void *packed, size_t size, int level, struct rpc_status *status)
+void agt_terms_check_packed(const void *packed, size_t size, int level, bool is_stored,
+                            struct rpc_status *status)
 {
     struct rpc_status problem = RPC_STATUS_INIT;
     Crisol__Agent__V1__TaskTerms *terms = NULL;
@@ -338,7 +347,7 @@ void agt_terms_check_packed(const void *packed, size_t size, int level, struct r
     else if (packed)
         terms = crisol__agent__v1__task_terms__unpack(NULL, size, packed);
     if (terms)
-        agt_terms_check(terms, level, status);
+        check_terms(terms, level, is_stored, status);
     else if (packed && status->code == RPC_OK)
         rpc_status_add_violation(status, "terms", "could not be read");
     if (level == LEVEL(ORACLE) && (!terms || terms->n_cases == 0))

@@ -3,6 +3,7 @@
 
 #include "crisol/agent/v1/agent.pb-c.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,13 +17,14 @@ struct rpc_status;
 #define AGT_TERMS_CASES_MAX 64
 #define AGT_TERMS_CHECKS_MAX 8
 
-/* Adds a violation of "terms…" for everything that is wrong. `level` is the one asked for, or 0.
- * Pure. */
-void agt_terms_check(const Crisol__Agent__V1__TaskTerms *terms, int level,
-                     struct rpc_status *status);
-
-/* The same with packed ones, of which the wire form is checked, too. NULL: none. */
-void agt_terms_check_packed(const void *packed, size_t size, int level, struct rpc_status *status);
+/*
+ * Adds a violation of "terms…" for everything that is wrong with packed ones,
+ * their wire form included. NULL: none. `level` is the one asked for, or 0. Of
+ * a run of the store (`is_stored`), which an older program may have let in,
+ * what its cases name and compare with may be anything. Pure.
+ */
+void agt_terms_check_packed(const void *packed, size_t size, int level, bool is_stored,
+                            struct rpc_status *status);
 
 /* The level that is in force. `terms` may be NULL. */
 Crisol__Agent__V1__VerificationLevel agt_terms_level(const Crisol__Agent__V1__TaskTerms *terms,

@@ -22,7 +22,7 @@ static Crisol__Agent__V1__TaskTerms *read_terms(const char *json)
     return (Crisol__Agent__V1__TaskTerms *)message;
 }
 
-static void check(const char *json, int level, struct rpc_status *status)
+static void check_as(const char *json, int level, bool is_stored, struct rpc_status *status)
 {
     Crisol__Agent__V1__TaskTerms *terms = read_terms(json);
     size_t size = crisol__agent__v1__task_terms__get_packed_size(terms);
@@ -30,9 +30,14 @@ static void check(const char *json, int level, struct rpc_status *status)
 
     assert_non_null(packed);
     (void)crisol__agent__v1__task_terms__pack(terms, packed);
-    agt_terms_check_packed(packed, size, level, status);
+    agt_terms_check_packed(packed, size, level, is_stored, status);
     free(packed);
     crisol__agent__v1__task_terms__free_unpacked(terms, NULL);
+}
+
+static void check(const char *json, int level, struct rpc_status *status)
+{
+    check_as(json, level, false, status);
 }
 
 #define CASE "{\"expression\":\"f()\",\"expected_json\":\"1\"}"
@@ -55,6 +60,26 @@ static void good_terms_are_taken(void **state)
 
         check(texts[i], 0, &status);
         assert_int_equal(status.code, RPC_OK);
+    }
+}
+
+/* Else the run would be gone with the update. */
+static void what_an_older_program_let_in_is_still_read(void **state)
+{
+    static const char *const texts[] = {
+        "{\"cases\":[{\"expression\":\"f()\",\"raises\":\"json.JSONDecodeError\"}]}",
+        "{\"cases\":[{\"expression\":\"f()\",\"expected_json\":\"{\\\"a\\\":1,\\\"a\\\":1}\"}]}",
+        "{\"cases\":[{\"expression\":\"f()\",\"expected_json\":\"01\"}]}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct rpc_status status = RPC_STATUS_INIT;
+
+        check_as(texts[i], 0, true, &status);
+        assert_int_equal(status.code, RPC_OK);
+        check(texts[i], 0, &status);
+        assert_int_equal(status.code, RPC_INVALID_ARGUMENT);
     }
 }
 
@@ -150,6 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_terms_are_taken),
+        cmocka_unit_test(what_an_older_program_let_in_is_still_read),
         cmocka_unit_test(bad_terms_are_refused_by_name),
         cmocka_unit_test(cases_choose_the_level),
         cmocka_unit_test(model_is_shown_files_and_no_case),
