@@ -84,7 +84,7 @@ static bool is_broken(const struct agt_evidence *evidence, struct agt_check_resu
 }
 
 /* `evidence` is of the same run, and says what there is to say when no test failed. */
-static void tell_noticed(const Crisol__Sandbox__V1__TestReport *before,
+static void tell_noticed(bool may_stop, const Crisol__Sandbox__V1__TestReport *before,
                          const Crisol__Sandbox__V1__TestReport *report,
                          const struct agt_evidence *evidence, struct agt_check_result *result)
 {
@@ -92,7 +92,7 @@ static void tell_noticed(const Crisol__Sandbox__V1__TestReport *before,
 
     if (!report || !report->is_present || report->failed + report->errors == 0)
         (void)snprintf(result->summary, size, "%.200s", evidence->summary);
-    else if (before && report->tests < before->tests)
+    else if (may_stop && before && report->tests < before->tests)
         (void)snprintf(result->summary, size, "test %u of %u fails, those behind it were not run",
                        report->tests, before->tests);
     else
@@ -114,7 +114,7 @@ static void judge_stub(struct agt_check_plan *plan, size_t index,
         return;
     if (has_noticed(execution)) {
         result->outcome = OUTCOME(SHOWN);
-        tell_noticed(before, report, &evidence, result);
+        tell_noticed(plan->may_stop, before, report, &evidence, result);
     } else if (plan->tests_only_data) {
         result->outcome = OUTCOME(NOT_APPLICABLE);
         (void)snprintf(result->summary, sizeof(result->summary),

@@ -41,6 +41,8 @@ struct agt_check_plan {
     char *questions; /* what the driver of the cases reads; NULL: there are none. Owned */
     const Crisol__Agent__V1__TaskTerms *terms; /* borrowed; NULL: none */
     bool tests_only_data; /* what the tests name of the solution is no function that was emptied */
+    bool may_stop; /* runs of what was emptied, and of mutants, end at the first test that fails.
+                      Set by whoever runs them */
 };
 
 /*

@@ -147,6 +147,7 @@ int agt_checks_new(struct agt_run *run, struct agt_checks **ret_checks)
         (void)agt_checks_free(checks);
         return r;
     }
+    checks->plan.may_stop = run->has_numbered_checks;
     for (size_t i = 0; i < verification_of(checks)->check_count; i++) {
         struct agt_check_result *result = &verification_of(checks)->checks[i];
 
@@ -232,7 +233,7 @@ static void start(struct agt_run *run, struct agt_checks *checks, size_t index)
     execution.suffix = suffix;
     /* Of one that is emptied, or a mutant: one test that notices is enough. */
     if (files->solution || files->more) {
-        execution.may_stop = true;
+        execution.may_stop = checks->plan.may_stop;
         execution.wall_time_ms = item->reruns == 0 ? stub_wall_ms(run) : 0;
     }
     if (files->kind == AGT_CHECK_ORACLE) {

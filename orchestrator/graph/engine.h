@@ -114,7 +114,7 @@ struct agt_run_spec {
     uint64_t output_price;
     uint32_t stall_same_code; /* likewise: as was in force … */
     uint32_t stall_same_failure;
-    bool has_numbered_checks; /* likewise: how its calls are named (checks.h) */
+    bool has_numbered_checks; /* likewise: how its checks are named and asked for (checks.h) */
 };
 
 /*

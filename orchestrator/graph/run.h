@@ -141,7 +141,7 @@ struct agt_run {
     struct agt_tools *tools; /* what the model has run for the question at hand; NULL: nothing.
                                 Owned */
     struct agt_tries tries;
-    bool has_numbered_checks;       /* runs of older programs have not */
+    bool has_numbered_checks;       /* runs of older programs have not, nor do theirs stop early */
     struct agt_audit audit;         /* of the tests of the current attempt */
     struct agt_stall_marks marks;   /* of the current attempt */
     enum agt_stall_step stall_step; /* the last that was taken */

@@ -411,6 +411,50 @@ static void checks_that_were_cancelled_hold_nothing_up(void **state)
     cut_checks(*state, refute_at_once);
 }
 
+/* Counts what stops at the first test that fails. */
+static void count_stopping(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                           struct double_execution *ret_execution)
+{
+    struct house *house = user;
+
+    if (double_check_of(request) == DOUBLE_CHECK_NONE) {
+        double_pass(NULL, request, ret_execution);
+        return;
+    }
+    house->tries[DOUBLE_CHECK_RAISE] += request->n_args > 0;
+    double_answer_check(request, ret_execution);
+}
+
+/* Else its export would ask for something else when it is repeated. */
+static void checks_of_an_older_program_are_asked_for_as_it_did(void **state)
+{
+    static const uint8_t older[] = {0x90, 0x01, 0}; /* has_numbered_checks; the last field counts */
+    struct house *house = *state;
+    struct run_reader reader;
+    uint8_t spec[1024];
+    size_t size = 0;
+    const void *stored;
+
+    engine_fixture_stop(&house->fixture);
+    house->checks = count_stopping;
+    open_house(house);
+    run_reader_read(&reader, engine_fixture_run(&house->fixture, 1));
+    run_reader_done(&reader);
+    assert_int_equal(house->tries[DOUBLE_CHECK_RAISE], 2);
+    stored = double_store_part(house->store, DOUBLE_PART_SPEC, 0, &size);
+    assert_in_range(size, 1, sizeof(spec) - sizeof(older));
+    memcpy(spec, stored, size);
+    memcpy(spec + size, older, sizeof(older));
+    double_store_spoil(house->store, DOUBLE_PART_SPEC, 0, spec, size + sizeof(older));
+    double_store_cut(house->store, 10);
+
+    assert_int_equal(restart(house, NULL), 0);
+    run_reader_read(&reader, house->loaded);
+    assert_int_equal(reader.result->status, STATUS(SUCCESS));
+    assert_int_equal(house->tries[DOUBLE_CHECK_RAISE], 2);
+    run_reader_done(&reader);
+}
+
 static void a_journal_that_tells_another_way_ends_the_run_with_a_cause(void **state)
 {
     struct house *house = *state;
@@ -475,6 +519,7 @@ int main(void)
         CASE(a_journal_that_is_cut_anywhere_goes_on_to_the_same_end),
         CASE(checks_that_are_tried_again_keep_their_results),
         CASE(checks_that_were_cancelled_hold_nothing_up),
+        CASE(checks_of_an_older_program_are_asked_for_as_it_did),
         CASE(a_journal_that_tells_another_way_ends_the_run_with_a_cause),
         CASE(a_cancel_that_comes_while_a_run_is_repeated_ends_it_once),
     };
