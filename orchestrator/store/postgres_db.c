@@ -42,9 +42,13 @@ static const char layout[] =
     "CREATE INDEX IF NOT EXISTS crisol_runs_live ON crisol_runs (lease_until)"
     " WHERE NOT has_ended;"
     "CREATE INDEX IF NOT EXISTS crisol_runs_ended ON crisol_runs (ended_at) WHERE has_ended;"
-    /* Came later; programs that do not know it leave it NULL, which is no key. */
-    "ALTER TABLE crisol_runs ADD COLUMN IF NOT EXISTS start_key text;"
-    "ALTER TABLE crisol_runs ADD COLUMN IF NOT EXISTS started_at timestamptz DEFAULT now();"
+    /* Came later; programs that do not know it leave it NULL, which is no key. To alter a table
+     * that has them already would wait for whoever reads it, a backup for one. */
+    "DO $$ BEGIN IF (SELECT count(*) FROM pg_attribute WHERE attrelid = 'crisol_runs'::regclass"
+    " AND attname IN ('start_key', 'started_at') AND NOT attisdropped) < 2 THEN"
+    " ALTER TABLE crisol_runs ADD COLUMN IF NOT EXISTS start_key text,"
+    " ADD COLUMN IF NOT EXISTS started_at timestamptz DEFAULT now();"
+    " END IF; END $$;"
     "CREATE UNIQUE INDEX IF NOT EXISTS crisol_runs_by_key ON crisol_runs (start_key);"
     "CREATE TABLE IF NOT EXISTS crisol_requests ("
     " run bigint NOT NULL REFERENCES crisol_runs ON DELETE CASCADE, kind integer NOT NULL,"

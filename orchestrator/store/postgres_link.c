@@ -57,6 +57,7 @@ static void ignore_notice(void *user, const char *message)
 /* What a statement may take, should this process be stopped while the server waits for it. */
 static const char settings[] = "SET synchronous_commit = on;"
                                "SET statement_timeout = 10000;"
+                               "SET lock_timeout = 5000;"
                                "SET idle_in_transaction_session_timeout = 10000;"
                                "SET client_min_messages = warning;"
                                "SET bytea_output = hex;"

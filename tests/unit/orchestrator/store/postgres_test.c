@@ -396,7 +396,6 @@ static void wait_for_count(struct watcher *watcher, int count)
     assert_true(count_of(watcher) >= count);
 }
 
-/* Else it would be renewed, and nobody go on with it. */
 /* ---- locks of somebody else's ---- */
 
 /* A session in a transaction that holds a lock. */
@@ -500,6 +499,36 @@ static void after_an_outage_the_others_get_time_to_renew(void **state)
     store->ops->free(store);
 }
 
+/* It reads the tables in one transaction. */
+static void a_backup_keeps_nobody_out(void **state)
+{
+    struct agt_store *store = open_store(NULL);
+    PGconn *session = begin_lock("LOCK TABLE crisol_runs IN ACCESS SHARE MODE");
+
+    (void)state;
+    store->ops->free(store);
+    store = open_store(NULL);
+    assert_int_equal(suite_begin_run(store, ID_A), 0);
+    store->ops->free(store);
+    end_lock(session);
+}
+
+/* And not for as long as a statement may take: others queue behind who waits. */
+static void a_table_that_is_locked_is_waited_for_for_a_while(void **state)
+{
+    struct agt_store *store = open_store(NULL);
+    PGconn *session;
+    struct cr_err err;
+
+    (void)state;
+    store->ops->free(store);
+    session = begin_lock("LOCK TABLE crisol_runs");
+    assert_int_equal(try_open(uri, &err), -EIO);
+    assert_non_null(strstr(err.text, "lock timeout"));
+    end_lock(session);
+}
+
+/* Else it would be renewed, and nobody go on with it. */
 static void a_run_that_could_not_be_taken_up_is_told_again(void **state)
 {
     struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER, .refuses = 2};
@@ -603,6 +632,8 @@ int main(void)
         CASE(a_lease_is_renewed_while_its_holder_lives),
         CASE(a_write_that_waits_for_a_lock_does_not_hold_up_renewals),
         CASE(after_an_outage_the_others_get_time_to_renew),
+        CASE(a_backup_keeps_nobody_out),
+        CASE(a_table_that_is_locked_is_waited_for_for_a_while),
         CASE(who_stops_lets_go_at_once),
         CASE(a_run_that_ends_elsewhere_is_told),
         CASE(a_run_that_could_not_be_taken_up_is_told_again),
