@@ -128,7 +128,8 @@ typedef int (*agt_engine_on_run)(void *user, struct agt_run *take_run,
 int agt_engine_load(struct agt_engine *engine, agt_engine_on_run on_run, void *user,
                     struct cr_err *err);
 
-/* The same with one run of the store. On a thread that may wait for the store. */
+/* The same with one run of the store. On a thread that may wait for the store. -EPROTO: a newer
+ * program wrote it, and this one never will go on with it. */
 int agt_engine_take_up(struct agt_engine *engine, const struct agt_store_run *row,
                        agt_engine_on_run on_run, void *user, struct cr_err *err);
 

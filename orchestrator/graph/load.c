@@ -28,6 +28,7 @@ struct loader {
     struct agt_run *run; /* whose events are read */
     uint32_t seq;        /* of the last of them */
     bool has_result;     /* it was the last of the run */
+    bool has_newer;      /* a run of a newer program was left out */
     struct found *first;
     struct found **end;
 };
@@ -179,6 +180,12 @@ static bool is_sound(const Crisol__Journal__V1__RunSpec *spec)
            strlen(spec->task) <= AGT_TASK_MAX && has_sound_terms(spec);
 }
 
+/* What it means cannot be known. */
+static bool is_newer(const struct found *found)
+{
+    return found->spec && found->spec->format > AGT_JOURNAL_FORMAT;
+}
+
 static int load_run(struct loader *loader, const struct found *found, struct agt_run_spec *spec,
                     struct cr_err *err)
 {
@@ -191,8 +198,8 @@ static int load_run(struct loader *loader, const struct found *found, struct agt
     loader->has_result = false;
     if (!found->spec)
         return -EBADMSG;
-    if (found->spec->format > AGT_JOURNAL_FORMAT)
-        return -EPROTO;
+    if (is_newer(found))
+        return -EBADMSG;
     if (!is_sound(found->spec))
         return -EBADMSG;
     fill_spec(found, spec);
@@ -219,16 +226,19 @@ static int load_run(struct loader *loader, const struct found *found, struct agt
  * One run that cannot be read keeps the others from nothing: it stays in the
  * store, for a program that can. True when the error was of that kind.
  */
-static bool leave_out(const struct loader *loader, const struct found *found, int error)
+static bool leave_out(struct loader *loader, const struct found *found, int error)
 {
-    if (error == -EPROTO)
+    if (error != -EBADMSG)
+        return false;
+    loader->has_newer |= is_newer(found);
+    if (is_newer(found))
         cr_log_error("journal: a newer version of this program wrote the run (format %u, this one "
                      "knows up to %d), leaving it out run=%s",
                      found->spec->format, AGT_JOURNAL_FORMAT, found->run_id);
-    else if (error == -EBADMSG)
+    else
         cr_log_error("journal: the run cannot be read behind event %u, leaving it out run=%s",
                      loader->seq, found->run_id);
-    return error == -EPROTO || error == -EBADMSG;
+    return true;
 }
 
 static void free_found(struct found *first)
@@ -275,7 +285,9 @@ int agt_engine_take_up(struct agt_engine *engine, const struct agt_store_run *ro
     struct loader loader = {.engine = engine, .end = &loader.first};
     int r = on_found(&loader, row);
 
-    return r < 0 ? r : load_found(&loader, on_run, user, err);
+    if (r == 0)
+        r = load_found(&loader, on_run, user, err);
+    return r == 0 && loader.has_newer ? -EPROTO : r;
 }
 
 int agt_engine_load(struct agt_engine *engine, agt_engine_on_run on_run, void *user,

@@ -119,7 +119,7 @@ static int take_up(struct agt_runs *runs, const struct agt_store_run *row)
     struct cr_err err = CR_ERR_INIT;
     int r = agt_engine_take_up(runs->options.engine, row, agt_runs_on_loaded, runs, &err);
 
-    if (r < 0)
+    if (r < 0 && r != -EPROTO) /* which the engine has told */
         cr_log_error("runs: a run of the store cannot be taken up (%s), trying again run=%s",
                      err.code ? err.text : "out of memory", row->run_id);
     return r;

@@ -19,6 +19,17 @@
 #define LOOK_EVERY_MS 1000U
 #define COMPLAIN_EVERY_NS (10 * CR_NS_PER_S)
 
+/* Runs that this process cannot read. When there are more, the first are forgotten: they may be
+ * told of, taken and let go of once more. */
+#define REFUSED_MAX 256U
+
+/* As an array of PostgreSQL, "{id,id}"; ids have no other characters than digits. */
+struct refused {
+    char ids[REFUSED_MAX][AGT_STORE_ID_SIZE];
+    size_t count; /* of all that ever were; the next is at its remainder */
+    char text[REFUSED_MAX * AGT_STORE_ID_SIZE + 2];
+};
+
 struct postgres_store {
     struct agt_store base; /* first */
     char *uri;
@@ -44,6 +55,7 @@ struct postgres_store {
     bool has_looked;    /* the runs of the others are known but for new ones */
     bool is_recounting; /* a part of what this process holds at each look … */
     uint64_t recounted; /* … up to here */
+    struct refused refused;
 };
 
 static struct postgres_store *of(struct agt_store *store)
@@ -127,11 +139,53 @@ static bool write_list(void *user, struct agt_store_batch *first, bool is_repeat
     return r == 0;
 }
 
+static bool is_refused(const struct refused *refused, const char *run_id)
+{
+    for (size_t i = 0; i < refused->count && i < REFUSED_MAX; i++) {
+        if (strcmp(refused->ids[i], run_id) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void note_refused(struct refused *refused, const char *run_id)
+{
+    bool is_id = strspn(run_id, "0123456789abcdef") == AGT_STORE_ID_SIZE - 1;
+    size_t size = 0;
+
+    if (is_id && !is_refused(refused, run_id))
+        (void)snprintf(refused->ids[refused->count++ % REFUSED_MAX], AGT_STORE_ID_SIZE, "%s",
+                       run_id);
+    for (size_t i = 0; i < refused->count && i < REFUSED_MAX; i++)
+        size += (size_t)snprintf(refused->text + size, sizeof(refused->text) - size, "%c%s",
+                                 i == 0 ? '{' : ',', refused->ids[i]);
+    (void)snprintf(refused->text + size, sizeof(refused->text) - size, size > 0 ? "}" : "{}");
+}
+
+/* This process would renew it, and never go on with it. */
+static void let_go(struct postgres_store *store, const struct agt_store_run *run)
+{
+    struct cr_err err = CR_ERR_INIT;
+
+    (void)pthread_mutex_lock(&store->lock);
+    if (agt_pg_db_let_go(&store->db, run->run_id, run->fence, &err) < 0)
+        store->must_recount = true;
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
 static int tell(void *user, const struct agt_store_run *run)
 {
     struct postgres_store *store = user;
+    bool is_held = !run->is_elsewhere && !run->has_ended;
+    int r = 0;
 
-    if (store->on_run && store->on_run(store->on_run_user, run) < 0) {
+    if (store->on_run && (is_held || !is_refused(&store->refused, run->run_id)))
+        r = store->on_run(store->on_run_user, run);
+    if (r == -EPROTO)
+        note_refused(&store->refused, run->run_id);
+    if (r == -EPROTO && is_held) {
+        let_go(store, run);
+    } else if (r < 0 && r != -EPROTO) {
         (void)pthread_mutex_lock(&store->lock);
         store->must_recount = true;
         (void)pthread_mutex_unlock(&store->lock);
@@ -151,7 +205,8 @@ struct look {
 static bool ask_for_runs(struct postgres_store *store, struct look *look, struct cr_err *err)
 {
     (void)pthread_mutex_lock(&store->lock);
-    if (store->must_recount) {
+    /* One round after the other: what fails again and again must not hide those behind it. */
+    if (store->must_recount && !store->is_recounting) {
         store->must_recount = false;
         store->is_recounting = true;
         store->recounted = 0;
@@ -160,7 +215,8 @@ static bool ask_for_runs(struct postgres_store *store, struct look *look, struct
     if (store->is_recounting)
         look->held = agt_pg_db_held(&store->db, &store->recounted, err);
     if (look->held || !store->is_recounting)
-        look->claimed = agt_pg_db_claim(&store->db, cr_clock_mono_ns() < store->claim_ns, err);
+        look->claimed = agt_pg_db_claim(&store->db, cr_clock_mono_ns() < store->claim_ns,
+                                        store->refused.text, err);
     if (look->claimed)
         look->ended = agt_pg_db_ended_elsewhere(&store->db, err);
     if (look->ended)
@@ -482,6 +538,7 @@ int agt_store_postgres_new(const struct agt_postgres_options *options, struct ag
     store->db.lease_ms = options->lease_ms ? options->lease_ms : LEASE_DEFAULT_MS;
     name_owner(&store->db);
     store->seen_ns = cr_clock_mono_ns();
+    (void)snprintf(store->refused.text, sizeof(store->refused.text), "{}");
     atomic_store(&store->is_reachable, true);
     r = store->uri ? open_parts(store, err) : cr_err_set(err, ENOMEM, "out of memory");
     if (r < 0) {

@@ -43,14 +43,19 @@ int agt_pg_db_renew(struct agt_pg_db *db, uint64_t *ret_left, struct cr_err *err
 /* Lets go of them, and tells the others. */
 int agt_pg_db_release(struct agt_pg_db *db, struct cr_err *err);
 
+/* Lets go of one of them, of this fence. */
+int agt_pg_db_let_go(struct agt_pg_db *db, const char *run_id, uint64_t fence, struct cr_err *err);
+
 #define AGT_PG_CLAIM_MAX 16
 
 /*
  * Takes up to AGT_PG_CLAIM_MAX runs that nobody holds any more, or whose
- * holder let go of them itself (`only_released`); no two processes get the
- * same. NULL when it failed. For agt_pg_db_each().
+ * holder let go of them itself (`only_released`), but for those of these ids
+ * ("{id,id}"); no two processes get the same. NULL when it failed. For
+ * agt_pg_db_each().
  */
-PGresult *agt_pg_db_claim(struct agt_pg_db *db, bool only_released, struct cr_err *err);
+PGresult *agt_pg_db_claim(struct agt_pg_db *db, bool only_released, const char *without,
+                          struct cr_err *err);
 
 #define AGT_PG_HELD_MAX 100
 

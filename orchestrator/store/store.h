@@ -119,8 +119,9 @@ struct agt_store_ops {
      * one perhaps more than once. Behind each look, several in a lease, it is
      * called with NULL. With on_run NULL it stops, and waits for one that is
      * going on. A negative errno: the run cannot be taken up now; while this
-     * process holds it, it is told of again. A NULL function where there is
-     * nobody else.
+     * process holds it, it is told of again. -EPROTO: this process never can;
+     * it lets go of the run, so that another one takes it, and takes it no more
+     * itself. A NULL function where there is nobody else.
      */
     void (*watch)(struct agt_store *store, agt_store_on_run on_run, void *user);
     /*

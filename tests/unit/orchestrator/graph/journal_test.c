@@ -288,7 +288,9 @@ static void an_ended_run_whose_end_was_cut_off_is_left_out(void **state)
 static void a_run_of_a_newer_program_is_left_out(void **state)
 {
     static const uint8_t newer[] = {10 << 3, AGT_JOURNAL_FORMAT + 1}; /* the last field counts */
+    static const char id[] = "0123456789abcdef0123456789abcdef";
     struct house *house = *state;
+    struct agt_store_run row = {.run_id = id, .fence = AGT_STORE_FIRST_FENCE};
     uint8_t spec[1024];
     size_t size = 0;
     const void *stored;
@@ -301,6 +303,9 @@ static void a_run_of_a_newer_program_is_left_out(void **state)
     double_store_spoil(house->store, DOUBLE_PART_SPEC, 0, spec, size + sizeof(newer));
 
     assert_int_equal(restart(house, NULL), 0);
+    row.spec = spec;
+    row.spec_size = size + sizeof(newer);
+    assert_int_equal(agt_engine_take_up(house->fixture.engine, &row, on_run, house, NULL), -EPROTO);
     assert_int_equal(house->loaded_count, 0);
     run_to_its_end(house);
 }

@@ -161,7 +161,8 @@ struct watcher {
     int count;
     int looks;       /* that are over */
     int looks_at[2]; /* by the first runs that it was told of */
-    int refuses;     /* so often it says that it cannot take the run up */
+    int refuses;     /* so often it says that it cannot take the run up … */
+    int error;       /* … with this */
 };
 
 static int on_run(void *user, const struct agt_store_run *run)
@@ -185,7 +186,7 @@ static int on_run(void *user, const struct agt_store_run *run)
     watcher->count++;
     if (watcher->refuses > 0) {
         watcher->refuses--;
-        r = -EHOSTUNREACH;
+        r = watcher->error ? watcher->error : -EHOSTUNREACH;
     }
     (void)pthread_mutex_unlock(&watcher->lock);
     return r;
@@ -384,7 +385,7 @@ static void a_run_that_ends_elsewhere_is_told(void **state)
 
 static int on_run_a(void *user, const struct agt_store_run *run)
 {
-    return run && strcmp(run->run_id, ID_A) == 0 ? on_run(user, run) : 0;
+    return !run || strcmp(run->run_id, ID_A) == 0 ? on_run(user, run) : 0;
 }
 
 static void wait_for_count(struct watcher *watcher, int count)
@@ -545,6 +546,56 @@ static void a_run_that_could_not_be_taken_up_is_told_again(void **state)
     second->ops->free(second);
 }
 
+static int looks_of(struct watcher *watcher)
+{
+    int looks;
+
+    (void)pthread_mutex_lock(&watcher->lock);
+    looks = watcher->looks;
+    (void)pthread_mutex_unlock(&watcher->lock);
+    return looks;
+}
+
+static void wait_for_looks(struct watcher *watcher, int count)
+{
+    int64_t until_ns = cr_clock_mono_ns() + 30 * CR_NS_PER_S;
+    int looks = looks_of(watcher) + count;
+
+    while (looks_of(watcher) < looks && cr_clock_mono_ns() < until_ns)
+        (void)poll(NULL, 0, 5);
+    assert_true(looks_of(watcher) >= looks);
+}
+
+/* Each of two older programs takes it once, and neither keeps it from a newer one. */
+static void a_run_that_cannot_be_read_here_is_let_go_of(void **state)
+{
+    struct watcher older[2] = {
+        {.lock = PTHREAD_MUTEX_INITIALIZER, .refuses = 100, .error = -EPROTO},
+        {.lock = PTHREAD_MUTEX_INITIALIZER, .refuses = 100, .error = -EPROTO},
+    };
+    struct watcher newer = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct agt_store *stores[] = {open_store(NULL), open_store(NULL), open_store(NULL)};
+
+    (void)state;
+    assert_int_equal(suite_begin_run(stores[2], ID_A), 0);
+    stores[2]->ops->free(stores[2]);
+    for (size_t i = 0; i < 2; i++) {
+        stores[i]->ops->watch(stores[i], on_run_a, &older[i]);
+        wait_for_count(&older[i], 1);
+    }
+    stores[2] = open_store(NULL);
+    wait_for_looks(&older[0], 3);
+    wait_for_looks(&older[1], 3);
+    stores[2]->ops->watch(stores[2], on_run_a, &newer);
+    wait_for_count(&newer, 1);
+    assert_int_equal(newer.fence, AGT_STORE_FIRST_FENCE + 3);
+    for (size_t i = 0; i < 3; i++)
+        stores[i]->ops->watch(stores[i], NULL, NULL);
+    assert_int_equal(older[0].count + older[1].count, 2);
+    for (size_t i = 0; i < 3; i++)
+        stores[i]->ops->free(stores[i]);
+}
+
 static void a_claim_whose_answer_was_lost_is_found_again(void **state)
 {
     struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -585,14 +636,13 @@ static void a_run_that_came_back_is_told_when_the_former_hold_is_refused(void **
 }
 
 /* More than are asked for at one time. */
-static void every_run_that_is_held_is_told_again(void **state)
+static void tell_all_that_is_held(int refuses)
 {
-    struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER, .refuses = refuses};
     struct agt_store *store = open_store(NULL);
     int64_t until_ns = cr_clock_mono_ns() + 30 * CR_NS_PER_S;
     char last[AGT_STORE_ID_SIZE] = "";
 
-    (void)state;
     assert_int_equal(suite_begin_run(store, ID_A), 0);
     execute("INSERT INTO crisol_runs (id, head, has_ended, spec, fence, owner, lease_until)"
             " SELECT lpad(i::text, 32, '0'), 0, false, spec, 1, owner, lease_until"
@@ -609,6 +659,18 @@ static void every_run_that_is_held_is_told_again(void **state)
     store->ops->watch(store, NULL, NULL);
     assert_int_equal(strtol(last, NULL, 10), 250);
     store->ops->free(store);
+}
+
+static void every_run_that_is_held_is_told_again(void **state)
+{
+    (void)state;
+    tell_all_that_is_held(0);
+}
+
+static void runs_that_fail_again_and_again_hide_no_other(void **state)
+{
+    (void)state;
+    tell_all_that_is_held(1000000);
 }
 
 int main(void)
@@ -637,9 +699,11 @@ int main(void)
         CASE(who_stops_lets_go_at_once),
         CASE(a_run_that_ends_elsewhere_is_told),
         CASE(a_run_that_could_not_be_taken_up_is_told_again),
+        CASE(a_run_that_cannot_be_read_here_is_let_go_of),
         CASE(a_claim_whose_answer_was_lost_is_found_again),
         CASE(a_run_that_came_back_is_told_when_the_former_hold_is_refused),
         CASE(every_run_that_is_held_is_told_again),
+        CASE(runs_that_fail_again_and_again_hide_no_other),
     };
 
     uri = getenv("CRISOL_TEST_POSTGRES");
