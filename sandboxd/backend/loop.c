@@ -134,6 +134,7 @@ static void tell_counts(struct sbx_backend *backend, int64_t now_ns)
 {
     union sbx_msg msg;
 
+    backend->counts[SBX_COUNT_POOL_READY] = backend->pool_ready;
     if (backend->ops->count)
         backend->ops->count(backend);
     if (!has_news(backend) || now_ns < backend->told_ns + TELL_NS)

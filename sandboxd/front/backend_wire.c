@@ -148,22 +148,23 @@ static void note_result(struct sbx_backend *backend, const struct sbx_msg_result
     (void)pthread_mutex_unlock(&backend->lock);
 }
 
-static int on_pool(struct sbx_backend *backend, const struct sbx_msg_pool *pool)
+static int set_pool_ready(struct sbx_backend *backend, uint64_t ready)
 {
-    if (!backend->is_up || pool->ready > backend->hello.pool_slots)
+    if (!backend->is_up || ready > backend->hello.pool_slots)
         return -EPROTO;
     (void)pthread_mutex_lock(&backend->lock);
-    backend->pool.ready = (uint32_t)pool->ready;
+    backend->pool.ready = (uint32_t)ready;
     (void)pthread_mutex_unlock(&backend->lock);
     return 0;
 }
 
 static int on_counts(struct sbx_backend *backend, const struct sbx_msg_counts *counts)
 {
-    if (!backend->is_up)
-        return -EPROTO;
-    sbx_meter_set_counts(&backend->meter, counts);
-    return 0;
+    int r = set_pool_ready(backend, counts->value[SBX_COUNT_POOL_READY]);
+
+    if (r == 0)
+        sbx_meter_set_counts(&backend->meter, counts);
+    return r;
 }
 
 static int on_message(struct sbx_backend *backend, const union sbx_msg *msg)
@@ -174,7 +175,7 @@ static int on_message(struct sbx_backend *backend, const union sbx_msg *msg)
     if (msg->header.type == SBX_MSG_HELLO)
         return on_hello(backend, &msg->hello);
     if (msg->header.type == SBX_MSG_POOL)
-        return on_pool(backend, &msg->pool);
+        return set_pool_ready(backend, msg->pool.ready);
     if (msg->header.type == SBX_MSG_COUNTS)
         return on_counts(backend, &msg->counts);
     if (msg->header.type == SBX_MSG_CLOSED)

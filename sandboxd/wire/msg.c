@@ -24,7 +24,7 @@ _Static_assert(sizeof(struct sbx_msg_drained) == 32, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_started) == 24, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_result) == 288, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_pool) == 24, "wire layout");
-_Static_assert(sizeof(struct sbx_msg_counts) == 64, "wire layout");
+_Static_assert(sizeof(struct sbx_msg_counts) == 72, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_open) == 120, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_closed) == 24, "wire layout");
 _Static_assert(sizeof(struct sbx_msg_signal) == 24, "wire layout");

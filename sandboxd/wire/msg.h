@@ -371,6 +371,7 @@ enum sbx_count {
     SBX_COUNT_TEMPLATE_STARTS, /* since its start */
     SBX_COUNT_TEMPLATE_FORKS,  /* boxes that templates made since its start */
     SBX_COUNT_TEMPLATE_SINCE,  /* start of the oldest one that can: CLOCK_MONOTONIC ns; 0: none */
+    SBX_COUNT_POOL_READY,      /* boxes that wait, now: what is made behind the last result, too */
     SBX_COUNT_COUNT,
 };
 

@@ -23,7 +23,11 @@ def services():
     with crisol.Services(sandboxd_flags=["--metrics=127.0.0.1:0", "--slots=2", "--queue=2"]) as running:
         port = running.sandboxd.match(r" metrics address=\S+ port=(\d+)").group(1)
         running.metrics = f"127.0.0.1:{port}"
-        crisol.settled(running)  # its own first runs, which ask for versions, are counted too
+        # Its own first runs are counted too: one shows that it can, and each runtime is asked for its version.
+        with urllib.request.urlopen(f"http://{running.http}/api/v2/runtimes", timeout=90) as answer:
+            own = 1 + len(json.load(answer))
+        crisol.wait_for(lambda: running.sandboxd.log().count(" run ended execution=") >= own, 30, "its own runs are over")
+        crisol.settled(running)
         yield running
 
 
@@ -71,6 +75,8 @@ def test_runs_are_counted_by_verdict_runtime_pool_and_code(services):
     assert grown("grpc_server_handled_total", **call, grpc_code="InvalidArgument") == 1
     assert grown("grpc_server_handling_seconds_count", **call) == 3
     assert grown("grpc_server_msg_received_total", **call) == 3
+    # Boxes that are made behind the last result count as well.
+    crisol.wait_for(lambda: crisol.has_full_pool(services), 10, "the pool is told to be full again")
     assert exposition.value(after, "sandboxd_slots", state="total") == 2
     assert exposition.value(after, "sandboxd_queue_capacity") == 2
     assert exposition.value(after, "sandboxd_backend_up", backend="native") == 1

@@ -236,6 +236,8 @@ static void receive(const struct native_client *client, struct native_run *runs,
     size_t fd_count;
 
     assert_int_equal(sbx_msg_receive(client->wire_fd, &msg, fds, &fd_count, &err), 0);
+    if (msg.header.type == SBX_MSG_COUNTS)
+        return;
     run = find(runs, count, msg.header.run);
     assert_false(run->has_result);
     if (msg.header.type == SBX_MSG_STARTED) {
