@@ -10,10 +10,10 @@ static const struct {
     const char *log;
     const char *wanted; /* a part of the reason; NULL: there is none */
 } cases[] = {
-    {"Err:1 http://deb.debian.org/debian bookworm InRelease\n"
+    {"Err:1 http://mirror.example/debian bookworm InRelease\n"
      "  The following signatures couldn't be verified because the public key is not available: "
      "NO_PUBKEY 6ED0E7B82643E131\n"
-     "E: The repository 'http://deb.debian.org/debian bookworm InRelease' is not signed.\n",
+     "E: The repository 'http://mirror.example/debian bookworm InRelease' is not signed.\n",
      "install the package debian-archive-keyring"},
     {"  The following signatures were invalid: EXPKEYSIG 6ED0E7B82643E131 Debian Archive\n"
      "E: The repository 'http://mirror/debian bookworm InRelease' is not signed.\n",
@@ -26,11 +26,11 @@ static const struct {
     {"E: Release file for http://mirror/debian/dists/bookworm/InRelease is not valid yet (invalid "
      "for another 9h 1min 5s). Updates for this repository will not be applied.\n",
      "set the clock"},
-    {"  Temporary failure resolving 'deb.debian.org'\n", "name a proxy in http_proxy"},
-    {"  Could not resolve 'deb.debian.org'\n", "name a proxy in http_proxy"},
-    {"  Could not connect to deb.debian.org:80 (192.0.2.1), connection timed out\n",
+    {"  Temporary failure resolving 'mirror.example'\n", "name a proxy in http_proxy"},
+    {"  Could not resolve 'mirror.example'\n", "name a proxy in http_proxy"},
+    {"  Could not connect to mirror.example:80 (192.0.2.1), connection timed out\n",
      "cannot be reached"},
-    {"E: The repository 'http://deb.debian.org/debian nosuchsuite Release' does not have a Release "
+    {"E: The repository 'http://mirror.example/debian nosuchsuite Release' does not have a Release "
      "file.\n",
      "see build.suite"},
     {"E: Unable to locate package nosuchpackage\n", "build.package"},
