@@ -487,4 +487,5 @@ static int start_box(struct sbx_native *native, enum sbx_template_kind kind, str
 STARTER(python, SBX_TEMPLATE_PYTHON, 1, "python");
 /* One attempt of the agent: the tests, and the three checks that it asks for at once. */
 STARTER(pytest, SBX_TEMPLATE_PYTEST, 4, "pytest");
-STARTER(pytest_shallow, SBX_TEMPLATE_PYTEST_SHALLOW, 0, "pytest-shallow");
+/* Forked when it is asked for, a sandbox costs more than the tests of most runs with arguments. */
+STARTER(pytest_shallow, SBX_TEMPLATE_PYTEST_SHALLOW, 1, "pytest-shallow");

@@ -115,8 +115,8 @@ container's end, removal off the path. What is left beside the native backend's 
 PYTEST_TRIED = """Tried, and in: start, plug-ins and the set-up of a collection done ahead, the pages that a child will write copied ahead (found by /proc/self/pagemap), objects frozen for the garbage collector, boxes forked
 ahead of the request. The ratios are to a start from scratch and to `docker run`, which are quick on a quick machine: what is left is the test's own run in a forked interpreter, which isolation does not touch."""
 
-SHALLOW_TRIED = """Arguments that only pytest.main knows are known with the request, so nothing but the interpreter with pytest loaded can be ahead: the box is forked from it then, with namespaces, groups and mounts.
-Left: boxes that wait for this mode, too, each with the memory of a preload slot, for requests that are few."""
+SHALLOW_TRIED = """Tried, and in: a box that waits right before pytest.main, which reads the arguments of a request. What pytest does from there on, plug-ins and the set-up of the collection among it, depends
+on the arguments, so it cannot be done ahead."""
 
 CPU_LIMIT_TRIED = """Tried, and in: the counter is read when the limit can be used up at the earliest, and then at the next such moment; the backend stands in front of all programs (nice). Beside programs that keep all processors
 busy it waits for one as everybody does, and the program goes on meanwhile on the other: the error is what it had until then. Nothing of it is charged wrongly: the result tells the time that was used."""
