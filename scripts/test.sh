@@ -43,81 +43,8 @@ configure_and_build() {
     fi
 }
 
-# Cases inside the tests of a group, as cmocka, pytest, unittest, the corpora of the verification and
-# libFuzzer count them.
-count_cases() {
-    sed -nE 's/^[0-9]+: \[  PASSED  \] ([0-9]+) test.*/\1/p; s/^[0-9]+: (.* )?([0-9]+) passed.*/\2/p; s/^[0-9]+: Ran ([0-9]+) tests.*/\1/p; s/^[0-9]+: \w+: ([0-9]+) cases, 0 problems.*/\1/p; s/^[0-9]+: Done ([0-9]+) runs in .*/\1/p' "$1" |
-        awk '{n += $1} END {print n + 0}'
-}
-count_skipped_cases() {
-    sed -nE 's/^[0-9]+: \[  SKIPPED \] ([0-9]+) test.*/\1/p; s/^[0-9]+: .*[^0-9]([0-9]+) skipped.*/\1/p; s/^[0-9]+: .*skipped=([0-9]+).*/\1/p' "$1" |
-        awk '{n += $1} END {print n + 0}'
-}
-
-# "NAME SECONDS s, …" of the five that took longest, and all of them together.
-slowest() {
-    sed -nE 's/^ *([0-9]+\/[0-9]+ )?Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec *$/\3 \2/p' "$1" | sort -rn |
-        awk '{sum += $1; if (NR <= 5) text = text (NR > 1 ? ", " : "") $2 " " $1 " s"} END {print text "; all " sum " s"}'
-}
-
-# The last lines of every try that failed, also of one that was followed by a better one.
-show_failures() {
-    awk '/^[0-9]+: / {n = $1 + 0; lines[n, count[n]++] = $0}
-        /^ *([0-9]+\/[0-9]+ )?Test +#[0-9]+: / {
-            number = $0; sub(/^[^#]*#/, "", number); n = number + 0
-            if (/\*\*\*(Failed|Timeout|Exception|Not Run)/) {
-                print
-                for (i = count[n] > 60 ? count[n] - 60 : 0; i < count[n]; i++) print lines[n, i]
-            }
-            count[n] = 0
-        }' "$1"
-}
-
-summary=""
-failed=0
-# run_tests NAME FOLDER CTEST-ARGUMENT…: the group's output goes into its log, its exit status behind that.
-run_tests() {
-    local log="$2/group-$1.log" status=0
-    rm -f "$log.status"
-    # Tests that start sandboxes need root; they say so themselves and exit 77 otherwise.
-    # On a machine that others use too, a test with real clocks may fail once: it gets a second try,
-    # which is told. Unit tests have none, and no fuzz target: it would not try what it has found again.
-    local tries=2
-    case $1 in unit | fuzz) tries=1 ;; esac
-    $as_root ctest --test-dir "$2" --verbose --no-tests=error --repeat "until-pass:$tries" "${@:3}" >"$log" 2>&1 || status=$?
-    echo "$status" >"$log.status"
-}
-# tell_group NAME FOLDER: what run_tests has found.
-tell_group() {
-    local name=$1 log="$2/group-$1.log" status passed skipped repeated
-    status=$(cat "$log.status" || echo 1)
-    passed=$(grep -cE '^ *([0-9]+/[0-9]+ )?Test +#[0-9]+: .* Passed ' "$log" || true)
-    # A skipped test, and every case that a test which passed had to leave out.
-    skipped=$(($(grep -cE '^ *[0-9]+/[0-9]+ Test +#[0-9]+: .*\*\*\*Skipped' "$log" || true) + $(count_skipped_cases "$log")))
-    local line
-    line=$(printf '%-14s %3s passed, %s skipped, ctest status %s, %s cases' "$name" "$passed" "$skipped" \
-        "$status" "$(count_cases "$log")")
-    repeated=$(sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .*\*\*\*(Failed|Timeout|Exception).*/\1/p; s/^ *Test +#[0-9]+: ([^ ]+) .*\*\*\*(Failed|Timeout|Exception).*/\1/p' "$log" | sort -u | tr '\n' ' ')
-    [ "$status" -ne 0 ] || [ -z "$repeated" ] || line+=", passed only at the second try: $repeated"
-    summary+="$line"$'\n'
-    echo "$line"
-    echo "    slowest: $(slowest "$log")"
-    if [ "$skipped" -gt 0 ]; then
-        grep -E '\*\*\*Skipped|^[0-9]+: (SKIPPED|\[  SKIPPED|.*skipped)' "$log" | cut -c 1-160 | sort -u | head -n 20 | sed 's/^/    /'
-    fi
-    # The virtual machine needs packages that not every host can get; its line says so then.
-    if [[ "$name" == vm* ]] && [ "$status" -eq 0 ] && [ "$skipped" -gt 0 ]; then return; fi
-    show_failures "$log"
-    if [ "$status" -ne 0 ] || [ "$passed" -eq 0 ]; then
-        failed=1
-        tail -n 12 "$log"
-        [ "$passed" -gt 0 ] || echo "crisol: the group '$name' ran no test" >&2
-    fi
-}
-run_group() {
-    run_tests "$@"
-    tell_group "$1" "$2"
-}
+# shellcheck source=scripts/groups.sh
+. scripts/groups.sh
 
 # What the lanes at the end run.
 build_lanes() {
@@ -207,12 +134,4 @@ if [ "${1:-}" != --quick ]; then
     tell_group fuzz build-fuzz
 fi
 
-echo
-echo "groups:"
-printf '%s' "$summary"
-total=$(printf '%s' "$summary" | awk '{n += $2} END {print n}')
-skips=$(printf '%s' "$summary" | awk '{for (i = 1; i < NF; i++) if ($(i + 1) ~ /^skipped/) n += $i} END {print n + 0}')
-bad=$(printf '%s' "$summary" | awk '{for (i = 1; i < NF; i++) if ($i == "status" && $(i + 1) + 0 != 0) n++} END {print n + 0}')
-if [ "$failed" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
-echo "$total passed, $bad failed, $skips skipped"
-exit "$failed"
+tell_groups
