@@ -3,6 +3,7 @@
 
 #include "common/auto.h"
 #include "common/buf.h"
+#include "common/signal_name.h"
 #include "orchestrator/http/json_out.h"
 #include "orchestrator/http/judge_version.h"
 #include "rpc/status.h"
@@ -200,15 +201,14 @@ static void write_text_or_null(struct agt_json *json, const char *key, const cha
 
 static void write_end(struct agt_json *json, int exit_code, int signal_number)
 {
-    const char *name = signal_number > 0 ? sigabbrev_np(signal_number) : NULL;
-    char signal[16];
+    char signal[CR_SIGNAL_NAME_SIZE];
 
-    (void)snprintf(signal, sizeof(signal), "SIG%s", name ? name : "");
     if (signal_number > 0)
         agt_json_null(json, "code");
     else
         agt_json_int(json, "code", exit_code);
-    write_text_or_null(json, "signal", name ? signal : NULL);
+    write_text_or_null(json, "signal",
+                       signal_number > 0 ? cr_signal_name(signal_number, signal) : NULL);
 }
 
 static void write_verdict(struct agt_json *json, const Crisol__Sandbox__V1__Verdict *verdict,

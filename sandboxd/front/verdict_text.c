@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/signal_name.h"
 #include "sandboxd/front/forbidden_call.h"
 #include "sandboxd/front/result.h"
 
@@ -12,13 +13,6 @@
 static uint64_t ms(uint64_t us)
 {
     return us / 1000;
-}
-
-static const char *signal_name(int32_t number)
-{
-    const char *name = sigabbrev_np(number);
-
-    return name ? name : "unknown";
 }
 
 /* "8.1 MiB", "128 MiB", "512 bytes". */
@@ -126,6 +120,7 @@ static void message_of_violation(const struct sbx_msg_result *wire, char *text, 
 void sbx_verdict_message(const struct sbx_verdict_facts *facts, char *text, size_t size)
 {
     const struct sbx_msg_result *wire = facts->wire;
+    char signal[CR_SIGNAL_NAME_SIZE];
 
     switch (wire->verdict) {
     case SBX_VERDICT_OK:
@@ -133,8 +128,8 @@ void sbx_verdict_message(const struct sbx_verdict_facts *facts, char *text, size
         (void)snprintf(text, size, "the program exited with %" PRId32, wire->exit_code);
         break;
     case SBX_VERDICT_SIGNALED:
-        (void)snprintf(text, size, "the program died of signal %" PRId32 " (SIG%s)", wire->signal,
-                       signal_name(wire->signal));
+        (void)snprintf(text, size, "the program died of signal %" PRId32 " (%s)", wire->signal,
+                       cr_signal_name(wire->signal, signal));
         break;
     case SBX_VERDICT_SECURITY_VIOLATION:
         message_of_violation(wire, text, size);
@@ -162,6 +157,7 @@ static void describe_end(const struct sbx_verdict_facts *facts, char *text, size
 {
     const struct sbx_msg_result *wire = facts->wire;
     char bytes[BYTES_TEXT_MAX];
+    char signal[CR_SIGNAL_NAME_SIZE];
 
     switch (wire->verdict) {
     case SBX_VERDICT_OK:
@@ -172,8 +168,8 @@ static void describe_end(const struct sbx_verdict_facts *facts, char *text, size
         break;
     case SBX_VERDICT_SIGNALED:
     case SBX_VERDICT_SECURITY_VIOLATION:
-        (void)snprintf(text, size, "signal %" PRId32 " (SIG%s) after %" PRIu64 " ms", wire->signal,
-                       signal_name(wire->signal), ms(wire->wall_us));
+        (void)snprintf(text, size, "signal %" PRId32 " (%s) after %" PRIu64 " ms", wire->signal,
+                       cr_signal_name(wire->signal, signal), ms(wire->wall_us));
         break;
     case SBX_VERDICT_MEMORY_LIMIT:
         format_bytes(facts->limits->value[SBX_LIMIT_MEMORY], bytes, sizeof(bytes));

@@ -266,6 +266,8 @@ static const struct {
     {V(NONZERO_EXIT), 7, 0, "\"code\":7,\"signal\":null,\"message\":\"why\",\"status\":\"RE\""},
     {V(SIGNALED), 0, SIGSEGV,
      "\"code\":null,\"signal\":\"SIGSEGV\",\"message\":\"why\",\"status\":\"SG\""},
+    {V(SIGNALED), 0, 64,
+     "\"code\":null,\"signal\":\"SIGRTMAX\",\"message\":\"why\",\"status\":\"SG\""},
     {V(WALL_TIME_LIMIT), 0, SIGKILL,
      "\"code\":null,\"signal\":\"SIGKILL\",\"message\":\"why\",\"status\":\"TO\""},
     {V(OUTPUT_LIMIT), 0, SIGKILL,
