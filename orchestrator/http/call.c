@@ -11,6 +11,7 @@
 #include "rpc/pack.h"
 #include "rpc/status.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -25,6 +26,7 @@ struct call {
     pthread_mutex_t lock;             /* guards what follows */
     struct cr_buf packed;             /* the response */
     struct rpc_status status;
+    int error; /* the response could not be kept: a negative errno */
     bool has_ended;
 };
 
@@ -34,7 +36,7 @@ static bool on_message(void *user, const ProtobufCMessage *message)
     struct call *call = user;
 
     (void)pthread_mutex_lock(&call->lock);
-    (void)rpc_pack_into(message, &call->packed);
+    call->error = rpc_pack_into(message, &call->packed);
     (void)pthread_mutex_unlock(&call->lock);
     return true;
 }
@@ -53,10 +55,22 @@ static void on_end(void *user, const struct rpc_status *status)
     agt_exchange_unref(exchange);
 }
 
+/* Half an answer can be read as well, and a message without bytes is one. */
+static void check_kept(struct call *call)
+{
+    if (call->status.code != RPC_OK || call->error == 0)
+        return;
+    if (call->error == -ENOMEM)
+        rpc_status_set(&call->status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
+    else
+        rpc_status_set(&call->status, RPC_INTERNAL, "sandboxd's answer could not be kept");
+}
+
 static void finish(struct call *call)
 {
     ProtobufCMessage *response = NULL;
 
+    check_kept(call);
     if (call->status.code == RPC_OK)
         response = protobuf_c_message_unpack(call->method->response, NULL, call->packed.size,
                                              call->packed.data);

@@ -7,6 +7,7 @@
 #include "rpc/channel.h"
 #include "rpc/client.h"
 #include "rpc/connection.h"
+#include "rpc/pack.h"
 #include "rpc/server.h"
 #include "tests/harness/double_store.h"
 #include "tests/harness/doubles.h"
@@ -14,7 +15,9 @@
 #include "tests/integration/orchestrator/http_client.h"
 
 #include <crisol/sandbox/v1/sandbox.pb-c.h>
+#include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +42,19 @@ struct house {
 };
 
 static struct house house;
+
+int __real_rpc_pack_into(const ProtobufCMessage *message, struct cr_buf *buf);
+int __wrap_rpc_pack_into(const ProtobufCMessage *message, struct cr_buf *buf);
+
+/* What keeping a message comes to; 0: it is kept. */
+static atomic_int keep_error;
+
+int __wrap_rpc_pack_into(const ProtobufCMessage *message, struct cr_buf *buf)
+{
+    int error = atomic_load(&keep_error);
+
+    return error < 0 ? error : __real_rpc_pack_into(message, buf);
+}
 
 static void answer_capabilities(struct rpc_call *call, const ProtobufCMessage *message)
 {
@@ -485,6 +501,24 @@ static void the_path_of_sandboxd_stays_ours(void **state)
     rpc_channel_free(channel);
 }
 
+/* A list without runtimes would be an answer, too: it has no bytes. */
+static void an_answer_that_memory_has_no_room_for_is_an_error(void **state)
+{
+    CR_AUTO_BUF struct cr_buf answer;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    atomic_store(&keep_error, -ENOMEM);
+    assert_int_equal(client_get(house.port, "/api/v1/runtimes", &answer), 429);
+    assert_non_null(strstr(client_body(&answer), "RESOURCE_EXHAUSTED"));
+    assert_non_null(strstr(client_body(&answer), "out of memory"));
+    atomic_store(&keep_error, -ENOSPC);
+    assert_int_equal(client_get(house.port, "/api/v1/runtimes", &answer), 500);
+    assert_non_null(strstr(client_body(&answer), "could not be kept"));
+    atomic_store(&keep_error, 0);
+    assert_int_equal(client_get(house.port, "/api/v1/runtimes", &answer), 200);
+}
+
 static int group_init(void **state)
 {
     (void)state;
@@ -504,6 +538,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(health_asks_sandboxd, start, stop),
         cmocka_unit_test_setup_teardown(runtimes_come_from_sandboxd, start, stop),
+        cmocka_unit_test_setup_teardown(an_answer_that_memory_has_no_room_for_is_an_error, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(a_task_becomes_code, start, stop),
         cmocka_unit_test_setup_teardown(a_run_that_fails_is_an_answer, start_failing, stop),
         cmocka_unit_test_setup_teardown(a_stream_numbers_every_state_event, start, stop),
