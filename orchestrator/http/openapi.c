@@ -295,7 +295,7 @@ static void write_responses(struct agt_schemas *schemas, const struct agt_route 
     write_success(schemas, route, operation);
     if (is_judge && operation->takes.kind != AGT_SCHEMA_NONE)
         write_error(schemas, "400", "The program was not run.", error);
-    else if (has_id(route) || operation->parameters || operation->takes.kind != AGT_SCHEMA_NONE)
+    else if (!is_judge && (!route->query || operation->parameters))
         write_error(schemas, "422", "The request can be read but not used.", &agt_shape_invalid);
     if (has_id(route) || operation->parameters & PARAMETER_RUN)
         write_error(schemas, "404", "The caller has no such run.", &agt_shape_error);

@@ -62,10 +62,10 @@ static void write_index(struct agt_json *json, const char *text, size_t size)
 }
 
 /* "files[2].path" -> "body","files",2,"path"; "env["A.B"]" -> "body","env","A.B" */
-static void write_location(struct agt_json *json, const char *field)
+static void write_location(struct agt_json *json, const char *place, const char *field)
 {
     agt_json_open(json, "loc", '[');
-    agt_json_str(json, NULL, "body");
+    agt_json_str(json, NULL, place ? place : "body");
     while (*field) {
         const char *key_end = *field == '"' ? strstr(field + 1, "\"]") : NULL;
         size_t size = key_end ? (size_t)(key_end - field) + 1 : strcspn(field, ".[]");
@@ -82,11 +82,11 @@ static void write_location(struct agt_json *json, const char *field)
     agt_json_close(json, ']');
 }
 
-static void write_violation(struct agt_json *json, const char *field, const char *description,
-                            const char *type)
+static void write_violation(struct agt_json *json, const char *place, const char *field,
+                            const char *description, const char *type)
 {
     agt_json_open(json, NULL, '{');
-    write_location(json, field);
+    write_location(json, place, field);
     agt_json_str(json, "msg", description);
     agt_json_str(json, "type", type);
     agt_json_close(json, '}');
@@ -110,11 +110,11 @@ static void write_violations(struct agt_json *json, const struct agt_problem *pr
     for (size_t i = 0; i < status->violation_count; i++) {
         const struct rpc_violation *violation = &status->violations[i];
 
-        write_violation(json, violation->field, violation->description,
+        write_violation(json, problem->place, violation->field, violation->description,
                         is_syntax(violation) ? "json_invalid" : type);
     }
     if (status->violation_count == 0)
-        write_violation(json, "", status->message, "json_invalid");
+        write_violation(json, problem->place, "", status->message, "json_invalid");
     agt_json_close(json, ']');
 }
 

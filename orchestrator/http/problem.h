@@ -7,13 +7,14 @@ struct cr_buf;
 
 /*
  * Why a request is refused, in the shape that FastAPI answers:
- * 422 {"detail":[{"loc":["body","task"],"msg":…,"type":…}]} for a body that
- * can be read but not used, {"detail":"…","code":"…"} for everything else.
+ * 422 {"detail":[{"loc":["body","task"],"msg":…,"type":…}]} for a body, or a
+ * query, that can be read but not used, {"detail":"…","code":"…"} for everything else.
  */
 struct agt_problem {
     int http_status;
     struct rpc_status status; /* the text, and the violations of a 422 */
     const char *type;         /* of the violations; NULL: "value_error". Static storage */
+    const char *place;        /* of what they name; NULL: "body". Static storage */
     const char *allow;        /* value of Allow for a 405; NULL: none. Static storage */
 };
 

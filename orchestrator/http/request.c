@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -250,6 +251,59 @@ static bool find_route(const struct agt_request *request, const struct agt_route
     return true;
 }
 
+#define PARAMETER_MAX 60 /* bytes of its name that are told */
+
+/* Among names with a space on either side, which no target has. */
+static bool is_known_parameter(const char *names, const char *name, size_t size)
+{
+    for (const char *at = names; at; at = strchr(at + 1, ' ')) {
+        if (strncmp(at + 1, name, size) == 0 && at[size + 1] == ' ')
+            return true;
+    }
+    return false;
+}
+
+/* In quotes it stays one name, whatever is in it. */
+static void refuse_parameter(const char *name, int size, struct rpc_status *status)
+{
+    char field[PARAMETER_MAX + 4];
+
+    (void)snprintf(field, sizeof(field), "\"%.*s\"]", size, name);
+    rpc_status_add_violation(status, field, "is no parameter of this path");
+}
+
+/* What is asked for and ignored would be answered as if it had not been. */
+static bool check_query(const struct agt_request *request, const struct agt_route *route,
+                        struct agt_problem *problem)
+{
+    const char *at = strchr(request->raw_url, '?');
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    if ((route->query && strcmp(route->query, "*") == 0) || strcmp(request->method, "OPTIONS") == 0)
+        return true;
+    while (at && *at) {
+        const char *name = at + 1;
+        size_t size = strcspn(name, "=&");
+        int shown = size < PARAMETER_MAX ? (int)size : PARAMETER_MAX;
+
+        at = name + strcspn(name, "&");
+        if (size == 0 || is_known_parameter(route->query, name, size))
+            continue;
+        if (agt_route_is_judge(route->path)) {
+            agt_problem_set(problem, BAD_REQUEST, RPC_INVALID_ARGUMENT,
+                            "'%.*s' is no parameter of this path", shown, name);
+            return false;
+        }
+        refuse_parameter(name, shown, &status);
+    }
+    if (status.code == RPC_OK)
+        return true;
+    agt_problem_from_status(problem, &status);
+    problem->place = "query";
+    problem->type = "extra_forbidden";
+    return false;
+}
+
 bool agt_request_check(const struct agt_request *request, const struct agt_request_rules *rules,
                        const struct agt_route **ret_route, struct agt_problem *ret_problem)
 {
@@ -263,7 +317,7 @@ bool agt_request_check(const struct agt_request *request, const struct agt_reque
     if (!route->is_open && strcmp(request->method, "OPTIONS") != 0 &&
         !check_token(request, rules, ret_problem))
         return false;
-    if (!check_body(request, route, ret_problem))
+    if (!check_query(request, route, ret_problem) || !check_body(request, route, ret_problem))
         return false;
     *ret_route = route;
     return true;

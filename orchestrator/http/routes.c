@@ -16,8 +16,14 @@
 #define GENERATE_BODY_CAP ((size_t)1 << 20)
 #define EXECUTE_BODY_CAP ((size_t)4 << 20)
 
-#define PAGE .method = "GET", .allow = ALLOW_GET, .is_open = true
-#define PROBE .method = "GET", .allow = ALLOW_GET, .is_open = true, .is_probe = true
+/* Browsers, monitors and what lies between add parameters of their own, so that no cache answers.
+ */
+#define ANY_QUERY "*"
+#define RUN_QUERY " run_id "
+
+#define PAGE .method = "GET", .allow = ALLOW_GET, .is_open = true, .query = ANY_QUERY
+#define PROBE                                                                                      \
+    .method = "GET", .allow = ALLOW_GET, .is_open = true, .is_probe = true, .query = ANY_QUERY
 #define RUN .method = "POST", .allow = ALLOW_POST, .is_costly = true
 
 static const struct agt_route routes[] = {
@@ -30,6 +36,7 @@ static const struct agt_route routes[] = {
      .method = "GET",
      .allow = ALLOW_GET,
      .is_probe = true,
+     .query = ANY_QUERY,
      .help = "counts and durations, for Prometheus"},
     {.id = AGT_ROUTE_OPENAPI,
      .path = "/openapi.json",
@@ -93,6 +100,7 @@ static const struct agt_route routes[] = {
      .path = "/api/v1/runs",
      .method = "GET",
      .allow = ALLOW_RUNS,
+     .query = " page_size page_token ",
      .help = "your runs, newest first; ?page_size=…&page_token=…"},
     {.id = AGT_ROUTE_RUN_GET,
      .path = "/api/v1/runs/" ID,
@@ -143,16 +151,19 @@ static const struct agt_route routes[] = {
      .path = "/api/v1/graph",
      .method = "GET",
      .allow = ALLOW_GET,
+     .query = RUN_QUERY,
      .help = "the graph; ?run_id=… marks the path of a run"},
     {.id = AGT_ROUTE_GRAPH_MERMAID,
      .path = "/api/v1/graph.mmd",
      .method = "GET",
      .allow = ALLOW_GET,
+     .query = RUN_QUERY,
      .help = "the same as Mermaid"},
     {.id = AGT_ROUTE_GRAPH_DOT,
      .path = "/api/v1/graph.dot",
      .method = "GET",
      .allow = ALLOW_GET,
+     .query = RUN_QUERY,
      .help = "the same as Graphviz DOT"},
 };
 

@@ -48,6 +48,8 @@ struct agt_route {
     const char *allow;  /* for Allow */
     const char *help;   /* one line for GET / */
     size_t body_cap;    /* bytes; 0: takes no body */
+    const char *query;  /* names of its query parameters, each with a space before and behind it;
+                           NULL: none. "*": any, which are ignored */
     enum agt_route_id id;
     bool is_open;   /* asks for no token: probes, and what describes the interface */
     bool is_probe;  /* answered while draining too */

@@ -29,6 +29,16 @@ static void fail(struct agt_exchange *exchange, const struct rpc_status *status)
     agt_exchange_fail(exchange, &problem);
 }
 
+/* What is wrong stands behind the path. */
+static void fail_query(struct agt_exchange *exchange, const struct rpc_status *status)
+{
+    struct agt_problem problem;
+
+    agt_problem_from_status(&problem, status);
+    problem.place = "query";
+    agt_exchange_fail(exchange, &problem);
+}
+
 static void answer_written(struct agt_exchange *exchange, int written, int http_status)
 {
     if (written < 0)
@@ -106,7 +116,7 @@ void agt_handle_run_list(struct agt_exchange *exchange)
         rpc_status_add_violation(&status, "page_token", "must be a next_page_token of an answer");
     if (status.code != RPC_OK || agt_runs_list(exchange->http->options.runs, exchange->caller,
                                                (uint32_t)page_size, token, &page, &status) < 0) {
-        fail(exchange, &status);
+        fail_query(exchange, &status);
         return;
     }
     answer_written(exchange, write_page(exchange, &page), MHD_HTTP_OK);

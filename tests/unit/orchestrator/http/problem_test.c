@@ -35,6 +35,20 @@ static void violations_are_written_as_fastapi_does(void **state)
                           "\"type\":\"value_error\"}]}");
 }
 
+static void a_parameter_is_told_as_part_of_the_query(void **state)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct agt_problem problem;
+
+    (void)state;
+    rpc_status_add_violation(&status, "\"a[0].b\"]", "is unknown");
+    agt_problem_from_status(&problem, &status);
+    problem.place = "query";
+    problem.type = "extra_forbidden";
+    assert_body(&problem, "{\"detail\":[{\"loc\":[\"query\",\"a[0].b\"],\"msg\":\"is unknown\","
+                          "\"type\":\"extra_forbidden\"}]}");
+}
+
 static void text_that_is_no_json_is_told_so(void **state)
 {
     struct rpc_status status = RPC_STATUS_INIT;
@@ -113,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(violations_are_written_as_fastapi_does),
+        cmocka_unit_test(a_parameter_is_told_as_part_of_the_query),
         cmocka_unit_test(text_that_is_no_json_is_told_so),
         cmocka_unit_test(field_names_of_the_caller_stay_text),
         cmocka_unit_test(other_problems_carry_a_sentence_and_a_code),

@@ -77,7 +77,7 @@ static void targets_that_are_no_plain_path_are_refused(void **state)
         int expected;
     } cases[] = {
         {"/api/v1/generate", 200},
-        {"/api/v1/generate?x=1", 200},
+        {"/api/v1/generate?x=1", 422},
         {"http://localhost/api/v1/generate", 400},
         {"*", 400},
         {"", 400},
@@ -101,6 +101,66 @@ static void targets_that_are_no_plain_path_are_refused(void **state)
         if (status_of(&request, &open_rules) != cases[i].expected)
             fail_msg("%s is not answered %d", cases[i].url, cases[i].expected);
     }
+}
+
+/* NULL: it is let in. */
+static const struct {
+    const char *method;
+    const char *url;
+    const char *field;
+} queries[] = {
+    {"GET", "/api/v1/runs", NULL},
+    {"GET", "/api/v1/runs?", NULL},
+    {"GET", "/api/v1/runs?&&", NULL},
+    {"GET", "/api/v1/runs?page_size=1", NULL},
+    {"GET", "/api/v1/runs?page_token=1&page_size=1", NULL},
+    {"GET", "/api/v1/runs?page_size", NULL},
+    {"GET", "/api/v1/runs?page=1", "\"page\"]"},
+    {"GET", "/api/v1/runs?page_size=1&Page_Token=2", "\"Page_Token\"]"},
+    {"GET", "/api/v1/runs?size=1", "\"size\"]"},
+    {"GET", "/api/v1/runs?page%5Fsize=1", "\"page%5Fsize\"]"},
+    {"GET", "/api/v1/runs?a[0].b=1", "\"a[0].b\"]"},
+    {"GET", "/api/v1/graph.dot?run_id=1", NULL},
+    {"GET", "/api/v1/graph.dot?runid=1", "\"runid\"]"},
+    {"GET", "/api/v1/models?x", "\"x\"]"},
+    {"DELETE", "/api/v1/runs/1?force=1", "\"force\"]"},
+    {"HEAD", "/api/v1/runs?x=1", "\"x\"]"},
+    {"OPTIONS", "/api/v1/runs?page_size=1", NULL},
+    {"GET", "/livez?x=1", NULL},
+    {"GET", "/api/v1/health?x=1", NULL},
+    {"GET", "/metrics?x=1", NULL},
+    {"GET", "/docs?x=1", NULL},
+};
+
+static void unknown_query_parameters_are_named(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(queries); i++) {
+        struct agt_request request = {.method = queries[i].method, .raw_url = queries[i].url};
+        const struct agt_route *route = NULL;
+        struct agt_problem problem = {0};
+        bool is_good;
+
+        agt_request_note(&request, "Host", "localhost");
+        is_good = agt_request_check(&request, &open_rules, &route, &problem);
+        if (is_good != !queries[i].field)
+            fail_msg("%s %s", queries[i].method, queries[i].url);
+        if (is_good)
+            continue;
+        assert_int_equal(problem.http_status, 422);
+        assert_int_equal(problem.status.violation_count, 1);
+        assert_string_equal(problem.status.violations[0].field, queries[i].field);
+        assert_string_equal(problem.place, "query");
+    }
+}
+
+static void a_judge_is_told_of_them_with_its_own_status(void **state)
+{
+    struct agt_request request = {.method = "GET", .raw_url = "/api/v2/runtimes?x=1"};
+
+    (void)state;
+    agt_request_note(&request, "Host", "localhost");
+    assert_int_equal(status_of(&request, &open_rules), 400);
 }
 
 static void only_listed_hosts_are_answered(void **state)
@@ -367,6 +427,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(doubled_and_smuggled_headers_are_refused),
         cmocka_unit_test(targets_that_are_no_plain_path_are_refused),
+        cmocka_unit_test(unknown_query_parameters_are_named),
+        cmocka_unit_test(a_judge_is_told_of_them_with_its_own_status),
         cmocka_unit_test(only_listed_hosts_are_answered),
         cmocka_unit_test(a_missing_host_is_refused),
         cmocka_unit_test(a_star_allows_every_host),
