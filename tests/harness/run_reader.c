@@ -57,7 +57,7 @@ static bool is_delta(const Crisol__Agent__V1__RunEvent *event)
            event->event_case == CRISOL__AGENT__V1__RUN_EVENT__EVENT_HEARTBEAT;
 }
 
-void run_reader_read(struct run_reader *reader, struct agt_run *take_run)
+static void read_run(struct run_reader *reader, struct agt_run *take_run, sem_t *gate)
 {
     int fd = eventfd(0, EFD_CLOEXEC);
     struct agt_watch *watch = NULL;
@@ -67,6 +67,8 @@ void run_reader_read(struct run_reader *reader, struct agt_run *take_run)
     *reader = (struct run_reader){NULL, 0, NULL};
     assert_true(fd >= 0);
     assert_int_equal(agt_watch_new(take_run, 0, on_notify, &fd, &watch), 0);
+    if (gate)
+        assert_int_equal(sem_post(gate), 0);
     for (event = next_event(watch, fd); event; event = next_event(watch, fd)) {
         assert_string_equal(event->run_id, agt_run_id(take_run));
         assert_int_equal(event->seq, is_delta(event) ? seq : seq + 1);
@@ -82,6 +84,16 @@ void run_reader_read(struct run_reader *reader, struct agt_run *take_run)
     assert_null(agt_watch_free(watch));
     assert_null(agt_run_unref(take_run));
     assert_int_equal(close(fd), 0);
+}
+
+void run_reader_read(struct run_reader *reader, struct agt_run *take_run)
+{
+    read_run(reader, take_run, NULL);
+}
+
+void run_reader_read_all(struct run_reader *reader, struct agt_run *take_run, sem_t *gate)
+{
+    read_run(reader, take_run, gate);
 }
 
 void run_reader_done(struct run_reader *reader)

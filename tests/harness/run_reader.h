@@ -4,6 +4,8 @@
 #include "crisol/agent/v1/agent.pb-c.h"
 #include "orchestrator/graph/engine.h"
 
+#include <semaphore.h>
+
 /*
  * Reads a run to its end, waiting for each event, and keeps them all. Fails
  * the test when nothing comes for ten seconds, or when a state event's number
@@ -17,6 +19,13 @@ struct run_reader {
 
 /* Takes the run's reference. */
 void run_reader_read(struct run_reader *reader, struct agt_run *take_run);
+
+/*
+ * The same, of a run that a script of the doubles holds until `gate` is posted,
+ * which this does when it reads: so it is told of every delta. Of a run that
+ * has ended nobody is.
+ */
+void run_reader_read_all(struct run_reader *reader, struct agt_run *take_run, sem_t *gate);
 void run_reader_done(struct run_reader *reader);
 
 /* How many events of a kind there are, and the n-th of them (NULL: none). */

@@ -150,11 +150,10 @@ static void silent_run_sends_heartbeats(void **state)
     engine_fixture_start(&fixture, hold_model, hold_sandbox, &options);
     run = engine_fixture_run(&fixture, 0);
     run_reader_wait_for(run, EVENT(SANDBOX_STARTED));
-    run_reader_wait_for(run, EVENT(HEARTBEAT));
+
+    run_reader_wait_for(run, EVENT(HEARTBEAT)); /* of an ended run nobody is told of them */
     agt_run_cancel(run);
     run_reader_read(&reader, run);
-
-    assert_true(run_reader_count(&reader, EVENT(HEARTBEAT)) >= 1);
     run_reader_done(&reader);
     engine_fixture_stop(&fixture);
 }

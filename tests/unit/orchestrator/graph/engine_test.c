@@ -4,6 +4,7 @@
 #include "tests/harness/run_reader.h"
 #include "tests/harness/test.h"
 
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,31 @@ static void fail_always(void *user, const Crisol__Sandbox__V1__ExecuteRequest *r
     ret_execution->failure = failures[fixture->executions++ % 10];
 }
 
+/* Somebody reads before the first answer comes. */
+struct gated {
+    struct engine_fixture fixture; /* first: scripts get it */
+    sem_t gate;
+};
+
+static void solve_when_read(void *user, const struct agt_model_request *request,
+                            struct double_answer *ret_answer)
+{
+    struct gated *gated = user;
+
+    if (strcmp(request->purpose, "plan") == 0)
+        (void)sem_wait(&gated->gate);
+    double_solve(user, request, ret_answer);
+}
+
+static void read_gated(struct gated *gated, struct run_reader *reader, double_model_script model)
+{
+    assert_int_equal(sem_init(&gated->gate, 0, 0), 0);
+    engine_fixture_start(&gated->fixture, model, NULL, NULL);
+    run_reader_read_all(reader, engine_fixture_run(&gated->fixture, 0), &gated->gate);
+    engine_fixture_stop(&gated->fixture);
+    (void)sem_destroy(&gated->gate);
+}
+
 static void run_that_passes_at_once_has_every_event_in_order(void **state)
 {
     static const Crisol__Agent__V1__RunEvent__EventCase expected[] = {
@@ -52,19 +78,17 @@ static void run_that_passes_at_once_has_every_event_in_order(void **state)
         EVENT(SANDBOX_RESULT), EVENT(EDGE_TAKEN),   EVENT(NODE_STARTED),    EVENT(EVALUATION),
         EVENT(EDGE_TAKEN),     EVENT(NODE_STARTED), EVENT(RESULT),
     };
-    struct engine_fixture fixture;
     struct run_reader reader;
+    struct gated gated;
 
     (void)state;
-    engine_fixture_start(&fixture, NULL, NULL, NULL);
-    run_reader_read(&reader, engine_fixture_run(&fixture, 0));
+    read_gated(&gated, &reader, solve_when_read);
 
     assert_int_equal(reader.count, sizeof(expected) / sizeof(expected[0]));
     for (size_t i = 0; i < reader.count; i++)
         assert_int_equal(reader.events[i]->event_case, expected[i]);
     assert_int_equal(reader.result->status, STATUS(SUCCESS));
     run_reader_done(&reader);
-    engine_fixture_stop(&fixture);
 }
 
 static void success_carries_files_output_and_level(void **state)
@@ -295,21 +319,20 @@ static void other_model_than_asked_for_is_a_warning(void **state)
 static void answer_in_pieces(void *user, const struct agt_model_request *request,
                              struct double_answer *ret_answer)
 {
-    double_solve(user, request, ret_answer);
+    solve_when_read(user, request, ret_answer);
     ret_answer->delta_size = 16;
     ret_answer->has_retry = true;
 }
 
 static void deltas_give_the_whole_answer(void **state)
 {
-    struct engine_fixture fixture;
     struct run_reader reader;
+    struct gated gated;
     char text[4096] = "";
     size_t size = 0;
 
     (void)state;
-    engine_fixture_start(&fixture, answer_in_pieces, NULL, NULL);
-    run_reader_read(&reader, engine_fixture_run(&fixture, 0));
+    read_gated(&gated, &reader, answer_in_pieces);
 
     for (size_t i = 0; i < reader.count; i++) {
         const Crisol__Agent__V1__RunEvent *event = reader.events[i];
@@ -324,7 +347,6 @@ static void deltas_give_the_whole_answer(void **state)
     assert_string_equal(text, double_good_files);
     assert_int_equal(run_reader_count(&reader, EVENT(MODEL_RETRY)), 2);
     run_reader_done(&reader);
-    engine_fixture_stop(&fixture);
 }
 
 static void thousand_runs_at_once_all_end(void **state)
