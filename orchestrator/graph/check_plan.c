@@ -25,9 +25,24 @@
 #define QUESTIONS_MAX ((size_t)8 * 1048576)
 
 /* Of the plan's seed, each name has a part of its own. */
-static void make_name(char *name, size_t size, const char *prefix, const char *part)
+#define SEED_PART 16
+
+/*
+ * Letters alone: code that has read this program finds nothing in a name to
+ * tell it by. Older programs put `older` before the digits.
+ */
+static void make_name(const struct agt_check_plan *plan, char *name, size_t size,
+                      const char *needed, const char *older, const char *part)
 {
-    (void)snprintf(name, size, "%s%.16s", prefix, part);
+    char letters[SEED_PART + 1] = "";
+
+    if (plan->has_older_names) {
+        (void)snprintf(name, size, "%s%s%.*s", needed, older, SEED_PART, part);
+        return;
+    }
+    for (size_t i = 0; i < SEED_PART; i++)
+        letters[i] = (char)(part[i] <= '9' ? part[i] - '0' + 'a' : part[i] - 'a' + 'k');
+    (void)snprintf(name, size, "%s%s", needed, letters);
 }
 
 /* Adds a check; its files are those of the attempt so far. */
@@ -65,8 +80,8 @@ static int plan_canary(const struct agt_files *files, struct agt_check_plan *pla
     int r;
 
     plan->files[index].kind = AGT_CHECK_CANARY;
-    make_name(plan->name, sizeof(plan->name), "test_crisol_", plan->seed);
-    make_name(plan->text, sizeof(plan->text), "must-fail-", plan->seed + 16);
+    make_name(plan, plan->name, sizeof(plan->name), "test_", "crisol_", plan->seed);
+    make_name(plan, plan->text, sizeof(plan->text), "", "must-fail-", plan->seed + SEED_PART);
     cr_buf_init(&text, WRITTEN_MAX);
     r = agt_canary_add(files->tests, plan->name, plan->text, &text);
     if (r == 0)
@@ -212,7 +227,7 @@ static int plan_stub(const struct units *units, enum agt_stub_kind kind,
     size_t index;
     int r = 0;
 
-    make_name(mark, sizeof(mark), "crisol_", plan->seed + 32);
+    make_name(plan, mark, sizeof(mark), "", "crisol_", plan->seed + (size_t)2 * SEED_PART);
     index = add_check(plan, LEVEL(STUBS), OUTCOME(UNSPECIFIED),
                       kind == AGT_STUB_RAISE ? "stubs that raise" : "stubs that return None");
     plan->files[index].kind = AGT_CHECK_STUB;
@@ -380,7 +395,8 @@ static int plan_oracle(const Crisol__Agent__V1__TaskTerms *terms, struct agt_che
     size_t index;
     int r;
 
-    make_name(plan->mark, sizeof(plan->mark), "crisol_", plan->seed + 32);
+    make_name(plan, plan->mark, sizeof(plan->mark), "", "crisol_",
+              plan->seed + (size_t)2 * SEED_PART);
     cr_buf_init(&text, QUESTIONS_MAX);
     r = agt_oracle_add_questions(terms->cases, terms->n_cases, plan->mark, &text);
     if (r < 0)

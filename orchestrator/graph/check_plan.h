@@ -30,9 +30,10 @@ struct agt_check_files {
     const Crisol__Agent__V1__OwnCheck *own; /* borrowed from the terms; NULL: none */
 };
 
-/* The checks of one attempt. Initialise with zeros but for the seed. */
+/* The checks of one attempt. Initialise with zeros but for the first two. */
 struct agt_check_plan {
     char seed[AGT_SEED_SIZE]; /* random hexadecimal digits, for names that nothing can know */
+    bool has_older_names;     /* as programs of journal format 1 made them (journal.h) */
     struct agt_verification *verification; /* owned; one check for each of `files` */
     struct agt_check_files files[AGT_CHECKS_MAX];
     char name[40];   /* of the test that must fail: random, so that nothing can know it */

@@ -115,6 +115,9 @@ struct agt_run_spec {
     uint32_t stall_same_code; /* likewise: as was in force … */
     uint32_t stall_same_failure;
     bool has_numbered_checks; /* likewise: how its checks are named and asked for (checks.h) */
+    uint32_t format;          /* likewise: of its journal (journal.h) */
+    const char *damaged;      /* a field that the store has and nobody can read; NULL: none. The run
+                                 has to end. Static storage */
 };
 
 /*
@@ -128,8 +131,9 @@ typedef int (*agt_engine_on_run)(void *user, struct agt_run *take_run,
 int agt_engine_load(struct agt_engine *engine, agt_engine_on_run on_run, void *user,
                     struct cr_err *err);
 
-/* The same with one run of the store. On a thread that may wait for the store. -EPROTO: a newer
- * program wrote it, and this one never will go on with it. */
+/* The same with one run of the store. On a thread that may wait for the store. -EPROTO: it goes on,
+ * and never will here: a newer program wrote it, or it cannot be read. On another failure nobody
+ * was told of it. */
 int agt_engine_take_up(struct agt_engine *engine, const struct agt_store_run *row,
                        agt_engine_on_run on_run, void *user, struct cr_err *err);
 

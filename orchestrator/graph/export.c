@@ -69,7 +69,7 @@ static uint8_t *finish(struct export *export, size_t *ret_size)
 
     if (!spec)
         return NULL;
-    message.format = AGT_JOURNAL_FORMAT;
+    message.format = export->run->format;
     message.run_id = export->run->id;
     message.spec.data = spec;
     message.events = export->events;

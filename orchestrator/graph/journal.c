@@ -136,11 +136,18 @@ void agt_journal_diverge(struct agt_run *run)
     struct agt_journal *journal = run->journal;
 
     cr_log_error("journal: the run cannot be repeated run=%s seq=%u", run->id, run->seq + 1);
-    run->seq = (uint32_t)journal->replay.event_count;
+    if (journal->replay.is_on)
+        run->seq = (uint32_t)journal->replay.event_count;
     agt_replay_done(&journal->replay);
-    agt_run_fail(run, CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL,
-                 "The run could not be taken up after a restart: its journal does not fit this "
-                 "version of the program.");
+    if (run->damaged)
+        agt_run_fail(run, CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL,
+                     "The run could not be taken up after a restart: what its journal has as %s "
+                     "cannot be read.",
+                     run->damaged);
+    else
+        agt_run_fail(run, CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL,
+                     "The run could not be taken up after a restart: its journal does not fit this "
+                     "version of the program.");
     run->stop = AGT_STOP_DEADLINE;
     agt_checks_cancel(run->checks); /* the node ends when its calls have */
     if (run->call)
@@ -285,7 +292,7 @@ uint8_t *agt_journal_pack_spec(const struct agt_run *run, size_t *ret_size)
     CR_AUTO_FREE uint8_t *terms = NULL;
     uint8_t *packed;
 
-    spec.format = AGT_JOURNAL_FORMAT;
+    spec.format = run->format;
     spec.caller = run->caller;
     spec.idempotency_key = run->key;
     spec.task = run->task;
@@ -505,6 +512,9 @@ void agt_journal_settle(struct agt_run *run)
         return;
     if (journal->replay.is_on)
         agt_replay_step(run, &journal->replay, &journal->held);
+    /* The journal may end within a turn, or have nothing to repeat. */
+    if (run->damaged && !journal->replay.is_on && !run->has_ended && run->stop == AGT_STOP_NONE)
+        agt_replay_give_up(run);
     if (run->wants_cancel && !journal->replay.is_on)
         agt_run_stop(run, AGT_STOP_CANCEL);
     if (journal->unwritten)

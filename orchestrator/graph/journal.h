@@ -31,8 +31,15 @@ struct cr_err;
  */
 struct agt_journal;
 
-/* Of what is stored, in RunSpec.format: a higher one is a newer program's and is left alone. */
-#define AGT_JOURNAL_FORMAT 1
+/*
+ * Of what is stored, in RunSpec.format: a higher one is a newer program's and is left alone, for a
+ * program that knows it. So is what has a field, or an event, that this program does not know. A
+ * run keeps the format that it began with.
+ *   1  the first
+ *   2  keys of checks have numbers (RunSpec.has_numbered_checks, which some of 1 have), and names
+ *      in what they run have nothing that is the same in each run
+ */
+#define AGT_JOURNAL_FORMAT 2
 
 /*
  * Makes the run durable, with a journal that holds its spec already or, new,
@@ -41,7 +48,8 @@ struct agt_journal;
 int agt_journal_new(struct agt_run *run, struct agt_store *store, bool is_new, uint64_t fence);
 struct agt_journal *agt_journal_free(struct agt_journal *journal); /* NULL is allowed */
 
-/* Before the run goes on: the next of its events. Its payload is in the run's log already. */
+/* Before the run goes on: the next of its events. Its payload is in the run's log already. As
+ * agt_replay_add(). */
 int agt_journal_add_stored(struct agt_journal *journal, const struct agt_store_event *event);
 
 /* A packed crisol.journal.v1.RunSpec, to free(); NULL: out of memory. Any thread. */
@@ -128,6 +136,7 @@ void agt_journal_watch(struct agt_journal *journal, const struct agt_replay_watc
 int agt_replay_compare(Crisol__Agent__V1__RunEvent *emitted, Crisol__Agent__V1__RunEvent *stored,
                        struct cr_err *err);
 
+/* -EPROTO: a newer program wrote it. */
 int agt_replay_add(struct agt_replay *replay, const struct agt_store_event *event);
 void agt_replay_done(struct agt_replay *replay);
 
@@ -144,6 +153,9 @@ bool agt_replay_check(struct agt_run *run, struct agt_replay *replay,
 /* Tells of a difference, when somebody wants to know. */
 void agt_replay_tell(const struct agt_run *run, const struct agt_replay *replay, const char *format,
                      ...) __attribute__((format(printf, 3, 4)));
+
+/* Brings a run that cannot be repeated to its end, which comes when its calls have. */
+void agt_replay_give_up(struct agt_run *run);
 
 /* Feeds recorded ends for as long as they fit. Ends the replay when all is repeated. */
 void agt_replay_step(struct agt_run *run, struct agt_replay *replay, struct agt_call **held);

@@ -7,6 +7,8 @@
 #include "orchestrator/graph/journal.h"
 #include "orchestrator/graph/run.h"
 #include "orchestrator/graph/terms.h"
+#include "rpc/codec.h"
+#include "rpc/status.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +30,8 @@ struct loader {
     struct agt_run *run; /* whose events are read */
     uint32_t seq;        /* of the last of them */
     bool has_result;     /* it was the last of the run */
-    bool has_newer;      /* a run of a newer program was left out */
+    bool is_newer;       /* a newer program wrote the run that is read */
+    bool has_left_out;   /* a run that is to go on here */
     struct found *first;
     struct found **end;
 };
@@ -87,7 +90,11 @@ static int on_event(void *user, const struct agt_store_event *row)
     if (r < 0)
         return r;
     loader->run->guest_seq = row->seq;
-    return loader->run->journal ? agt_journal_add_stored(loader->run->journal, row) : 0;
+    if (!loader->run->journal)
+        return 0;
+    r = agt_journal_add_stored(loader->run->journal, row);
+    loader->is_newer |= r == -EPROTO;
+    return r == -EPROTO ? -EBADMSG : r;
 }
 
 bool agt_run_is_guest(const struct agt_run *run)
@@ -138,6 +145,7 @@ static void fill_spec(const struct found *found, struct agt_run_spec *spec)
         .stall_same_code = stored->stall_same_code,
         .stall_same_failure = stored->stall_same_failure,
         .has_numbered_checks = stored->has_numbered_checks,
+        .format = stored->format,
     };
     if (stored->has_sandbox_limits) {
         spec->sandbox_limits =
@@ -150,40 +158,108 @@ static void fill_spec(const struct found *found, struct agt_run_spec *spec)
     }
 }
 
-/* Lets the engine's thread repeat it, and go on from there. */
-static int resume(struct agt_engine *engine, struct agt_run *run)
+static bool goes_on_here(const struct found *found)
 {
-    struct agt_mail *mail = agt_mail_new(AGT_MAIL_START, run, NULL, 0);
+    return !found->has_ended && !found->is_elsewhere;
+}
 
-    if (!mail)
-        return -ENOMEM;
-    agt_engine_set_times(engine, run);
-    agt_engine_count_in(engine);
-    agt_engine_post(engine, mail);
+/*
+ * Lets the engine's thread repeat it, and go on from there. All that needs
+ * memory comes first: a run that is known, and that nobody works on, would
+ * stay so for as long as this process holds it.
+ */
+static int hand_over(struct loader *loader, const struct found *found,
+                     const struct agt_run_spec *spec, agt_engine_on_run on_run, void *user)
+{
+    struct agt_run *run = loader->run;
+    struct agt_mail *mail = NULL;
+    int r;
+
+    if (goes_on_here(found)) {
+        mail = agt_mail_new(AGT_MAIL_START, run, NULL, 0);
+        if (!mail) {
+            (void)agt_run_unref(run);
+            return -ENOMEM;
+        }
+    }
+    r = on_run(user, run, spec);
+    if (r < 0 || !mail) {
+        (void)agt_mail_free(mail);
+        return r;
+    }
+    agt_engine_set_times(loader->engine, run);
+    agt_engine_count_in(loader->engine);
+    agt_engine_post(loader->engine, mail);
     return 0;
 }
 
-static bool has_sound_terms(const Crisol__Journal__V1__RunSpec *spec)
+/* ---- what may be wrong with it ---- */
+
+/* The first is the one that is told. */
+static void note_damage(struct agt_run_spec *spec, const char *field)
 {
+    if (!spec->damaged)
+        spec->damaged = field;
+}
+
+static int check_terms(struct agt_run_spec *spec)
+{
+    const ProtobufCMessageDescriptor *type = &crisol__agent__v1__task_terms__descriptor;
+    struct rpc_status status = RPC_STATUS_INIT;
+    Crisol__Agent__V1__TaskTerms *terms = NULL;
+    bool is_sound =
+        !spec->terms || (spec->terms_size <= AGT_TERMS_MAX &&
+                         rpc_wire_check(type, spec->terms, spec->terms_size, &status) == 0);
+
+    if (is_sound && spec->terms) {
+        terms = crisol__agent__v1__task_terms__unpack(NULL, spec->terms_size, spec->terms);
+        if (!terms)
+            return -ENOMEM;
+    }
+    if (is_sound)
+        agt_terms_check(terms, spec->verify, true, &status);
+    crisol__agent__v1__task_terms__free_unpacked(terms, NULL);
+    if (is_sound && status.code == RPC_OK)
+        return 0;
+    note_damage(spec, "terms");
+    spec->terms = NULL;
+    spec->terms_size = 0;
+    return 0;
+}
+
+/* As at its admission: a file that is repeated may come from anybody. What cannot be used is left
+ * out, and named. Returns 0 or -ENOMEM. */
+static int check_spec(struct agt_run_spec *spec)
+{
+    const ProtobufCMessageDescriptor *type = &crisol__sandbox__v1__limits__descriptor;
     struct rpc_status status = RPC_STATUS_INIT;
 
-    agt_terms_check_packed(spec->terms.len > 0 ? spec->terms.data : NULL, spec->terms.len,
-                           spec->verify, true, &status);
-    return status.code == RPC_OK;
+    if (spec->task[0] == '\0' || strlen(spec->task) > AGT_TASK_MAX)
+        note_damage(spec, "task");
+    if (spec->max_iterations < 0 || spec->max_iterations > AGT_ITERATIONS_MAX) {
+        note_damage(spec, "max_iterations");
+        spec->max_iterations = 0;
+    }
+    if (spec->verify < 0 || spec->verify > AGT_LEVEL_MAX) {
+        note_damage(spec, "verify");
+        spec->verify = 0;
+    }
+    if (spec->sandbox_limits &&
+        rpc_wire_check(type, spec->sandbox_limits, spec->sandbox_limits_size, &status) < 0) {
+        note_damage(spec, "sandbox_limits");
+        spec->sandbox_limits = NULL;
+        spec->sandbox_limits_size = 0;
+    }
+    return check_terms(spec);
 }
 
-/* As at its admission: a file that is repeated may come from anybody. */
-static bool is_sound(const Crisol__Journal__V1__RunSpec *spec)
-{
-    return spec->max_iterations >= 0 && spec->max_iterations <= AGT_ITERATIONS_MAX &&
-           spec->verify >= 0 && spec->verify <= AGT_LEVEL_MAX && spec->task[0] != '\0' &&
-           strlen(spec->task) <= AGT_TASK_MAX && has_sound_terms(spec);
-}
-
-/* What it means cannot be known. */
+/* What it means cannot be known. Whoever adds a field need not think of the format. */
 static bool is_newer(const struct found *found)
 {
-    return found->spec && found->spec->format > AGT_JOURNAL_FORMAT;
+    const Crisol__Journal__V1__RunSpec *spec = found->spec;
+
+    return spec && (spec->format > AGT_JOURNAL_FORMAT ||
+                    (goes_on_here(found) && spec->base.n_unknown_fields > 0));
 }
 
 static int load_run(struct loader *loader, const struct found *found, struct agt_run_spec *spec,
@@ -196,21 +272,22 @@ static int load_run(struct loader *loader, const struct found *found, struct agt
     loader->run = NULL;
     loader->seq = 0;
     loader->has_result = false;
-    if (!found->spec)
-        return -EBADMSG;
-    if (is_newer(found))
-        return -EBADMSG;
-    if (!is_sound(found->spec))
+    loader->is_newer = is_newer(found);
+    if (!found->spec || loader->is_newer)
         return -EBADMSG;
     fill_spec(found, spec);
-    r = agt_run_new(loader->engine, spec, &loader->run);
+    r = check_spec(spec);
+    if (r == 0 && spec->damaged && watch)
+        return -EBADMSG;
+    if (r == 0)
+        r = agt_run_new(loader->engine, spec, &loader->run);
     if (r < 0)
         return r;
     loader->run->is_guest = found->is_elsewhere;
-    if (found->has_ended || found->is_elsewhere)
-        loader->run->engine = NULL; /* nothing to cancel */
-    else
+    if (goes_on_here(found))
         r = agt_journal_new(loader->run, store, false, found->fence);
+    else
+        loader->run->engine = NULL; /* nothing to cancel */
     if (r == 0)
         r = store->ops->load_events(store, found->run_id, on_event, loader, err);
     if (r == 0 && loader->has_result != found->has_ended && !watch && !found->is_elsewhere)
@@ -224,16 +301,17 @@ static int load_run(struct loader *loader, const struct found *found, struct agt
 
 /*
  * One run that cannot be read keeps the others from nothing: it stays in the
- * store, for a program that can. True when the error was of that kind.
+ * store, for a program that can, and this one holds it no more. True when the
+ * error was of that kind.
  */
 static bool leave_out(struct loader *loader, const struct found *found, int error)
 {
     if (error != -EBADMSG)
         return false;
-    loader->has_newer |= is_newer(found);
-    if (is_newer(found))
+    loader->has_left_out |= goes_on_here(found) || loader->is_newer;
+    if (loader->is_newer)
         cr_log_error("journal: a newer version of this program wrote the run (format %u, this one "
-                     "knows up to %d), leaving it out run=%s",
+                     "knows up to %d and not all that is in it), leaving it out run=%s",
                      found->spec->format, AGT_JOURNAL_FORMAT, found->run_id);
     else
         cr_log_error("journal: the run cannot be read behind event %u, leaving it out run=%s",
@@ -266,12 +344,8 @@ static int load_found(struct loader *loader, agt_engine_on_run on_run, void *use
             continue;
         }
         if (r == 0)
-            r = on_run(user, loader->run, &spec);
-        if (found->has_ended || found->is_elsewhere)
-            continue;
-        if (r == 0)
-            r = resume(loader->engine, loader->run);
-        resumed++;
+            r = hand_over(loader, found, &spec, on_run, user);
+        resumed += r == 0 && goes_on_here(found);
     }
     free_found(loader->first);
     if (r == 0 && resumed > 0)
@@ -287,7 +361,7 @@ int agt_engine_take_up(struct agt_engine *engine, const struct agt_store_run *ro
 
     if (r == 0)
         r = load_found(&loader, on_run, user, err);
-    return r == 0 && loader.has_newer ? -EPROTO : r;
+    return r == 0 && loader.has_left_out ? -EPROTO : r;
 }
 
 int agt_engine_load(struct agt_engine *engine, agt_engine_on_run on_run, void *user,

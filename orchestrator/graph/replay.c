@@ -18,6 +18,16 @@
 static const char restart_reason[] =
     "The service was restarted while the model answered; the call before may be charged, too.";
 
+/* Something of a record that this program would leave out. */
+static bool has_unknown(const Crisol__Journal__V1__CallRecords *records)
+{
+    bool has = records->base.n_unknown_fields > 0;
+
+    for (size_t i = 0; !has && i < records->n_records; i++)
+        has = records->records[i]->base.n_unknown_fields > 0;
+    return has;
+}
+
 static int add_records(struct agt_replay *replay, const void *packed, size_t size)
 {
     Crisol__Journal__V1__CallRecords *unpacked =
@@ -26,6 +36,10 @@ static int add_records(struct agt_replay *replay, const void *packed, size_t siz
 
     if (!unpacked)
         return -EBADMSG;
+    if (has_unknown(unpacked)) {
+        crisol__journal__v1__call_records__free_unpacked(unpacked, NULL);
+        return -EPROTO;
+    }
     records = reallocarray(replay->records, replay->record_count + unpacked->n_records + 1,
                            sizeof(*records));
     if (!records) {
@@ -54,6 +68,8 @@ int agt_replay_add(struct agt_replay *replay, const struct agt_store_event *even
     if (!events[replay->event_count])
         return -EBADMSG;
     replay->event_count++;
+    if (events[replay->event_count - 1]->event_case == EVENT(_NOT_SET))
+        return -EPROTO;
     replay->is_on = true;
     return event->input ? add_records(replay, event->input, event->input_size) : 0;
 }
@@ -189,8 +205,7 @@ static bool is_as_asked(const struct agt_run *run, const struct agt_replay *repl
     return false;
 }
 
-/* Brings the run to its end, which comes when its calls have. */
-static void give_up(struct agt_run *run)
+void agt_replay_give_up(struct agt_run *run)
 {
     agt_journal_diverge(run);
     agt_run_end_pause(run);
@@ -226,7 +241,7 @@ static bool feed(struct agt_run *run, struct agt_replay *replay, struct agt_call
     if (!call)
         return demand(run, replay, record->key);
     if (!is_as_asked(run, replay, call, record)) {
-        give_up(run);
+        agt_replay_give_up(run);
         return false;
     }
     replay->next_record++;
@@ -267,11 +282,12 @@ static bool has_ends_to_come(const struct agt_run *run, const struct agt_call *h
     return run->calls_in_flight > waiting;
 }
 
-/* Nothing will move it; where nobody watches, the deadline of the run will. */
+/* Nothing will move it; where nobody watches, and it is not to end in any case, the deadline of the
+ * run will. */
 static bool is_stuck(const struct agt_run *run, const struct agt_replay *replay,
                      const struct agt_call *held)
 {
-    return replay->is_on && replay->watch && !run->has_ended &&
+    return replay->is_on && (replay->watch || run->damaged) && !run->has_ended &&
            agt_checks_due_ns(run->checks) == INT64_MAX && !has_ends_to_come(run, held);
 }
 
@@ -324,7 +340,10 @@ void agt_replay_step(struct agt_run *run, struct agt_replay *replay, struct agt_
     while (replay->is_on && !run->has_ended) {
         skip_told(run, replay);
         if (run->seq >= replay->event_count && replay->next_record == replay->record_count) {
-            go_on(run, replay, *held);
+            if (run->damaged)
+                agt_replay_give_up(run);
+            else
+                go_on(run, replay, *held);
             return;
         }
         if (take_up(run, replay))
@@ -333,7 +352,7 @@ void agt_replay_step(struct agt_run *run, struct agt_replay *replay, struct agt_
             continue;
         if (is_stuck(run, replay, *held)) {
             agt_replay_tell(run, replay, "the run waits for what the journal does not have");
-            give_up(run);
+            agt_replay_give_up(run);
         }
         return; /* a timer of the node, or an end that does not fit: agt_run_on_time() */
     }

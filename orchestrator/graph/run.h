@@ -94,6 +94,8 @@ struct agt_run {
     char *key;                           /* for the journal: of idempotency, or "" */
     int32_t iterations_asked;            /* for the journal: as in the spec */
     int verify_asked;                    /* the same */
+    uint32_t format;                     /* of what is stored of it (journal.h) */
+    const char *damaged;                 /* a field that cannot be read; NULL: none */
     uint32_t interrupts;                 /* bits of nodes */
     Crisol__Sandbox__V1__Limits *limits; /* NULL: defaults. Owned */
     Crisol__Agent__V1__TaskTerms *terms; /* NULL: none. Owned */

@@ -166,6 +166,8 @@ int agt_run_new(struct agt_engine *engine, const struct agt_run_spec *spec,
     run->verify_asked = spec->verify;
     run->interrupts = spec->interrupts;
     run->has_numbered_checks = !spec->run_id || spec->has_numbered_checks;
+    run->format = spec->run_id ? spec->format : AGT_JOURNAL_FORMAT;
+    run->damaged = spec->damaged;
     run->usage = (Crisol__Agent__V1__ModelUsage)CRISOL__AGENT__V1__MODEL_USAGE__INIT;
     run->max_iterations = spec->max_iterations ? spec->max_iterations : AGT_ITERATIONS_DEFAULT;
     run->started_ns = cr_clock_mono_ns();

@@ -332,6 +332,17 @@ static void check_terms(const Crisol__Agent__V1__TaskTerms *terms, int level, bo
     check_size("terms.prompts.repair", prompts->repair, PROMPT_MAX, status);
 }
 
+void agt_terms_check(const Crisol__Agent__V1__TaskTerms *terms, int level, bool is_stored,
+                     struct rpc_status *status)
+{
+    if (terms)
+        check_terms(terms, level, is_stored, status);
+    if (level == LEVEL(ORACLE) && (!terms || terms->n_cases == 0))
+        rpc_status_add_violation(status, "verify",
+                                 "is ORACLE, which compares the cases of the task: put at least "
+                                 "one into terms.cases");
+}
+
 void agt_terms_check_packed(const void *packed, size_t size, int level, bool is_stored,
                             struct rpc_status *status)
 {
@@ -346,14 +357,9 @@ void agt_terms_check_packed(const void *packed, size_t size, int level, bool is_
         rpc_status_add_violation(status, "terms", "%.200s", problem.message);
     else if (packed)
         terms = crisol__agent__v1__task_terms__unpack(NULL, size, packed);
-    if (terms)
-        check_terms(terms, level, is_stored, status);
-    else if (packed && status->code == RPC_OK)
+    if (packed && !terms && status->code == RPC_OK)
         rpc_status_add_violation(status, "terms", "could not be read");
-    if (level == LEVEL(ORACLE) && (!terms || terms->n_cases == 0))
-        rpc_status_add_violation(status, "verify",
-                                 "is ORACLE, which compares the cases of the task: put at least "
-                                 "one into terms.cases");
+    agt_terms_check(terms, level, is_stored, status);
     crisol__agent__v1__task_terms__free_unpacked(terms, NULL);
 }
 

@@ -18,11 +18,15 @@ struct rpc_status;
 #define AGT_TERMS_CHECKS_MAX 8
 
 /*
- * Adds a violation of "terms…" for everything that is wrong with packed ones,
- * their wire form included. NULL: none. `level` is the one asked for, or 0. Of
- * a run of the store (`is_stored`), which an older program may have let in,
- * what its cases name and compare with may be anything. Pure.
+ * Adds a violation of "terms…" for everything that is wrong with them. NULL:
+ * none. `level` is the one asked for, or 0. Of a run of the store
+ * (`is_stored`), which an older program may have let in, what its cases name
+ * and compare with may be anything. Pure.
  */
+void agt_terms_check(const Crisol__Agent__V1__TaskTerms *terms, int level, bool is_stored,
+                     struct rpc_status *status);
+
+/* The same of packed ones, their wire form included. */
 void agt_terms_check_packed(const void *packed, size_t size, int level, bool is_stored,
                             struct rpc_status *status);
 

@@ -48,7 +48,18 @@ void double_pass(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
     ret_execution->stdout_text = "3 passed in 0.01s\n";
 }
 
-#define CANARY_DEF "\n\ndef test_crisol_"
+/* The name of the test that is there to fail, with all that is behind it: it stands last. NULL:
+ * there is none. */
+static const char *find_canary(const char *tests)
+{
+    static const char begin[] = "\n\ndef ";
+    static const char body[] = "():\n    assert False, \"";
+    const char *last = NULL;
+
+    for (const char *at = strstr(tests, begin); at; at = strstr(at + 1, begin))
+        last = at + strlen(begin);
+    return last && strncmp(last + strcspn(last, "("), body, strlen(body)) == 0 ? last : NULL;
+}
 
 enum double_check double_check_of(const Crisol__Sandbox__V1__ExecuteRequest *request)
 {
@@ -61,9 +72,10 @@ enum double_check double_check_of(const Crisol__Sandbox__V1__ExecuteRequest *req
     if (request->n_files < 2)
         return DOUBLE_CHECK_NONE; /* not from the agent */
     solution = request->files[0]->text;
-    if (strstr(request->files[1]->text, CANARY_DEF))
+    if (find_canary(request->files[1]->text))
         return DOUBLE_CHECK_CANARY;
-    if (!strstr(solution, "if \"crisol_")) /* the id of a check has a part more: run.step.try */
+    if (!strstr(solution, "\" in globals() or __name__ == ")) /* the id of a check has a part more:
+                                                                 run.step.try */
         return strchr(request->request_id, '.') == strrchr(request->request_id, '.')
                    ? DOUBLE_CHECK_NONE
                    : DOUBLE_CHECK_MUTANT;
@@ -85,7 +97,7 @@ void double_answer_check(const Crisol__Sandbox__V1__ExecuteRequest *request,
     ret_execution->passed = 3;
     ret_execution->failed = 1;
     /* All that is behind "def ", the message too: the double cuts out what it needs. */
-    ret_execution->failed_id = strstr(request->files[1]->text, CANARY_DEF) + strlen("\n\ndef ");
+    ret_execution->failed_id = find_canary(request->files[1]->text);
     ret_execution->failure = ret_execution->failed_id;
 }
 

@@ -2,6 +2,7 @@
 #include "common/auto.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "crisol/journal/v1/journal.pb-c.h"
 #include "orchestrator/graph/journal.h"
 #include "tests/harness/double_store.h"
 #include "tests/harness/engine_fixture.h"
@@ -10,6 +11,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +26,7 @@ struct house {
     size_t loaded_count;
     double_sandbox_script checks; /* NULL: they come out as they should */
     uint32_t tries[DOUBLE_CHECK_ORACLE + 1];
+    uint32_t prefixes; /* checks whose names begin as those of each run did in older programs */
 };
 
 static void count_answers(void *user, const struct agt_model_request *request,
@@ -285,29 +288,224 @@ static void an_ended_run_whose_end_was_cut_off_is_left_out(void **state)
     run_to_its_end(house);
 }
 
-static void a_run_of_a_newer_program_is_left_out(void **state)
+/* Behind what is stored: of a field that is there twice, the last counts. */
+static void append(struct house *house, enum double_part part, size_t index, const void *bytes,
+                   size_t count)
 {
-    static const uint8_t newer[] = {10 << 3, AGT_JOURNAL_FORMAT + 1}; /* the last field counts */
-    static const char id[] = "0123456789abcdef0123456789abcdef";
-    struct house *house = *state;
-    struct agt_store_run row = {.run_id = id, .fence = AGT_STORE_FIRST_FENCE};
-    uint8_t spec[1024];
+    uint8_t all[65536];
     size_t size = 0;
+    const void *stored = double_store_part(house->store, part, index, &size);
+
+    assert_in_range(size, 1, sizeof(all) - count);
+    memcpy(all, stored, size);
+    memcpy(all + size, bytes, count);
+    double_store_spoil(house->store, part, index, all, size + count);
+}
+
+static void start_anew(struct house *house)
+{
+    engine_fixture_stop(&house->fixture);
+    house->store->ops->free(house->store);
+    house->store = double_store_new();
+    open_house(house);
+}
+
+/* A run that was left behind its tenth event, or one that has ended. */
+static void leave_run(struct house *house, bool has_ended, char id[static AGT_STORE_ID_SIZE])
+{
+    struct agt_run *run;
+    struct run_reader reader;
+
+    start_anew(house);
+    run = engine_fixture_run(&house->fixture, 0);
+    (void)memccpy(id, agt_run_id(run), '\0', AGT_STORE_ID_SIZE);
+    run_reader_read(&reader, run);
+    run_reader_done(&reader);
+    if (!has_ended)
+        double_store_cut(house->store, 10);
+}
+
+/* As when the store tells of one run that this process holds now. */
+static int take_up(struct house *house, const char *id)
+{
+    struct agt_store_run row = {.run_id = id, .fence = AGT_STORE_FIRST_FENCE};
+
+    engine_fixture_stop(&house->fixture);
+    open_house(house);
+    house->loaded = NULL;
+    house->loaded_count = 0;
+    row.spec = double_store_part(house->store, DOUBLE_PART_SPEC, 0, &row.spec_size);
+    return agt_engine_take_up(house->fixture.engine, &row, on_run, house, NULL);
+}
+
+/* Field 100, which nothing here has; alone, and as that of a record. */
+#define UNKNOWN 0xa0, 0x06, 1
+
+static const struct {
+    enum double_part part;
+    size_t index;
+    uint8_t bytes[8];
+    size_t size;
+} newer[] = {
+    {DOUBLE_PART_SPEC, 0, {10 << 3, AGT_JOURNAL_FORMAT + 1}, 2},
+    {DOUBLE_PART_SPEC, 0, {UNKNOWN}, 3},
+    {DOUBLE_PART_INPUT, 2, {UNKNOWN}, 3},
+    {DOUBLE_PART_INPUT, 2, {1 << 3 | 2, 3, UNKNOWN}, 5},
+};
+
+static void a_run_of_a_newer_program_is_left_to_one(void **state)
+{
+    struct house *house = *state;
+    char id[AGT_STORE_ID_SIZE];
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(newer); i++) {
+        leave_run(house, false, id);
+        append(house, newer[i].part, newer[i].index, newer[i].bytes, newer[i].size);
+
+        assert_int_equal(take_up(house, id), -EPROTO);
+        assert_int_equal(restart(house, NULL), 0);
+        assert_int_equal(house->loaded_count, 0);
+        run_to_its_end(house);
+    }
+}
+
+static void a_run_with_an_event_of_a_newer_program_is_left_to_one(void **state)
+{
+    struct house *house = *state;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+    char id[AGT_STORE_ID_SIZE];
+    uint8_t packed[256];
+
+    leave_run(house, false, id);
+    event.run_id = id;
+    event.seq = 10;
+    double_store_spoil(house->store, DOUBLE_PART_PAYLOAD, 9, packed,
+                       crisol__agent__v1__run_event__pack(&event, packed));
+
+    assert_int_equal(take_up(house, id), -EPROTO);
+    assert_int_equal(house->loaded_count, 0);
+}
+
+/* It asks for nothing any more. */
+static void an_ended_run_with_a_field_of_a_newer_program_can_be_read(void **state)
+{
+    static const uint8_t unknown[] = {UNKNOWN};
+    struct house *house = *state;
+    struct run_reader reader;
+    char id[AGT_STORE_ID_SIZE];
+
+    leave_run(house, true, id);
+    append(house, DOUBLE_PART_SPEC, 0, unknown, sizeof(unknown));
+
+    assert_int_equal(restart(house, NULL), 0);
+    assert_int_equal(house->loaded_count, 1);
+    run_reader_read(&reader, house->loaded);
+    assert_int_equal(reader.result->status, STATUS(SUCCESS));
+    run_reader_done(&reader);
+}
+
+/* Programs that know format 1 would ask for its checks in another way, and wait for ends that are
+ * not there. */
+static void a_new_run_is_none_for_older_programs(void **state)
+{
+    struct house *house = *state;
+    Crisol__Journal__V1__RunSpec *spec;
     const void *stored;
+    size_t size = 0;
 
     run_to_its_end(house);
     stored = double_store_part(house->store, DOUBLE_PART_SPEC, 0, &size);
-    assert_in_range(size, 1, sizeof(spec) - sizeof(newer));
-    memcpy(spec, stored, size);
-    memcpy(spec + size, newer, sizeof(newer));
-    double_store_spoil(house->store, DOUBLE_PART_SPEC, 0, spec, size + sizeof(newer));
+    spec = crisol__journal__v1__run_spec__unpack(NULL, size, stored);
+    assert_non_null(spec);
+    assert_true(spec->has_numbered_checks);
+    assert_int_equal(spec->format, 2);
+    crisol__journal__v1__run_spec__free_unpacked(spec, NULL);
+}
 
-    assert_int_equal(restart(house, NULL), 0);
-    row.spec = spec;
-    row.spec_size = size + sizeof(newer);
-    assert_int_equal(agt_engine_take_up(house->fixture.engine, &row, on_run, house, NULL), -EPROTO);
-    assert_int_equal(house->loaded_count, 0);
-    run_to_its_end(house);
+static void a_torn_run_that_goes_on_is_let_go_of(void **state)
+{
+    struct house *house = *state;
+    char id[AGT_STORE_ID_SIZE];
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(torn); i++) {
+        leave_run(house, false, id);
+        if (torn[i].index > 9)
+            continue;
+        spoil_by_cut(house->store, torn[i].part, torn[i].index);
+
+        assert_int_equal(take_up(house, id), -EPROTO);
+        assert_int_equal(house->loaded_count, 0);
+    }
+}
+
+/* ---- a field of the spec that cannot be used ---- */
+
+static const struct {
+    const char *name;
+    uint8_t bytes[8];
+    size_t size;
+} damaged[] = {
+    /* A number without its last byte, where there are limits. */
+    {"sandbox_limits", {8 << 3, 1, 7 << 3 | 2, 2, 8, 0x80}, 6},
+    {"terms", {12 << 3 | 2, 2, 0x0a, 0x7f}, 4},
+    {"max_iterations", {4 << 3, 99}, 2},
+    {"verify", {9 << 3, 99}, 2},
+    {"task", {3 << 3 | 2, 0}, 2},
+};
+
+static void assert_names(const struct run_reader *reader, const char *field)
+{
+    char text[80];
+
+    (void)snprintf(text, sizeof(text), "what its journal has as %s cannot be read", field);
+    assert_int_equal(reader->result->status, STATUS(FAILED));
+    assert_int_equal(reader->result->cause,
+                     CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_INTERNAL);
+    if (!strstr(reader->result->final_response, text))
+        fail_msg("'%s' is not in '%s'", text, reader->result->final_response);
+}
+
+/* Wherever it was left: at the end of each of its turns, within one, and before the first. */
+static void a_damaged_field_ends_the_run_and_is_named(void **state)
+{
+    static const size_t cuts[] = {0, 2, 3, 6, 10, 11};
+    struct house *house = *state;
+    char id[AGT_STORE_ID_SIZE];
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(damaged) * CR_ARRAY_SIZE(cuts); i++) {
+        size_t at = i / CR_ARRAY_SIZE(cuts);
+        struct run_reader reader;
+
+        leave_run(house, true, id);
+        append(house, DOUBLE_PART_SPEC, 0, damaged[at].bytes, damaged[at].size);
+        double_store_cut(house->store, cuts[i % CR_ARRAY_SIZE(cuts)]);
+
+        assert_int_equal(take_up(house, id), 0);
+        assert_int_equal(house->loaded_count, 1);
+        run_reader_read(&reader, house->loaded);
+        assert_names(&reader, damaged[at].name);
+        assert_int_equal(house->fixture.answers, 0);
+        run_reader_done(&reader);
+    }
+}
+
+static void an_ended_run_with_a_damaged_field_can_be_read(void **state)
+{
+    struct house *house = *state;
+    char id[AGT_STORE_ID_SIZE];
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(damaged); i++) {
+        struct run_reader reader;
+
+        leave_run(house, true, id);
+        append(house, DOUBLE_PART_SPEC, 0, damaged[i].bytes, damaged[i].size);
+
+        assert_int_equal(restart(house, NULL), 0);
+        assert_int_equal(house->loaded_count, 1);
+        run_reader_read(&reader, house->loaded);
+        assert_int_equal(reader.result->status, STATUS(SUCCESS));
+        run_reader_done(&reader);
+    }
 }
 
 /* ---- taking a run up ---- */
@@ -427,18 +625,18 @@ static void count_stopping(void *user, const Crisol__Sandbox__V1__ExecuteRequest
         return;
     }
     house->tries[DOUBLE_CHECK_RAISE] += request->n_args > 0;
+    house->prefixes += strstr(request->files[0]->text, "crisol_") != NULL ||
+                       strstr(request->files[1]->text, "test_crisol_") != NULL;
     double_answer_check(request, ret_execution);
 }
 
 /* Else its export would ask for something else when it is repeated. */
 static void checks_of_an_older_program_are_asked_for_as_it_did(void **state)
 {
-    static const uint8_t older[] = {0x90, 0x01, 0}; /* has_numbered_checks; the last field counts */
+    /* has_numbered_checks, and the format */
+    static const uint8_t older[] = {0x90, 0x01, 0, 10 << 3, 1};
     struct house *house = *state;
     struct run_reader reader;
-    uint8_t spec[1024];
-    size_t size = 0;
-    const void *stored;
 
     engine_fixture_stop(&house->fixture);
     house->checks = count_stopping;
@@ -446,17 +644,15 @@ static void checks_of_an_older_program_are_asked_for_as_it_did(void **state)
     run_reader_read(&reader, engine_fixture_run(&house->fixture, 1));
     run_reader_done(&reader);
     assert_int_equal(house->tries[DOUBLE_CHECK_RAISE], 2);
-    stored = double_store_part(house->store, DOUBLE_PART_SPEC, 0, &size);
-    assert_in_range(size, 1, sizeof(spec) - sizeof(older));
-    memcpy(spec, stored, size);
-    memcpy(spec + size, older, sizeof(older));
-    double_store_spoil(house->store, DOUBLE_PART_SPEC, 0, spec, size + sizeof(older));
+    assert_int_equal(house->prefixes, 0);
+    append(house, DOUBLE_PART_SPEC, 0, older, sizeof(older));
     double_store_cut(house->store, 10);
 
     assert_int_equal(restart(house, NULL), 0);
     run_reader_read(&reader, house->loaded);
     assert_int_equal(reader.result->status, STATUS(SUCCESS));
     assert_int_equal(house->tries[DOUBLE_CHECK_RAISE], 2);
+    assert_int_equal(house->prefixes, 3);
     run_reader_done(&reader);
 }
 
@@ -520,7 +716,13 @@ int main(void)
         CASE(a_store_without_room_refuses_new_runs),
         CASE(a_torn_run_is_left_out_and_the_service_goes_on),
         CASE(an_ended_run_whose_end_was_cut_off_is_left_out),
-        CASE(a_run_of_a_newer_program_is_left_out),
+        CASE(a_run_of_a_newer_program_is_left_to_one),
+        CASE(a_run_with_an_event_of_a_newer_program_is_left_to_one),
+        CASE(an_ended_run_with_a_field_of_a_newer_program_can_be_read),
+        CASE(a_new_run_is_none_for_older_programs),
+        CASE(a_torn_run_that_goes_on_is_let_go_of),
+        CASE(a_damaged_field_ends_the_run_and_is_named),
+        CASE(an_ended_run_with_a_damaged_field_can_be_read),
         CASE(a_journal_that_is_cut_anywhere_goes_on_to_the_same_end),
         CASE(checks_that_are_tried_again_keep_their_results),
         CASE(checks_that_were_cancelled_hold_nothing_up),

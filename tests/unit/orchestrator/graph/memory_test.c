@@ -6,6 +6,7 @@
 #include "orchestrator/graph/feedback.h"
 #include "orchestrator/graph/fenced.h"
 #include "tests/harness/alloc.h"
+#include "tests/harness/double_store.h"
 #include "tests/harness/engine_fixture.h"
 #include "tests/harness/test.h"
 
@@ -227,12 +228,73 @@ static void start_of_a_run_survives(void **state)
     engine_fixture_stop(&fixture);
 }
 
+static int keep_run(void *user, struct agt_run *take_run, const struct agt_run_spec *spec)
+{
+    struct agt_run **run = user;
+
+    (void)spec;
+    assert_null(*run);
+    *run = take_run;
+    return 0;
+}
+
+/* A store with a run that another process has left. */
+static struct agt_store *leave_run(char id[static AGT_STORE_ID_SIZE])
+{
+    struct agt_store *store = double_store_new();
+    const struct agt_engine_options options = {.retry_base_ms = 1, .store = store};
+    struct engine_fixture fixture = {.mode = 0};
+    struct agt_run *run;
+
+    engine_fixture_start(&fixture, NULL, NULL, &options);
+    run = engine_fixture_run(&fixture, 0);
+    (void)memccpy(id, agt_run_id(run), '\0', AGT_STORE_ID_SIZE);
+    assert_true(read_to_the_end(run));
+    (void)agt_run_unref(run);
+    engine_fixture_stop(&fixture);
+    double_store_cut(store, 10);
+    return store;
+}
+
+/* Whoever is told of a run that goes on here has somebody who works on it; else it is asked for
+ * again. */
+static void taking_up_a_run_survives(void **state)
+{
+    char id[AGT_STORE_ID_SIZE];
+    struct agt_store *store = leave_run(id);
+    const struct agt_engine_options options = {.retry_base_ms = 1, .store = store};
+    struct agt_store_run row = {.run_id = id, .fence = AGT_STORE_FIRST_FENCE};
+    struct engine_fixture fixture = {.mode = 0};
+    struct agt_run *run = NULL;
+    int goes_on = 1;
+
+    (void)state;
+    row.spec = double_store_part(store, DOUBLE_PART_SPEC, 0, &row.spec_size);
+    engine_fixture_start(&fixture, NULL, NULL, &options);
+    assert_int_equal(prctl(PR_SET_NAME, "taker", 0, 0, 0), 0);
+    for (int n = 0; goes_on; n++) {
+        int r;
+
+        assert_true(n < ALLOCATIONS_MAX);
+        test_fail_alloc_of("taker", n);
+        r = agt_engine_take_up(fixture.engine, &row, keep_run, &run, NULL);
+        goes_on = test_stop_alloc();
+        assert_int_equal(r, goes_on ? -ENOMEM : 0);
+        assert_true((run == NULL) == (r < 0));
+    }
+    assert_true(read_to_the_end(run));
+    (void)agt_run_unref(run);
+    engine_fixture_stop(&fixture);
+    store->ops->free(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fenced_reader_survives), cmocka_unit_test(diff_survives),
-        cmocka_unit_test(feedback_survives),      cmocka_unit_test(event_log_survives),
-        cmocka_unit_test(run_comes_to_an_end),    cmocka_unit_test(start_of_a_run_survives),
+        cmocka_unit_test(fenced_reader_survives),   cmocka_unit_test(diff_survives),
+        cmocka_unit_test(feedback_survives),        cmocka_unit_test(event_log_survives),
+        cmocka_unit_test(run_comes_to_an_end),      cmocka_unit_test(start_of_a_run_survives),
+        cmocka_unit_test(taking_up_a_run_survives),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
