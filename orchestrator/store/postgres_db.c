@@ -90,9 +90,6 @@ static const char request_text[] =
 
 static const Oid request_types[] = {TYPE_TEXT, TYPE_INT4, TYPE_INT4, TYPE_BYTEA};
 
-#define MORE_PARAMS 9
-#define NEW_PARAMS 12
-
 /* ---- opening ---- */
 
 static int check_version(struct agt_pg_db *db, struct cr_err *err)
@@ -137,14 +134,6 @@ int agt_pg_db_open(struct agt_pg_db *db, struct cr_err *err)
         r = check_version(db, err);
     if (r == 0)
         r = limit_waits(db, err);
-    if (r == 0)
-        r = agt_pg_prepare(&db->link, "more", more_text, types, MORE_PARAMS, err);
-    if (r == 0)
-        r = agt_pg_prepare(&db->link, "new", new_text, types, NEW_PARAMS, err);
-    if (r == 0)
-        r = agt_pg_prepare(&db->link, "forget", forget_text, types, 1, err);
-    if (r == 0)
-        r = agt_pg_prepare(&db->link, "request", request_text, request_types, 4, err);
     if (r < 0)
         agt_pg_close(&db->link);
     return r;
@@ -206,13 +195,13 @@ static int pack_request(const struct agt_store_request *request, struct packed *
     return 0;
 }
 
-static const char *name_of_step(const struct agt_store_batch *batch)
+static const char *text_of_step(const struct agt_store_batch *batch)
 {
     if (batch->is_forget)
-        return "forget";
+        return forget_text;
     if (batch->request)
-        return "request";
-    return batch->spec ? "new" : "more";
+        return request_text;
+    return batch->spec ? new_text : more_text;
 }
 
 static int pack(const struct agt_store_batch *batch, struct packed *packed)
@@ -265,7 +254,8 @@ static void fill(void *user, size_t index, struct agt_pg_step *ret_step)
     const struct packed *packed = &writing->packed[index];
     struct agt_pg_params *params = &ret_step->params;
 
-    ret_step->name = name_of_step(batch);
+    ret_step->text = text_of_step(batch);
+    ret_step->types = batch->request ? request_types : types;
     agt_pg_add_text(params, batch->run_id);
     if (batch->request)
         fill_request(batch->request, packed, params);

@@ -222,20 +222,6 @@ int agt_pg_do(struct agt_pg_link *link, const char *statements, struct cr_err *e
     return 0;
 }
 
-int agt_pg_prepare(struct agt_pg_link *link, const char *name, const char *text, const Oid *types,
-                   int count, struct cr_err *err)
-{
-    PGresult *result;
-
-    if (PQsendPrepare(link->handle, name, text, count, types) == 0)
-        return fail(link, PQerrorMessage(link->handle), "prepare", err);
-    result = take_good(link, "prepare", err);
-    if (!result)
-        return link->handle ? -EIO : -EHOSTUNREACH;
-    PQclear(result);
-    return 0;
-}
-
 /* ---- a transaction in one go ---- */
 
 static bool send_all(struct agt_pg_link *link, size_t count,
@@ -246,12 +232,12 @@ static bool send_all(struct agt_pg_link *link, size_t count,
                    PQsendQueryParams(link->handle, "BEGIN", 0, NULL, NULL, NULL, NULL, 0) == 1;
 
     for (size_t i = 0; is_sent && i < count; i++) {
-        struct agt_pg_step step = {.name = NULL};
+        struct agt_pg_step step = {.text = NULL};
 
         fill(user, i, &step);
         is_sent =
-            PQsendQueryPrepared(link->handle, step.name, step.params.count, step.params.values,
-                                step.params.sizes, step.params.formats, 0) == 1;
+            PQsendQueryParams(link->handle, step.text, step.params.count, step.types,
+                              step.params.values, step.params.sizes, step.params.formats, 0) == 1;
     }
     return is_sent &&
            PQsendQueryParams(link->handle, "COMMIT", 0, NULL, NULL, NULL, NULL, 0) == 1 &&

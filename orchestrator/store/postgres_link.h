@@ -53,12 +53,17 @@ PGresult *agt_pg_ask(struct agt_pg_link *link, const char *statement,
 int agt_pg_do(struct agt_pg_link *link, const char *statements, struct cr_err *err);
 
 /*
- * One transaction of prepared statements, sent at once. on_result gets what
- * each gave, in order, before it is known whether all is committed. After a
- * failure nothing was written, or (-EHOSTUNREACH) perhaps everything.
+ * One transaction of statements, sent at once. on_result gets what each gave,
+ * in order, before it is known whether all is committed. After a failure
+ * nothing was written, or (-EHOSTUNREACH) perhaps everything.
+ *
+ * No statement is prepared by name: behind a pooler that pools by transaction
+ * (pgbouncer) the next transaction has another connection to the server, which
+ * does not know the name, or knows it from another client.
  */
 struct agt_pg_step {
-    const char *name; /* as prepared */
+    const char *text;
+    const Oid *types; /* object ids, one per parameter */
     struct agt_pg_params params;
 };
 
@@ -66,10 +71,6 @@ int agt_pg_transact(struct agt_pg_link *link, size_t count,
                     void (*fill)(void *user, size_t index, struct agt_pg_step *ret_step),
                     void (*on_result)(void *user, size_t index, const PGresult *result), void *user,
                     struct cr_err *err);
-
-/* For agt_pg_transact(). `types` are object ids, one per parameter. */
-int agt_pg_prepare(struct agt_pg_link *link, const char *name, const char *text, const Oid *types,
-                   int count, struct cr_err *err);
 
 /* Takes in what the server sent meanwhile. True when there was a notification. */
 bool agt_pg_look(struct agt_pg_link *link);
