@@ -223,6 +223,7 @@ int sbx_box_make_limits(const struct sbx_limits *limits)
         {RLIMIT_CORE, 0},
         {RLIMIT_MEMLOCK, MEMLOCK_BYTES},
         {RLIMIT_MSGQUEUE, 0},
+        {RLIMIT_SIGPENDING, SBX_BOX_SIGNALS},
         {RLIMIT_NICE, 0},
         {RLIMIT_RTPRIO, 0},
         {RLIMIT_STACK, limits->value[SBX_LIMIT_STACK]},

@@ -52,6 +52,15 @@ int sbx_box_make_terminal(uint16_t columns, uint16_t rows, int ret_fds[2]);
 /* Behind everything else when CPU or memory is short. Best effort. */
 void sbx_box_lose_priority(void);
 
+/*
+ * Signals that wait, and POSIX timers, of a box together. The kernel counts
+ * them for the user of the host who made the user namespace as well
+ * (inc_rlimit_get_ucounts() in kernel/ucount.c), so that one box without a
+ * limit of its own could take all that root may have: then no process of root
+ * makes a timer, or queues a signal, until the box is gone.
+ */
+#define SBX_BOX_SIGNALS 1024U
+
 /* The resource limits of a program. */
 int sbx_box_make_limits(const struct sbx_limits *limits);
 

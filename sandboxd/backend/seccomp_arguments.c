@@ -5,6 +5,7 @@
 #include "sandboxd/wire/boxctl.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,7 @@
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 /*
@@ -87,6 +89,33 @@ static const struct sock_filter prctl_code[] = {
     RETURN(FAIL(EINVAL)),
 };
 
+/* Signals for what anybody does in a folder, those included that all boxes share. EINVAL, as of a
+ * kernel without CONFIG_DNOTIFY. */
+static const struct sock_filter fcntl_code[] = {
+    LOAD_ARGUMENT(1),
+    IF_RETURN(F_NOTIFY, FAIL(EINVAL)),
+    RETURN(SECCOMP_RET_ALLOW),
+};
+
+/*
+ * Huge pages that the host has set aside are counted by no memory group (but for one option of
+ * Linux 6.7), need no privilege, and are missed by those whom they are for. ENOMEM, as where none
+ * is free; as of a kernel without them for a file of such pages.
+ */
+static const struct sock_filter mmap_code[] = {
+    LOAD_ARGUMENT(3),
+    BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_HUGETLB, 0, 1),
+    RETURN(FAIL(ENOMEM)),
+    RETURN(SECCOMP_RET_ALLOW),
+};
+
+static const struct sock_filter memfd_code[] = {
+    LOAD_ARGUMENT(1),
+    BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MFD_HUGETLB, 0, 1),
+    RETURN(FAIL(ENOSYS)),
+    RETURN(SECCOMP_RET_ALLOW),
+};
+
 static const struct sock_filter personality_code[] = {
     LOAD_ARGUMENT(0),
     IF_RETURN(0, SECCOMP_RET_ALLOW),          /* PER_LINUX */
@@ -135,5 +164,8 @@ const struct sbx_seccomp_filter sbx_clone_filter = FILTER(clone_code);
 const struct sbx_seccomp_filter sbx_ioctl_filter = FILTER(ioctl_code);
 const struct sbx_seccomp_filter sbx_prctl_filter = FILTER(prctl_code);
 const struct sbx_seccomp_filter sbx_personality_filter = FILTER(personality_code);
+const struct sbx_seccomp_filter sbx_fcntl_filter = FILTER(fcntl_code);
+const struct sbx_seccomp_filter sbx_mmap_filter = FILTER(mmap_code);
+const struct sbx_seccomp_filter sbx_memfd_filter = FILTER(memfd_code);
 const struct sbx_seccomp_filter sbx_socket_filter = FILTER(socket_code);
 const struct sbx_seccomp_filter sbx_socketpair_filter = FILTER(socketpair_code);

@@ -46,7 +46,6 @@ static const struct sbx_seccomp_rule policy[] = {
     ALLOW(dup),             /* copy of an fd */
     ALLOW(dup3),            /* redirection */
     ALLOW(pipe2),           /* pipes */
-    ALLOW(fcntl),           /* fd flags, record locks */
     ALLOW(flock),           /* file locks: sqlite, pip */
     ALLOW(fsync),           /* databases; the workspace is memory */
     ALLOW(fdatasync),       /* as fsync */
@@ -60,6 +59,8 @@ static const struct sbx_seccomp_rule policy[] = {
     ALLOW(copy_file_range), /* cp, shutil */
     ALLOW(splice),          /* coreutils copy pipes with it */
     ALLOW(tee),             /* the same */
+    /* fd flags, record locks; no signals for what others do in a folder */
+    CHECK(fcntl, sbx_fcntl_filter),
     /* terminal queries, FIONREAD, FICLONE; not the ones that type for others */
     CHECK(ioctl, sbx_ioctl_filter),
 #ifdef __x86_64__
@@ -73,59 +74,55 @@ static const struct sbx_seccomp_rule policy[] = {
     DENY(vmsplice, ENOSYS),         /* page tricks with pipes; callers fall back to write */
 
     /* Files: names and attributes. */
-    ALLOW(newfstatat),        /* stat */
-    ALLOW(fstat),             /* stat of an fd */
-    ALLOW(statx),             /* stat, newer */
-    ALLOW(statfs),            /* free space */
-    ALLOW(fstatfs),           /* free space */
-    ALLOW(faccessat),         /* test for rights */
-    ALLOW(faccessat2),        /* the same with flags */
-    ALLOW(getdents64),        /* list a folder */
-    ALLOW(getcwd),            /* where am I */
-    ALLOW(chdir),             /* go */
-    ALLOW(fchdir),            /* go to an fd */
-    ALLOW(renameat2),         /* rename */
-    ALLOW(mkdirat),           /* make a folder */
-    ALLOW(linkat),            /* hard link */
-    ALLOW(symlinkat),         /* symbolic link */
-    ALLOW(unlinkat),          /* remove */
-    ALLOW(readlinkat),        /* read a link */
-    ALLOW(mknodat),           /* FIFOs; the kernel refuses devices without CAP_MKNOD */
-    ALLOW(fchmod),            /* mode by fd */
-    ALLOW(fchmodat),          /* mode by path */
-    ALLOW(fchown),            /* the kernel allows the own ids only */
-    ALLOW(fchownat),          /* the same by path */
-    ALLOW(umask),             /* default mode */
-    ALLOW(utimensat),         /* time stamps: touch, make, cp -p */
-    ALLOW(getxattr),          /* ls, cp probe for ACLs */
-    ALLOW(lgetxattr),         /* the same, of a link */
-    ALLOW(fgetxattr),         /* the same, of an fd */
-    ALLOW(listxattr),         /* cp -a */
-    ALLOW(llistxattr),        /* the same, of a link */
-    ALLOW(flistxattr),        /* the same, of an fd */
-    ALLOW(inotify_init1),     /* watchers: node, tail -f */
-    ALLOW(inotify_add_watch), /* the same */
-    ALLOW(inotify_rm_watch),  /* the same */
+    ALLOW(newfstatat), /* stat */
+    ALLOW(fstat),      /* stat of an fd */
+    ALLOW(statx),      /* stat, newer */
+    ALLOW(statfs),     /* free space */
+    ALLOW(fstatfs),    /* free space */
+    ALLOW(faccessat),  /* test for rights */
+    ALLOW(faccessat2), /* the same with flags */
+    ALLOW(getdents64), /* list a folder */
+    ALLOW(getcwd),     /* where am I */
+    ALLOW(chdir),      /* go */
+    ALLOW(fchdir),     /* go to an fd */
+    ALLOW(renameat2),  /* rename */
+    ALLOW(mkdirat),    /* make a folder */
+    ALLOW(linkat),     /* hard link */
+    ALLOW(symlinkat),  /* symbolic link */
+    ALLOW(unlinkat),   /* remove */
+    ALLOW(readlinkat), /* read a link */
+    ALLOW(mknodat),    /* FIFOs; the kernel refuses devices without CAP_MKNOD */
+    ALLOW(fchmod),     /* mode by fd */
+    ALLOW(fchmodat),   /* mode by path */
+    ALLOW(fchown),     /* the kernel allows the own ids only */
+    ALLOW(fchownat),   /* the same by path */
+    ALLOW(umask),      /* default mode */
+    ALLOW(utimensat),  /* time stamps: touch, make, cp -p */
+    ALLOW(getxattr),   /* ls, cp probe for ACLs */
+    ALLOW(lgetxattr),  /* the same, of a link */
+    ALLOW(fgetxattr),  /* the same, of an fd */
+    ALLOW(listxattr),  /* cp -a */
+    ALLOW(llistxattr), /* the same, of a link */
+    ALLOW(flistxattr), /* the same, of an fd */
 #ifdef __x86_64__
-    ALLOW(stat),         /* old form of newfstatat */
-    ALLOW(lstat),        /* old form of newfstatat */
-    ALLOW(access),       /* old form of faccessat */
-    ALLOW(getdents),     /* old form of getdents64 */
-    ALLOW(rename),       /* old form of renameat2 */
-    ALLOW(mkdir),        /* old form of mkdirat */
-    ALLOW(rmdir),        /* old form of unlinkat */
-    ALLOW(link),         /* old form of linkat */
-    ALLOW(symlink),      /* old form of symlinkat */
-    ALLOW(unlink),       /* old form of unlinkat */
-    ALLOW(readlink),     /* old form of readlinkat */
-    ALLOW(mknod),        /* old form of mknodat */
-    ALLOW(chmod),        /* old form of fchmodat */
-    ALLOW(chown),        /* old form of fchownat */
-    ALLOW(lchown),       /* old form of fchownat */
-    ALLOW(utime),        /* old form of utimensat */
-    ALLOW(utimes),       /* old form of utimensat */
-    ALLOW(futimesat),    /* old form of utimensat */
-    ALLOW(inotify_init), /* old form of inotify_init1 */
+    ALLOW(stat),      /* old form of newfstatat */
+    ALLOW(lstat),     /* old form of newfstatat */
+    ALLOW(access),    /* old form of faccessat */
+    ALLOW(getdents),  /* old form of getdents64 */
+    ALLOW(rename),    /* old form of renameat2 */
+    ALLOW(mkdir),     /* old form of mkdirat */
+    ALLOW(rmdir),     /* old form of unlinkat */
+    ALLOW(link),      /* old form of linkat */
+    ALLOW(symlink),   /* old form of symlinkat */
+    ALLOW(unlink),    /* old form of unlinkat */
+    ALLOW(readlink),  /* old form of readlinkat */
+    ALLOW(mknod),     /* old form of mknodat */
+    ALLOW(chmod),     /* old form of fchmodat */
+    ALLOW(chown),     /* old form of fchownat */
+    ALLOW(lchown),    /* old form of fchownat */
+    ALLOW(utime),     /* old form of utimensat */
+    ALLOW(utimes),    /* old form of utimensat */
+    ALLOW(futimesat), /* old form of utimensat */
 #endif
     ALLOW(renameat),               /* older form of renameat2 */
     DENY(setxattr, EOPNOTSUPP),    /* as a file system without them: cp -a goes on without a word */
@@ -140,24 +137,25 @@ static const struct sbx_seccomp_rule policy[] = {
     DENY(name_to_handle_at, EOPNOTSUPP),
 
     /* Memory. Size is the memory control's business; JITs need W and X. */
-    ALLOW(mmap),                    /* map */
-    ALLOW(munmap),                  /* unmap */
-    ALLOW(mprotect),                /* protect: loaders, JITs */
-    ALLOW(mremap),                  /* realloc of large blocks */
-    ALLOW(msync),                   /* mapped files */
-    ALLOW(madvise),                 /* allocators give memory back */
-    ALLOW(mincore),                 /* JVM */
-    ALLOW(mlock),                   /* bounded by RLIMIT_MEMLOCK */
-    ALLOW(mlock2),                  /* the same */
-    ALLOW(munlock),                 /* the same */
-    ALLOW(mlockall),                /* the same */
-    ALLOW(munlockall),              /* the same */
-    ALLOW(brk),                     /* heap */
-    ALLOW(pkey_alloc),              /* probed by glibc and V8 */
-    ALLOW(pkey_free),               /* the same */
-    ALLOW(pkey_mprotect),           /* the same */
-    ALLOW(memfd_create),            /* anonymous files; charged as memory */
-    ALLOW(membarrier),              /* JVM, .NET, liburcu */
+    /* map, but no huge page that the host has set aside */
+    CHECK(mmap, sbx_mmap_filter),
+    /* anonymous files; charged as memory, but for those of such pages */
+    CHECK(memfd_create, sbx_memfd_filter), ALLOW(munmap), /* unmap */
+    ALLOW(mprotect),                                      /* protect: loaders, JITs */
+    ALLOW(mremap),                                        /* realloc of large blocks */
+    ALLOW(msync),                                         /* mapped files */
+    ALLOW(madvise),                                       /* allocators give memory back */
+    ALLOW(mincore),                                       /* JVM */
+    ALLOW(mlock),                                         /* bounded by RLIMIT_MEMLOCK */
+    ALLOW(mlock2),                                        /* the same */
+    ALLOW(munlock),                                       /* the same */
+    ALLOW(mlockall),                                      /* the same */
+    ALLOW(munlockall),                                    /* the same */
+    ALLOW(brk),                                           /* heap */
+    ALLOW(pkey_alloc),                                    /* probed by glibc and V8 */
+    ALLOW(pkey_free),                                     /* the same */
+    ALLOW(pkey_mprotect),                                 /* the same */
+    ALLOW(membarrier),                                    /* JVM, .NET, liburcu */
     DENY(get_mempolicy, EPERM),     /* placement on NUMA nodes is the host's; callers go on */
     DENY(set_mempolicy, EPERM),     /* placement on NUMA nodes is the host's; callers go on */
     DENY(mbind, EPERM),             /* placement on NUMA nodes is the host's; callers go on */
@@ -368,6 +366,19 @@ static const struct sbx_seccomp_rule policy[] = {
     DENY(perf_event_open, EPERM), /* counters see other processes; profilers go on without */
 #ifdef __x86_64__
     DENY(modify_ldt, EPERM), /* 16-bit segments: wine only, and a way into the kernel */
+#endif
+
+    /*
+     * A watch is on the file, whoever opens it by whichever mount: on those that boxes and the host
+     * share, a program would see what the others do. And instances count for the user of the host
+     * who made the box' user namespace, too (inc_ucount() in kernel/ucount.c): one program could
+     * take all that root may have. Who watches looks again and again instead: tail -f, make, glib.
+     */
+    DENY(inotify_init1, ENOSYS),     /* see above */
+    DENY(inotify_add_watch, ENOSYS), /* see above */
+    DENY(inotify_rm_watch, ENOSYS),  /* see above */
+#ifdef __x86_64__
+    DENY(inotify_init, ENOSYS), /* old form of inotify_init1 */
 #endif
 
     /* ENOSYS: accelerators and channels that every caller can do without. */

@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/buf.h"
 #include "common/err.h"
+#include "sandboxd/backend/box_steps.h"
 #include "sandboxd/backend/cgroup.h"
 #include "sandboxd/docker/covers.h"
 #include "sandboxd/docker/json.h"
@@ -125,6 +126,7 @@ static void add_ulimits(struct builder *builder, cJSON *host, const struct sbx_l
     add_ulimit(builder, array, "msgqueue", 0);
     add_ulimit(builder, array, "nice", 0);
     add_ulimit(builder, array, "rtprio", 0);
+    add_ulimit(builder, array, "sigpending", SBX_BOX_SIGNALS);
     add_ulimit(builder, array, "stack", limits->value[SBX_LIMIT_STACK]);
     add_ulimit(builder, array, "fsize", limits->value[SBX_LIMIT_FILE_SIZE]);
     add_ulimit(builder, array, "nofile", limits->value[SBX_LIMIT_OPEN_FILES]);

@@ -16,7 +16,7 @@ const int sbx_adopt_places[SBX_INIT_LOAD_FDS] = {SBX_INIT_FD_PAYLOAD, 0, 1, 2};
 
 /* Those that the backend sets for a box; the others are the same for everybody. */
 static const int limits[SBX_ADOPT_LIMITS] = {
-    RLIMIT_CORE,   RLIMIT_MEMLOCK, RLIMIT_MSGQUEUE, RLIMIT_NICE,
+    RLIMIT_CORE,   RLIMIT_MEMLOCK, RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING, RLIMIT_NICE,
     RLIMIT_RTPRIO, RLIMIT_STACK,   RLIMIT_FSIZE,    RLIMIT_NOFILE,
 };
 

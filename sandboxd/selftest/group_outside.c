@@ -58,6 +58,7 @@ static const struct outside {
     {"R13", "stack-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, "Max stack size", "8388608"},
     {"R12", "locked-memory-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, "Max locked memory", "65536"},
     {"R10", "message-queue-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, "Max msgqueue size", "0"},
+    {"R19", "pending-signals-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, "Max pending signals", "1024"},
     {"E60", "nice-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, "Max nice priority", "0"},
     {"E60", "real-time-limit", SBX_CONTROL_RLIMITS, BY_RLIMIT, "Max realtime priority", "0"},
     {"R05", "memory-limit-in-force", SBX_CONTROL_MEMORY, BY_CGROUP, "memory", "134217728"},

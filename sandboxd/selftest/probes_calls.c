@@ -4,6 +4,7 @@
 #include "sandboxd/wire/msg.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include <linux/keyctl.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
@@ -93,6 +95,11 @@ CALL(handle_open, SYS_open_by_handle_at, -1, NULL, 0)
 CALL(handle_name, SYS_name_to_handle_at, -1, BAD, NULL, NULL, 0)
 CALL(fanotify, SYS_fanotify_init, 0, 0)
 CALL(secret_memory, SYS_memfd_secret, 0)
+CALL(watch_bad, SYS_inotify_init1, -1)
+CALL(folder_reports, SYS_fcntl, -1, F_NOTIFY, 0)
+CALL(huge_file, SYS_memfd_create, NULL, MFD_HUGETLB)
+CALL(huge_map, SYS_mmap, NULL, 2UL << 20, PROT_READ,
+     MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE, -1, 0)
 CALL(numa_move, SYS_move_pages, 1, 0, NULL, NULL, NULL, 0)
 CALL(numa_bind, SYS_mbind, NULL, 0, 0, NULL, 0, 0)
 CALL(sysv_shm, SYS_shmget, 1, 4096, 0600)
@@ -297,6 +304,10 @@ static const struct probe calls[] = {
     {"R10", "message-queue", SBX_CONTROL_SECCOMP, "ENOSYS", true, message_queue},
     {"R10", "aio", SBX_CONTROL_SECCOMP, "ENOSYS", true, aio},
     {"R12", "mlockall", SBX_CONTROL_RLIMITS, "ENOMEM", false, lock_memory},
+    {"R16", "huge-pages-file", SBX_CONTROL_SECCOMP, "ENOSYS", true, huge_file},
+    {"R16", "huge-pages-map", SBX_CONTROL_SECCOMP, "ENOMEM", false, huge_map},
+    {"R18", "watch-files", SBX_CONTROL_SECCOMP, "ENOSYS", true, watch_bad},
+    {"L16", "reports-of-folders", SBX_CONTROL_SECCOMP, "EINVAL", true, folder_reports},
 #ifdef __x86_64__
     {"E42", "call-i386", SBX_CONTROL_SECCOMP, "SIGSYS", true, call_i386},
     {"E43", "call-x32", SBX_CONTROL_SECCOMP, "SIGSYS", true, call_x32},

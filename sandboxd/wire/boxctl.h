@@ -149,7 +149,7 @@ struct sbx_adopt_hello {
 };
 
 /* The resource limits of a box, which the program sets for itself when it has its fds. */
-#define SBX_ADOPT_LIMITS 8
+#define SBX_ADOPT_LIMITS 9
 
 struct sbx_adopt_go {
     uint32_t version;

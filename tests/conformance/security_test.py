@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a program can reach, see and become. The probes of tests/escape go deeper; here is what callers were bitten by."""
 import contextlib
+import ctypes
 import os
 import re
 import socket
@@ -125,6 +126,81 @@ class Security(lab.Suite):
             self.assertEqual(self.output(code), "no\n" * 5)
             listener.setblocking(False)
             self.assertRaises(BlockingIOError, listener.accept)
+
+    # ---- other programs, and the host ----
+
+    @contextlib.contextmanager
+    def held(self, code):
+        """A program that says something and then waits for the end of the block; a list, whose last item is then all it said."""
+        must_end, said, ready = threading.Event(), [], threading.Event()
+
+        def messages():
+            yield pb.ExecuteInteractiveRequest(start=pb.ExecuteRequest(runtime="python", code=code, limits=pb.Limits(wall_time_ms=90000)))
+            must_end.wait(120)
+            yield pb.ExecuteInteractiveRequest(close_stdin=True)
+
+        def follow():
+            text = b""
+            for answer in self.stub.ExecuteInteractive(messages(), timeout=120):
+                if answer.event.WhichOneof("event") == "output":
+                    text += answer.event.output.data
+                    if b"ready\n" in text:
+                        said.append(text.decode())
+                        ready.set()
+            said.append(text.decode())
+            ready.set()
+        thread = threading.Thread(target=follow)
+        thread.start()
+        try:
+            self.assertTrue(ready.wait(120), "the program does not say that it is ready")
+            yield said
+        finally:
+            must_end.set()
+            thread.join()
+
+    def test_sandbox_59_no_program_sees_what_others_open(self):
+        """A watch is on the file itself, by whichever mount it is opened: those of /usr are shared with the host and all boxes."""
+        code = CALL + """
+import fcntl, signal
+heard = []
+signal.signal(signal.SIGIO, lambda *_: heard.append('signal'))
+watch = libc.inotify_init1(os.O_NONBLOCK)
+for path in ('/usr/bin', '/usr/bin/env'):
+    libc.inotify_add_watch(watch, path.encode(), 0xfff)
+try: fcntl.fcntl(os.open('/usr/bin', os.O_RDONLY), 1026, 0x80000001)  # F_NOTIFY: DN_ACCESS, DN_MULTISHOT
+except OSError: pass
+print('ready', flush=True)
+sys.stdin.read()
+try: heard += [os.read(watch, 65536)]
+except OSError: pass
+print('heard', len(heard))
+"""
+        with self.held(code) as said:
+            self.must(OK, self.shell("for i in 1 2 3; do /usr/bin/env true; cat /usr/bin/env; done >/dev/null; ls /usr/bin >/dev/null"))
+            subprocess.run(["/usr/bin/env", "true"], check=True)
+            os.listdir("/usr/bin")
+        self.assertEqual(said[-1], "ready\nheard 0\n")
+
+    def test_security_49_timers_and_signals_of_a_box_are_not_roots(self):
+        """The kernel counts them for who made the user namespace, too: without a limit, one box takes all that root may have."""
+        code = CALL + """
+made = 0
+while made < 1000000 and libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())) == 0:
+    made += 1
+print(made, errno.errorcode[ctypes.get_errno()], 'ready', flush=True)
+sys.stdin.read()
+"""
+        libc = ctypes.CDLL(None)
+        with self.held(code) as said:
+            made, error, _ = said[-1].split()
+            timer = ctypes.c_void_p()
+            self.assertEqual(libc.timer_create(1, None, ctypes.byref(timer)), 0)
+            libc.timer_delete(timer)
+        self.assertEqual(error, "EAGAIN")
+        self.assertLessEqual(int(made), 1024)
+
+    def test_huge_pages_that_the_host_has_set_aside_are_not_for_programs(self):
+        self.calls(file=("call(319, 0, 4)", ("ENOSYS",)), map=("call(9, 0, 2 << 20, 3, 0x40022, -1, 0)", ("ENOMEM",)))
 
     # ---- what is seen ----
 
