@@ -175,25 +175,52 @@ void agt_connection_shut(struct agt_connection *connection)
 
 /*
  * libmicrohttpd takes an answer within its own callbacks only, and none comes
- * when the client is silent. While a request is read nothing of ours was sent,
- * so this is the first answer on the wire. Best effort.
+ * when the client is silent, or before it has refused a request itself. While
+ * a request is read nothing of ours was sent, so this is the first answer on
+ * the wire. Best effort.
  */
-static void tell_timeout(const struct agt_connection *connection)
+static void tell(const struct agt_connection *connection, const char *status, const char *body)
 {
-    static const char answer[] =
-        "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
-        "Content-Type: application/json\r\nX-Content-Type-Options: nosniff\r\n"
-        "Content-Length: 66\r\n\r\n"
-        "{\"detail\":\"the request took too long to come\",\"code\":\"CANCELLED\"}\n";
+    char answer[512];
+    int size = snprintf(answer, sizeof(answer),
+                        "HTTP/1.1 %s\r\nConnection: close\r\n"
+                        "Content-Type: application/json\r\nX-Content-Type-Options: nosniff\r\n"
+                        "Content-Length: %zu\r\n\r\n%s",
+                        status, strlen(body), body);
 
-    (void)send(connection->fd, answer, sizeof(answer) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (size > 0 && (size_t)size < sizeof(answer))
+        (void)send(connection->fd, answer, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 static void expire(struct agt_connection *connection)
 {
     if (connection->exchange && agt_exchange_is_reading(connection->exchange))
-        tell_timeout(connection);
+        tell(connection, "408 Request Timeout",
+             "{\"detail\":\"the request took too long to come\",\"code\":\"CANCELLED\"}\n");
     agt_connection_shut(connection);
+}
+
+/*
+ * Others whose header is not here as a whole may be among them: they would be
+ * refused as well.
+ */
+void agt_connection_refuse_lengths(struct agt_http *http)
+{
+    for (struct agt_connection *connection = http->head; connection;
+         connection = connection->next) {
+        int status = connection->exchange ? agt_exchange_length_status(connection->exchange) : 0;
+
+        if (status == 0)
+            continue;
+        if (status == MHD_HTTP_BAD_REQUEST)
+            tell(connection, "400 Bad Request",
+                 "{\"detail\":\"Content-Length is not a number\",\"code\":\"INVALID_ARGUMENT\"}\n");
+        else
+            tell(connection, "413 Content Too Large",
+                 "{\"detail\":\"the body is larger than any path takes\","
+                 "\"code\":\"RESOURCE_EXHAUSTED\"}\n");
+        agt_connection_shut(connection);
+    }
 }
 
 void agt_connection_tick_all(struct agt_http *http, int64_t now_ns)

@@ -53,5 +53,8 @@ void agt_connection_hang_up(struct agt_connection *connection);
 /* Makes libmicrohttpd close it on its next turn. */
 void agt_connection_shut(struct agt_connection *connection);
 
+/* libmicrohttpd is about to refuse one for its Content-Length: it is answered here, and shut. */
+void agt_connection_refuse_lengths(struct agt_http *http);
+
 /* Once per tick: closes what is past its deadline, sends heartbeats. */
 void agt_connection_tick_all(struct agt_http *http, int64_t now_ns);

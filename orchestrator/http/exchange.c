@@ -374,6 +374,16 @@ bool agt_exchange_is_reading(const struct agt_exchange *exchange)
     return exchange->phase == AGT_EXCHANGE_NEW || exchange->phase == AGT_EXCHANGE_READING;
 }
 
+int agt_exchange_length_status(const struct agt_exchange *exchange)
+{
+    struct agt_request request = {.method = ""};
+
+    if (exchange->phase != AGT_EXCHANGE_NEW)
+        return 0;
+    (void)MHD_get_connection_values_n(exchange->mhd, MHD_HEADER_KIND, note_header, &request);
+    return agt_request_length_status(&request);
+}
+
 void agt_exchange_await_store(struct agt_exchange *exchange)
 {
     exchange->give_up_ns =

@@ -107,6 +107,9 @@ void agt_exchange_hang_up(struct agt_exchange *exchange);
 /* The request line was seen, the end of the request was not. */
 bool agt_exchange_is_reading(const struct agt_exchange *exchange);
 
+/* As agt_request_length_status(), of its header as far as it is here; 0 once that was good. */
+int agt_exchange_length_status(const struct agt_exchange *exchange);
+
 void agt_exchange_tick(struct agt_exchange *exchange, int64_t now_ns);
 
 /* A mail came out of the mailbox; drops its reference. */

@@ -203,6 +203,15 @@ static bool parse_length(const char *text, size_t *ret_length)
     return true;
 }
 
+int agt_request_length_status(const struct agt_request *request)
+{
+    size_t length = 0;
+
+    if (request->content_length.value && !parse_length(request->content_length.value, &length))
+        return BAD_REQUEST;
+    return length == SIZE_MAX ? 413 : 0;
+}
+
 static bool check_body(const struct agt_request *request, const struct agt_route *route,
                        struct agt_problem *problem)
 {

@@ -55,6 +55,10 @@ struct agt_request_rules {
 bool agt_request_check(const struct agt_request *request, const struct agt_request_rules *rules,
                        const struct agt_route **ret_route, struct agt_problem *ret_problem);
 
+/* How a Content-Length is answered that nobody can read a body by: 400, it is no number; 413, it is
+ * one that cannot be counted; 0: it can, or there is none. */
+int agt_request_length_status(const struct agt_request *request);
+
 /* The value for Access-Control-Allow-Origin, borrowed; NULL: this page may not read the answer. */
 const char *agt_request_origin(const struct agt_request *request,
                                const struct agt_request_rules *rules);

@@ -91,12 +91,21 @@ static int set_rules(struct agt_http *http, const struct agt_http_options *optio
     return r;
 }
 
-/* libmicrohttpd prints a line per client that leaves: for debugging only. */
+/*
+ * libmicrohttpd prints a line per client that leaves: for debugging only. But
+ * this is also the one word of it before it refuses a request that it could
+ * not frame; where it says nothing, or something else, the refusal is its own.
+ * That has its head twice: 0.9.75 writes it, and then goes on to the state of
+ * a request whose header was good, in which the answer, being there, has its
+ * head written (connection.c, MHD_CONNECTION_HEADERS_RECEIVED).
+ */
 static void log_mhd(void *cls, const char *format, va_list args)
 {
+    static const char refusal[] = "Error processing request";
     char line[256];
 
-    (void)cls;
+    if (strncmp(format, refusal, sizeof(refusal) - 1) == 0)
+        agt_connection_refuse_lengths(cls);
     if (!cr_log_is_on(CR_LOG_DEBUG))
         return;
 #pragma GCC diagnostic push
@@ -113,7 +122,7 @@ static int start_daemon(struct agt_http *http, struct cr_err *err)
     http->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
             MHD_USE_ERROR_LOG,
-        0, NULL, NULL, agt_exchange_on_request, http, MHD_OPTION_EXTERNAL_LOGGER, log_mhd, NULL,
+        0, NULL, NULL, agt_exchange_on_request, http, MHD_OPTION_EXTERNAL_LOGGER, log_mhd, http,
         MHD_OPTION_NOTIFY_CONNECTION, agt_connection_notify, http, MHD_OPTION_URI_LOG_CALLBACK,
         agt_exchange_on_url, http, MHD_OPTION_NOTIFY_COMPLETED, agt_exchange_on_completed, http,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,

@@ -111,6 +111,10 @@ static void malformed_requests_are_refused_and_closed(void **state)
          "Content-Type: application/json\r\nContent-Length: +5\r\n\r\n{}",
          400},
         {"POST /api/v1/generate HTTP/1.1\r\nHost: localhost\r\n" AUTHORIZATION
+         "Content-Type: application/json\r\nContent-Length: 99999999999999999999999\r\n\r\n{}",
+         413},
+        {"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n", 400},
+        {"POST /api/v1/generate HTTP/1.1\r\nHost: localhost\r\n" AUTHORIZATION
          "Content-Type: application/json\r\n\r\n",
          411},
         {"POST /api/v1/generate HTTP/1.1\r\nHost: localhost\r\n" AUTHORIZATION
@@ -134,6 +138,8 @@ static void malformed_requests_are_refused_and_closed(void **state)
         if (client_request(fixture.port, cases[i].request, &answer) != cases[i].status)
             fail_msg("%s\nis not answered %d but: %s", cases[i].request, cases[i].status,
                      cr_buf_str(&answer));
+        if (strstr(cr_buf_str(&answer) + 1, "HTTP/1.1 "))
+            fail_msg("%s\nis answered twice: %s", cases[i].request, cr_buf_str(&answer));
     }
     assert_serves();
 }
