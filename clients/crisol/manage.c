@@ -20,9 +20,11 @@
 static const char resume_help[] =
     "Usage: crisol resume [OPTIONS] RUN\n"
     "\n"
-    "Takes up a run that waits (crisol run --pause-after), and follows it to its end. Exits as\n"
-    "'crisol run' does.\n"
+    "Takes up a run that waits (crisol run --pause-after), or goes on with one that ended STALLED,\n"
+    "and follows it to its end. Exits as 'crisol run' does.\n"
     "\n"
+    "  --hint TEXT             tell this to the model: a run that ended STALLED goes on with its best\n"
+    "                          attempt, as a new run with what is left of its attempts\n"
     "  --plan FILE             put this plan in place of the run's; behind the planner\n"
     "  --solution FILE         put this solution.py in its place; behind the generator\n"
     "  --tests FILE            put this test_solution.py in its place; behind the generator\n"
@@ -56,6 +58,7 @@ struct edit {
 struct options {
     const char *address;
     const char *plan;
+    const char *hint;
     struct edit edits[EDITS_MAX];
     size_t edit_count;
     char *run_id; /* borrowed from the command line */
@@ -167,6 +170,8 @@ static int resume(const void *user, int cancel_fd)
         list[i] = &files[i];
     }
     request.run_id = options->run_id;
+    if (options->hint)
+        request.hint = cr_unconst(options->hint);
     request.files = list;
     request.n_files = options->edit_count;
     return cli_follow(options->address, &cli_method_resume_run, &request.base, cancel_fd);
@@ -176,6 +181,7 @@ int cli_resume(int argc, char **argv)
 {
     struct options options = {.address = NULL};
     const struct cli_option table[] = {
+        CLI_TEXT("hint", &options.hint),
         CLI_TEXT("plan", &options.plan),
         CLI_TAKEN("solution", &options, take_solution),
         CLI_TAKEN("tests", &options, take_tests),

@@ -293,8 +293,9 @@ void cli_view_event(struct cli_view *view, const Crisol__Agent__V1__RunEvent *ev
         break;
     case CRISOL__AGENT__V1__RUN_EVENT__EVENT_RESUMED:
         print_label(view, "resumed", 0);
-        (void)fprintf(stderr, "%s%s\n", event->resumed->plan[0] ? " with another plan" : "",
-                      event->resumed->n_files > 0 ? " with other files" : "");
+        (void)fprintf(stderr, "%s%s%s\n", event->resumed->plan[0] ? " with another plan" : "",
+                      event->resumed->n_files > 0 ? " with other files" : "",
+                      event->resumed->hint[0] ? " with a hint" : "");
         break;
     default:
         break;

@@ -93,6 +93,8 @@ uint32_t agt_engine_live_runs(const struct agt_engine *engine);
 uint64_t agt_engine_turns(const struct agt_engine *engine);
 
 #define AGT_ITERATIONS_MAX 10
+#define AGT_HINTS_MAX 8
+#define AGT_HINT_MAX 8192U /* bytes */
 
 struct agt_run_spec {
     const char *task;           /* borrowed for the call */
@@ -116,6 +118,8 @@ struct agt_run_spec {
     uint32_t stall_same_failure;
     bool has_numbered_checks; /* likewise: how its checks are named and asked for (checks.h) */
     uint32_t format;          /* likewise: of its journal (journal.h) */
+    char *const *hints;       /* likewise: for the times when its attempts repeat themselves … */
+    size_t hint_count;        /* … at most AGT_HINTS_MAX */
     const char *damaged;      /* a field that the store has and nobody can read; NULL: none. The run
                                  has to end. Static storage */
 };
@@ -184,6 +188,15 @@ struct agt_edits {
  */
 int agt_run_resume(struct agt_run *run, const struct agt_edits *edits, uint32_t *ret_seq,
                    struct rpc_status *ret_status);
+
+/*
+ * Whether this may be told to the model of a run that ended STALLED. Any
+ * thread. Returns 0 with the number of the last event before that end, behind
+ * which a fork goes on with the hint; else -EINVAL with violations, or -EBUSY
+ * with FAILED_PRECONDITION.
+ */
+int agt_run_check_hint(struct agt_run *run, const char *hint, uint32_t *ret_seq,
+                       struct rpc_status *ret_status);
 
 /*
  * The same for a run that another process holds, in two steps: here it is

@@ -46,11 +46,13 @@ static int pack(const ProtobufCMessage *message, const void **ret_packed, size_t
 }
 
 /* The key starts one run, and that is not this one. */
-static int copy_spec(const ProtobufCBinaryData *from, struct agt_store_batch *batch)
+static int copy_spec(const ProtobufCBinaryData *from, const char *hint,
+                     struct agt_store_batch *batch)
 {
     Crisol__Journal__V1__RunSpec *spec =
         crisol__journal__v1__run_spec__unpack(NULL, from->len, from->data);
     char empty[] = "";
+    char *hints[AGT_HINTS_MAX];
     char *key;
     int r;
 
@@ -58,7 +60,19 @@ static int copy_spec(const ProtobufCBinaryData *from, struct agt_store_batch *ba
         return -EBADMSG;
     key = spec->idempotency_key;
     spec->idempotency_key = empty;
-    r = pack(&spec->base, &batch->spec, &batch->spec_size);
+    if (hint && spec->n_hints < AGT_HINTS_MAX) {
+        char **before = spec->hints;
+
+        if (spec->n_hints > 0)
+            memcpy(hints, before, spec->n_hints * sizeof(hints[0]));
+        hints[spec->n_hints++] = cr_unconst(hint);
+        spec->hints = hints;
+        r = pack(&spec->base, &batch->spec, &batch->spec_size);
+        spec->hints = before;
+        spec->n_hints--;
+    } else {
+        r = pack(&spec->base, &batch->spec, &batch->spec_size);
+    }
     spec->idempotency_key = key;
     crisol__journal__v1__run_spec__free_unpacked(spec, NULL);
     return r;
@@ -110,10 +124,11 @@ static int copy_input(const ProtobufCBinaryData *from, const char *old, const ch
     return r;
 }
 
-static int fill(const Crisol__Journal__V1__RunExport *export, uint32_t seq, struct fork *fork)
+static int fill(const Crisol__Journal__V1__RunExport *export, uint32_t seq, const char *hint,
+                struct fork *fork)
 {
     struct agt_store_batch *batch = &fork->batch;
-    int r = copy_spec(&export->spec, batch);
+    int r = copy_spec(&export->spec, hint, batch);
 
     agt_run_make_id(batch->run_id);
     batch->events = fork->events;
@@ -152,8 +167,8 @@ static int check_seq(const Crisol__Journal__V1__RunExport *export, uint32_t seq,
     return -EINVAL;
 }
 
-int agt_fork_make(const void *packed, size_t size, uint32_t seq, struct agt_store_batch **ret_batch,
-                  struct rpc_status *ret_status)
+int agt_fork_make(const void *packed, size_t size, uint32_t seq, const char *hint,
+                  struct agt_store_batch **ret_batch, struct rpc_status *ret_status)
 {
     Crisol__Journal__V1__RunExport *export =
         crisol__journal__v1__run_export__unpack(NULL, size, packed);
@@ -162,7 +177,7 @@ int agt_fork_make(const void *packed, size_t size, uint32_t seq, struct agt_stor
 
     if (r == 0) {
         fork = calloc(1, sizeof(*fork) + seq * sizeof(fork->events[0]));
-        r = fork ? fill(export, seq, fork) : -ENOMEM;
+        r = fork ? fill(export, seq, hint, fork) : -ENOMEM;
     }
     crisol__journal__v1__run_export__free_unpacked(export, NULL);
     if (r == 0) {

@@ -177,7 +177,8 @@ static struct agt_mail *make_mail(struct agt_run *run, const struct agt_edits *e
 static int refuse_idle(const struct agt_run *run, struct rpc_status *status)
 {
     const char *advice = agt_run_has_ended(run)
-                             ? ", and this one has ended; ForkRun starts another from its events"
+                             ? ", and this one has ended; ForkRun starts another from its events, "
+                               "and a hint goes on with one that ended STALLED"
                              : "";
 
     rpc_status_set(status, RPC_FAILED_PRECONDITION,

@@ -307,6 +307,8 @@ uint8_t *agt_journal_pack_spec(const struct agt_run *run, size_t *ret_size)
     spec.stall_same_code = run->stall_rules.same_code;
     spec.stall_same_failure = run->stall_rules.same_failure;
     spec.has_numbered_checks = run->has_numbered_checks;
+    spec.hints = run->hints.items;
+    spec.n_hints = run->hints.count;
     if (run->limits) {
         spec.has_sandbox_limits = true;
         limits = pack(&run->limits->base, &spec.sandbox_limits);

@@ -146,6 +146,8 @@ static void fill_spec(const struct found *found, struct agt_run_spec *spec)
         .stall_same_failure = stored->stall_same_failure,
         .has_numbered_checks = stored->has_numbered_checks,
         .format = stored->format,
+        .hints = stored->hints,
+        .hint_count = stored->n_hints,
     };
     if (stored->has_sandbox_limits) {
         spec->sandbox_limits =
@@ -227,6 +229,15 @@ static int check_terms(struct agt_run_spec *spec)
     return 0;
 }
 
+static bool are_sound_hints(const struct agt_run_spec *spec)
+{
+    bool are_sound = spec->hint_count <= AGT_HINTS_MAX;
+
+    for (size_t i = 0; are_sound && i < spec->hint_count; i++)
+        are_sound = strlen(spec->hints[i]) <= AGT_HINT_MAX;
+    return are_sound;
+}
+
 /* As at its admission: a file that is repeated may come from anybody. What cannot be used is left
  * out, and named. Returns 0 or -ENOMEM. */
 static int check_spec(struct agt_run_spec *spec)
@@ -250,6 +261,10 @@ static int check_spec(struct agt_run_spec *spec)
         spec->sandbox_limits = NULL;
         spec->sandbox_limits_size = 0;
     }
+    if (!are_sound_hints(spec)) {
+        note_damage(spec, "hints");
+        spec->hint_count = 0;
+    }
     return check_terms(spec);
 }
 
@@ -262,11 +277,9 @@ static bool is_newer(const struct found *found)
                     (goes_on_here(found) && spec->base.n_unknown_fields > 0));
 }
 
-static int load_run(struct loader *loader, const struct found *found, struct agt_run_spec *spec,
-                    struct cr_err *err)
+/* The run without its events. */
+static int begin_run(struct loader *loader, const struct found *found, struct agt_run_spec *spec)
 {
-    struct agt_store *store = agt_engine_store(loader->engine);
-    const struct agt_replay_watch *watch = agt_engine_replay(loader->engine);
     int r;
 
     loader->run = NULL;
@@ -277,10 +290,18 @@ static int load_run(struct loader *loader, const struct found *found, struct agt
         return -EBADMSG;
     fill_spec(found, spec);
     r = check_spec(spec);
-    if (r == 0 && spec->damaged && watch)
+    if (r == 0 && spec->damaged && agt_engine_replay(loader->engine))
         return -EBADMSG;
-    if (r == 0)
-        r = agt_run_new(loader->engine, spec, &loader->run);
+    return r == 0 ? agt_run_new(loader->engine, spec, &loader->run) : r;
+}
+
+static int load_run(struct loader *loader, const struct found *found, struct agt_run_spec *spec,
+                    struct cr_err *err)
+{
+    struct agt_store *store = agt_engine_store(loader->engine);
+    const struct agt_replay_watch *watch = agt_engine_replay(loader->engine);
+    int r = begin_run(loader, found, spec);
+
     if (r < 0)
         return r;
     loader->run->is_guest = found->is_elsewhere;

@@ -19,9 +19,17 @@ void agt_generator_enter(struct agt_run *run)
     agt_generator_ask(run);
 }
 
+/* The one that the next has to improve: behind a hint, the best that there is. */
+static const struct agt_attempt *attempt_to_repair(const struct agt_run *run)
+{
+    if (run->hints_taken > 0 && run->hinted_at == run->attempt_count && run->attempt_count > 0)
+        return &run->attempts[run->best];
+    return agt_run_last_attempt(run);
+}
+
 void agt_generator_ask(struct agt_run *run)
 {
-    const struct agt_attempt *failed = agt_run_last_attempt(run);
+    const struct agt_attempt *failed = attempt_to_repair(run);
     struct agt_prompt prompt = {
         .task = run->task,
         .terms = run->terms,
@@ -39,6 +47,7 @@ void agt_generator_ask(struct agt_run *run)
     prompt.files = &failed->files;
     prompt.repetition = run->stall_note;
     prompt.advice = agt_stall_advice(run);
+    prompt.hint = agt_stall_hint(run);
     prompt.hides_solution = run->stall_note && run->stall_step >= AGT_STALL_VARY;
     agt_model_ask(run, AGT_PROMPT_REPAIR, &prompt);
 }

@@ -25,6 +25,7 @@ void agt_planner_enter(struct agt_run *run)
         prompt.failed_attempt = failed->iteration;
         prompt.feedback = failed->feedback;
         prompt.repetition = run->stall_note;
+        prompt.hint = agt_stall_hint(run);
         prompt.advice = "The plan above has led there. Write another one, whole: another approach, "
                         "and for what failed the steps that avoid it.";
     }

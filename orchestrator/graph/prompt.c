@@ -127,6 +127,11 @@ int agt_prompt_add(const struct agt_prompt *prompt, struct cr_buf *buf)
     if (r == 0 && prompt->repetition)
         r = cr_buf_printf(buf, "\nTHE ATTEMPTS REPEAT THEMSELVES\n%s.\n%s\n", prompt->repetition,
                           prompt->advice ? prompt->advice : "");
+    if (r == 0 && prompt->hint)
+        r = cr_buf_printf(buf,
+                          "\nA PERSON HAS LOOKED AT THE ATTEMPTS AND SAYS\n%s\nFollow it where it "
+                          "goes against what was tried before.\n",
+                          prompt->hint);
     if (r == 0 && prompt->complaint)
         r = cr_buf_printf(buf,
                           "\nYOUR LAST ANSWER COULD NOT BE USED\n%s\nAnswer again, whole, by the "

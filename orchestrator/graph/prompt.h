@@ -29,6 +29,7 @@ struct agt_prompt {
     const struct agt_files *files;             /* REPAIR: of the failed attempt */
     const char *repetition; /* what repeats itself: "Attempt 2 failed as attempt 1 did" */
     const char *advice;     /* what to do about it */
+    const char *hint;       /* what a person said */
     bool hides_solution;    /* it is not shown again */
     const char *complaint;  /* what was wrong with the answer before */
     const char *rules;      /* on the form of the answer, last */

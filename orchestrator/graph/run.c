@@ -27,7 +27,8 @@ static uint32_t max_steps(const struct agt_run *run)
     const uint32_t answers = 1 + agt_node_policy(AGT_NODE_GENERATOR)->retries;
     const uint32_t tries = 1 + agt_node_policy(AGT_NODE_SANDBOX)->retries + AGT_SANDBOX_WAITS_MAX;
 
-    const uint32_t circles = AGT_STALL_STOP * 2 * answers;
+    const uint32_t ladders = 1 + (uint32_t)run->hints.count;
+    const uint32_t circles = ladders * AGT_STALL_STOP * 2 * answers;
 
     return answers + (uint32_t)run->max_iterations * (answers + tries + 1) + circles + 1;
 }

@@ -95,6 +95,7 @@ struct agt_run {
     int32_t iterations_asked;            /* for the journal: as in the spec */
     int verify_asked;                    /* the same */
     uint32_t format;                     /* of what is stored of it (journal.h) */
+    struct agt_list hints;               /* for the journal; each for one time that it stalls */
     const char *damaged;                 /* a field that cannot be read; NULL: none */
     uint32_t interrupts;                 /* bits of nodes */
     Crisol__Sandbox__V1__Limits *limits; /* NULL: defaults. Owned */
@@ -148,6 +149,8 @@ struct agt_run {
     struct agt_stall_marks marks;   /* of the current attempt */
     enum agt_stall_step stall_step; /* the last that was taken */
     char *stall_note;               /* what repeats itself, for the next prompt; NULL: nothing */
+    size_t hints_taken;             /* the last of them is in force */
+    size_t hinted_at;               /* attempts that there were when it was taken */
     char *frozen_tests; /* the tests that a later answer may not weaken; NULL: none yet */
     int32_t frozen_at;  /* attempt that they are from */
     Crisol__Sandbox__V1__ExecuteResult *execution; /* for the evaluator. Owned */

@@ -89,6 +89,7 @@ static void free_run(struct agt_run *run)
     free(run->model_requested);
     free(run->caller);
     free(run->key);
+    agt_list_done(&run->hints);
     (void)agt_journal_free(run->journal);
     free(run->crossings);
     free(run->failure);
@@ -126,6 +127,22 @@ static bool unpack(struct agt_run *run, const struct agt_run_spec *spec)
     return (run->limits || !spec->sandbox_limits) && (run->terms || !spec->terms);
 }
 
+static bool copy_hints(struct agt_run *run, const struct agt_run_spec *spec)
+{
+    if (spec->hint_count == 0)
+        return true;
+    run->hints.items = calloc(spec->hint_count, sizeof(char *));
+    if (!run->hints.items)
+        return false;
+    run->hints.room = spec->hint_count;
+    for (size_t i = 0; i < spec->hint_count; i++) {
+        if (!copy(&run->hints.items[i], spec->hints[i]))
+            return false;
+        run->hints.count++;
+    }
+    return true;
+}
+
 /* All that needs memory. */
 static bool fill(struct agt_run *run, const struct agt_run_spec *spec)
 {
@@ -135,7 +152,8 @@ static bool fill(struct agt_run *run, const struct agt_run_spec *spec)
     return run->log && run->crossings && run->cancel_mail && copy(&run->task, spec->task) &&
            copy(&run->model, spec->model) &&
            copy(&run->model_requested, model_name(run->engine, spec)) &&
-           copy(&run->caller, spec->caller) && copy(&run->key, spec->key) && unpack(run, spec);
+           copy(&run->caller, spec->caller) && copy(&run->key, spec->key) &&
+           copy_hints(run, spec) && unpack(run, spec);
 }
 
 /* A run of the store keeps those that it began with. */

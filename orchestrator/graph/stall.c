@@ -141,6 +141,26 @@ int32_t agt_stall_find_stalled(const struct agt_run *run, const char *digest)
     return find(run, digest, MARK(failure), run->stall_rules.same_failure - 1);
 }
 
+/* What a person has said is tried before the run ends, and the steps begin anew. */
+static void take_hint(struct agt_run *run)
+{
+    Crisol__Agent__V1__Resumed resumed = CRISOL__AGENT__V1__RESUMED__INIT;
+    Crisol__Agent__V1__RunEvent event = CRISOL__AGENT__V1__RUN_EVENT__INIT;
+
+    resumed.hint = run->hints.items[run->hints_taken++];
+    run->hinted_at = run->attempt_count;
+    run->stall_step = AGT_STALL_NONE;
+    agt_stall_settle(run);
+    event.event_case = CRISOL__AGENT__V1__RUN_EVENT__EVENT_RESUMED;
+    event.resumed = &resumed;
+    agt_run_emit(run, &event);
+}
+
+const char *agt_stall_hint(const struct agt_run *run)
+{
+    return run->hints_taken > 0 ? run->hints.items[run->hints_taken - 1] : NULL;
+}
+
 enum agt_stall_step agt_stall_escalate(struct agt_run *run, const char *format, ...)
 {
     va_list args;
@@ -154,6 +174,8 @@ enum agt_stall_step agt_stall_escalate(struct agt_run *run, const char *format, 
     va_end(args);
     if (run->stall_note)
         agt_list_add(&run->warnings, "%s.", run->stall_note);
+    if (run->stall_step == AGT_STALL_STOP && run->hints_taken < run->hints.count)
+        take_hint(run);
     if (run->stall_step == AGT_STALL_STOP && !run->failure) {
         run->cause = CRISOL__AGENT__V1__FAILURE_CAUSE__FAILURE_CAUSE_STALLED;
         if (asprintf(&run->failure,

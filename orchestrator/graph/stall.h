@@ -65,10 +65,14 @@ int32_t agt_stall_find_stalled(const struct agt_run *run, const char *digest);
 /*
  * Takes the next step: notes for the next prompt and the result what repeats
  * itself ("Attempt 2 failed as attempt 1 did"), and at the last one the cause
- * STALLED. Returns the step that was taken.
+ * STALLED. Returns the step that was taken; NONE: a hint of the run was taken
+ * in place of the last.
  */
 enum agt_stall_step agt_stall_escalate(struct agt_run *run, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* What a person said of it that is in force; NULL: nothing. The run's. */
+const char *agt_stall_hint(const struct agt_run *run);
 
 /* What the next prompt has to say about it; NULL: nothing. Static or the run's. */
 const char *agt_stall_advice(const struct agt_run *run);

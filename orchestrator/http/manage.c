@@ -192,33 +192,12 @@ static int resume(struct agt_exchange *exchange, struct agt_run *run,
     return r;
 }
 
-void agt_handle_run_resume(struct agt_exchange *exchange)
-{
-    Crisol__Agent__V1__ResumeRunRequest *request =
-        read_body(exchange, &crisol__agent__v1__resume_run_request__descriptor);
-    struct agt_run *run = request ? agt_run_find_by_path(exchange) : NULL;
-    struct asked *asked = run ? begin_asking(exchange) : NULL;
-    struct rpc_status status = RPC_STATUS_INIT;
-    int r = 1;
-
-    if (asked) {
-        (void)agt_exchange_ref(exchange);
-        r = resume(exchange, run, request, &status);
-    }
-    if (r < 0)
-        agt_run_refuse(exchange, &status);
-    else if (r == 0)
-        answer_stored(exchange); /* or later */
-    if (r <= 0)
-        (void)agt_exchange_unref(exchange);
-    crisol__agent__v1__resume_run_request__free_unpacked(request, NULL);
-    (void)agt_run_unref(run);
-}
-
 /* ---- forking: waits for the store ---- */
 
 struct fork {
-    char run_id[33]; /* written by the store's thread before is_there */
+    uint32_t resumed_seq; /* of a run that goes on with a hint: the last event of the one before; 0:
+                             it is a fork */
+    char run_id[33];      /* written by the store's thread before is_there */
     struct rpc_status status;
     atomic_bool is_there;
 };
@@ -244,11 +223,16 @@ static void answer_fork(struct agt_exchange *exchange)
 
     if (exchange->http_status != 0 || !atomic_load(&fork->is_there))
         return;
-    if (fork->run_id[0])
+    if (!fork->run_id[0])
+        agt_run_refuse(exchange, &fork->status);
+    else if (fork->resumed_seq > 0)
+        answer(exchange,
+               cr_buf_printf(&exchange->out, "{\"run_id\":\"%s\",\"seq\":%u}", fork->run_id,
+                             fork->resumed_seq),
+               MHD_HTTP_OK);
+    else
         answer(exchange, cr_buf_printf(&exchange->out, "{\"run_id\":\"%s\"}", fork->run_id),
                MHD_HTTP_ACCEPTED);
-    else
-        agt_run_refuse(exchange, &fork->status);
 }
 
 static void leave_fork(struct agt_exchange *exchange)
@@ -262,29 +246,92 @@ static const struct agt_operation fork_operation = {
     .free = free,
 };
 
+/* The run that `from` is of may have a hint, whose resumed_seq is in the answer. */
+static void begin_fork(struct agt_exchange *exchange, const struct agt_runs_fork *from)
+{
+    struct fork *fork = calloc(1, sizeof(*fork));
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    if (!fork) {
+        agt_exchange_fail_internal(exchange, "fork the run", -ENOMEM);
+        return;
+    }
+    fork->resumed_seq = from->hint ? from->seq : 0;
+    exchange->user = fork;
+    exchange->operation = &fork_operation;
+    agt_exchange_await_store(exchange);
+    (void)agt_exchange_ref(exchange);
+    if (agt_runs_fork(exchange->http->options.runs, exchange->caller, from, on_forked, exchange,
+                      &status) < 0) {
+        agt_run_refuse(exchange, &status);
+        (void)agt_exchange_unref(exchange);
+    }
+}
+
 void agt_handle_run_fork(struct agt_exchange *exchange)
 {
     Crisol__Agent__V1__ForkRunRequest *request =
         read_body(exchange, &crisol__agent__v1__fork_run_request__descriptor);
     struct agt_run *run = request ? agt_run_find_by_path(exchange) : NULL;
-    struct fork *fork = run ? calloc(1, sizeof(*fork)) : NULL;
-    struct rpc_status status = RPC_STATUS_INIT;
 
-    if (run && !fork)
-        agt_exchange_fail_internal(exchange, "fork the run", -ENOMEM);
-    if (fork) {
-        exchange->user = fork;
-        exchange->operation = &fork_operation;
-        agt_exchange_await_store(exchange);
-        (void)agt_exchange_ref(exchange);
-        if (agt_runs_fork(exchange->http->options.runs, exchange->caller, agt_run_id(run),
-                          request->seq, on_forked, exchange, &status) < 0) {
-            agt_run_refuse(exchange, &status);
-            (void)agt_exchange_unref(exchange);
-        }
+    if (run) {
+        const struct agt_runs_fork from = {.run_id = agt_run_id(run), .seq = request->seq};
+
+        begin_fork(exchange, &from);
     }
     (void)agt_run_unref(run);
     crisol__agent__v1__fork_run_request__free_unpacked(request, NULL);
+}
+
+/* ---- taking up ---- */
+
+/* A run that waits, as it is or with what takes the place of its own. */
+static void resume_interrupted(struct agt_exchange *exchange, struct agt_run *run,
+                               const Crisol__Agent__V1__ResumeRunRequest *request)
+{
+    struct asked *asked = begin_asking(exchange);
+    struct rpc_status status = RPC_STATUS_INIT;
+    int r;
+
+    if (!asked)
+        return;
+    (void)agt_exchange_ref(exchange);
+    r = resume(exchange, run, request, &status);
+    if (r < 0)
+        agt_run_refuse(exchange, &status);
+    else if (r == 0)
+        answer_stored(exchange); /* or later */
+    if (r <= 0)
+        (void)agt_exchange_unref(exchange);
+}
+
+/* One that ended STALLED. */
+static void resume_stalled(struct agt_exchange *exchange, struct agt_run *run,
+                           const Crisol__Agent__V1__ResumeRunRequest *request)
+{
+    struct agt_runs_fork from = {.run_id = agt_run_id(run), .hint = request->hint};
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    if (request->plan[0] || request->n_files > 0)
+        rpc_status_add_violation(&status, "hint", AGT_RUNS_HINT_ALONE);
+    if (status.code == RPC_OK && agt_run_check_hint(run, request->hint, &from.seq, &status) == 0)
+        begin_fork(exchange, &from);
+    else
+        agt_run_refuse(exchange, &status);
+}
+
+void agt_handle_run_resume(struct agt_exchange *exchange)
+{
+    Crisol__Agent__V1__ResumeRunRequest *request =
+        read_body(exchange, &crisol__agent__v1__resume_run_request__descriptor);
+    struct agt_run *run = request ? agt_run_find_by_path(exchange) : NULL;
+
+    if (run && request->hint[0])
+        resume_stalled(exchange, run, request);
+    else if (run)
+        resume_interrupted(exchange, run, request);
+    crisol__agent__v1__resume_run_request__free_unpacked(request, NULL);
+    (void)agt_run_unref(run);
 }
 
 /* ---- deleting ---- */

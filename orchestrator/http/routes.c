@@ -124,7 +124,7 @@ static const struct agt_route routes[] = {
      .allow = ALLOW_POST,
      .body_cap = GENERATE_BODY_CAP,
      .help = "{\"plan\",\"files\":[{\"path\",\"text\"}]}: takes up a run that waits, perhaps "
-             "with another plan or other files"},
+             "with another plan or other files; {\"hint\"}: goes on with one that ended STALLED"},
     {.id = AGT_ROUTE_RUN_FORK,
      .path = "/api/v1/runs/" ID "/fork",
      .method = "POST",

@@ -103,12 +103,16 @@ DEFINE(agt_shape_cancelled, "Cancelled", "A run that was to be cancelled.", canc
 static const struct agt_schema_member resume[] = {
     {"plan", TEXT, .help = "In place of that of the run.", .is_optional = true},
     {"files", AGENTS(file), .help = "In place of those of the run.", .is_optional = true},
+    {"hint", TEXT, .help = "What to tell the model, for a run that ended STALLED.",
+     .is_optional = true},
 };
-DEFINE(agt_shape_resume, "Resume", "How to go on with a run that waits.", resume);
+DEFINE(agt_shape_resume, "Resume", "How to go on with a run that waits, or that ended STALLED.",
+       resume);
 
 static const struct agt_schema_member resumed[] = {
-    {"run_id", TEXT},
-    {"seq", WHOLE, .help = "Of the event that told of the interrupt."},
+    {"run_id", TEXT, .help = "With a hint: of the new run that goes on."},
+    {"seq", WHOLE,
+     .help = "Of the event that told of the interrupt; with a hint: of the last one before."},
 };
 DEFINE(agt_shape_resumed, "Resumed", "A run that was taken up.", resumed);
 

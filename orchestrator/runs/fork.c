@@ -17,6 +17,7 @@ struct agt_forking {
     struct agt_forking *next;
     struct agt_runs *runs; /* borrowed: it waits for us */
     uint32_t seq;
+    char *hint; /* owned; NULL: none */
     void (*on_done)(void *user, const char *run_id, const struct rpc_status *status);
     void *user;
     char caller[];
@@ -31,7 +32,13 @@ uint32_t agt_runs_count_forks(const struct agt_runs *runs, const char *caller)
     return count;
 }
 
-static struct agt_forking *new_forking(struct agt_runs *runs, const char *caller)
+static void free_forking(struct agt_forking *forking)
+{
+    free(forking->hint);
+    free(forking);
+}
+
+static struct agt_forking *new_forking(struct agt_runs *runs, const char *caller, const char *hint)
 {
     size_t size = strlen(caller) + 1;
     struct agt_forking *forking = malloc(sizeof(*forking) + size);
@@ -40,7 +47,11 @@ static struct agt_forking *new_forking(struct agt_runs *runs, const char *caller
         return NULL;
     *forking = (struct agt_forking){.runs = runs};
     memcpy(forking->caller, caller, size);
-    return forking;
+    forking->hint = hint ? strdup(hint) : NULL;
+    if (!hint || forking->hint)
+        return forking;
+    free_forking(forking);
+    return NULL;
 }
 
 /* As one run more of its caller, if that may have one. */
@@ -90,7 +101,7 @@ static void finish(struct agt_forking *forking, const char *run_id, const struct
 
     unlink_forking(forking); /* first: the caller may begin its next run when it hears */
     forking->on_done(forking->user, run_id, status);
-    free(forking);
+    free_forking(forking);
     leave(runs);
 }
 
@@ -137,7 +148,7 @@ static void on_read(void *user, uint8_t *take_packed, size_t size, int error)
         fail(forking, RPC_UNAVAILABLE, "the journal cannot be read now; try again");
         return;
     }
-    if (agt_fork_make(packed, size, forking->seq, &batch, &status) < 0) {
+    if (agt_fork_make(packed, size, forking->seq, forking->hint, &batch, &status) < 0) {
         finish(forking, NULL, &status);
         return;
     }
@@ -146,7 +157,7 @@ static void on_read(void *user, uint8_t *take_packed, size_t size, int error)
     store->ops->append(store, batch);
 }
 
-int agt_runs_fork(struct agt_runs *runs, const char *caller, const char *run_id, uint32_t seq,
+int agt_runs_fork(struct agt_runs *runs, const char *caller, const struct agt_runs_fork *from,
                   void (*on_done)(void *user, const char *run_id, const struct rpc_status *status),
                   void *user, struct rpc_status *ret_status)
 {
@@ -155,21 +166,21 @@ int agt_runs_fork(struct agt_runs *runs, const char *caller, const char *run_id,
 
     if (r < 0)
         return r;
-    forking = new_forking(runs, caller);
+    forking = new_forking(runs, caller, from->hint);
     if (!forking)
         return agt_runs_out_of_memory(ret_status);
-    forking->seq = seq;
+    forking->seq = from->seq;
     forking->on_done = on_done;
     forking->user = user;
     r = enter(forking, ret_status);
     if (r < 0) {
-        free(forking);
+        free_forking(forking);
         return r;
     }
-    r = agt_runs_export(runs, caller, run_id, on_read, forking, ret_status);
+    r = agt_runs_export(runs, caller, from->run_id, on_read, forking, ret_status);
     if (r < 0) {
         unlink_forking(forking);
-        free(forking);
+        free_forking(forking);
         leave(runs);
     }
     return r;

@@ -107,6 +107,10 @@ int agt_runs_resume(struct agt_runs *runs, struct agt_run *run, const struct agt
                     uint32_t *ret_seq, agt_runs_on_stored_request on_stored, void *user,
                     struct rpc_status *ret_status);
 
+/* Why a hint is refused. */
+#define AGT_RUNS_HINT_ALONE                                                                        \
+    "is for a run that ended STALLED, and a plan or files are for one that waits: give one of them"
+
 /* What an error of on_stored means to the caller. */
 void agt_runs_stored_status(int error, struct rpc_status *ret_status);
 
@@ -139,11 +143,17 @@ int agt_runs_delete(struct agt_runs *runs, const char *caller, const char *run_i
 
 /*
  * Starts a new run with the beginning of the caller's run, up to state event
- * `seq`. on_done is called once, on the store's thread: with the new run's id,
- * or with NULL and a status. On failure returns a negative errno and fills in
- * ret_status; then on_done is not called.
+ * `seq`, and with a hint (agt_run_check_hint(); NULL: none). on_done is called once, on the store's
+ * thread: with the new run's id, or with NULL and a status. On failure returns a negative errno and
+ * fills in ret_status; then on_done is not called.
  */
-int agt_runs_fork(struct agt_runs *runs, const char *caller, const char *run_id, uint32_t seq,
+struct agt_runs_fork {
+    const char *run_id;
+    uint32_t seq;
+    const char *hint;
+};
+
+int agt_runs_fork(struct agt_runs *runs, const char *caller, const struct agt_runs_fork *from,
                   void (*on_done)(void *user, const char *run_id, const struct rpc_status *status),
                   void *user, struct rpc_status *ret_status);
 

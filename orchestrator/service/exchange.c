@@ -19,6 +19,12 @@
 /* Bytes of a field header with its length, at most. */
 #define HEADER_MAX 6
 
+/* The run that goes on with a hint. Written by the store's thread before is_stored. */
+struct hinted {
+    char run_id[33];          /* "": there is none … */
+    struct rpc_status status; /* … because of this */
+};
+
 struct exchange {
     struct agt_run *run;     /* a reference */
     struct agt_watch *watch; /* NULL once the call has been answered */
@@ -27,6 +33,7 @@ struct exchange {
     bool is_submit;        /* is answered with the run's id */
     bool is_owner;         /* has started the run, and ends it when the client leaves */
     uint32_t resumed_seq;  /* of a run that was taken up: the interrupt */
+    struct hinted *hinted; /* NULL: nobody gave a hint. Owned */
     int stored_error;      /* written by the store's thread before is_stored */
     atomic_bool is_stored; /* the holder of that run will find what it is to do; taken once */
 };
@@ -176,12 +183,46 @@ static void on_stored(void *user, int error)
     (void)rpc_call_unref(call);
 }
 
+/* The store's thread. */
+static void on_hinted(void *user, const char *run_id, const struct rpc_status *status)
+{
+    const struct exchange *exchange = rpc_call_user(user);
+
+    if (run_id)
+        (void)memccpy(exchange->hinted->run_id, run_id, '\0', sizeof(exchange->hinted->run_id) - 1);
+    else
+        exchange->hinted->status = *status;
+    on_stored(user, 0);
+}
+
+/* From here on it is the new run. False when the call has been answered instead. */
+static bool turn_to_hinted(struct rpc_call *call)
+{
+    const struct agt_service *service = rpc_call_context(call);
+    struct exchange *exchange = rpc_call_user(call);
+    struct hinted *hinted = exchange->hinted;
+    struct agt_run *run = NULL;
+
+    if (!hinted)
+        return true;
+    if (hinted->run_id[0])
+        run = agt_runs_find(service->runs, rpc_call_peer(call)->caller, hinted->run_id,
+                            &hinted->status);
+    if (!run) {
+        rpc_call_finish(call, &hinted->status, NULL);
+        return false;
+    }
+    (void)agt_run_unref(exchange->run);
+    exchange->run = run;
+    return true;
+}
+
 static void follow_resumed(struct rpc_call *call)
 {
     const struct exchange *exchange = rpc_call_user(call);
     struct rpc_status status = RPC_STATUS_INIT;
 
-    if (rpc_call_is_cancelled(call))
+    if (rpc_call_is_cancelled(call) || !turn_to_hinted(call))
         return;
     if (exchange->stored_error == 0) {
         follow(call, exchange->resumed_seq + 1);
@@ -214,6 +255,37 @@ void agt_exchange_resume(struct rpc_call *call, struct agt_run *take_run,
         follow(call, exchange->resumed_seq + 1);
     else
         rpc_call_finish(call, &status, NULL);
+    (void)rpc_call_unref(call);
+}
+
+void agt_exchange_resume_hinted(struct rpc_call *call, struct agt_run *take_run, const char *hint)
+{
+    const struct agt_service *service = rpc_call_context(call);
+    struct exchange *exchange = new_exchange(call);
+    struct agt_runs_fork from = {.run_id = agt_run_id(take_run), .hint = hint};
+    struct rpc_status status = RPC_STATUS_INIT;
+    int r;
+
+    if (!exchange) {
+        (void)agt_run_unref(take_run);
+        return;
+    }
+    exchange->run = take_run;
+    exchange->is_stream = true;
+    exchange->hinted = calloc(1, sizeof(*exchange->hinted));
+    if (!exchange->hinted) {
+        answer_error(call, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
+        return;
+    }
+    r = agt_run_check_hint(take_run, hint, &from.seq, &status);
+    exchange->resumed_seq = from.seq;
+    (void)rpc_call_ref(call);
+    if (r == 0)
+        r = agt_runs_fork(service->runs, rpc_call_peer(call)->caller, &from, on_hinted, call,
+                          &status);
+    if (r == 0)
+        return;
+    rpc_call_finish(call, &status, NULL);
     (void)rpc_call_unref(call);
 }
 
@@ -369,6 +441,7 @@ void agt_exchange_free(struct rpc_call *call)
         return;
     (void)agt_event_unref(exchange->ahead);
     (void)agt_run_unref(exchange->run);
+    free(exchange->hinted);
     free(exchange);
     rpc_call_set_user(call, NULL);
 }

@@ -52,6 +52,9 @@ void agt_exchange_watch(struct rpc_call *call, struct agt_run *take_run, uint32_
 void agt_exchange_resume(struct rpc_call *call, struct agt_run *take_run,
                          const struct agt_edits *edits);
 
+/* The same for a run that ended STALLED: a new run goes on with the hint. Takes the reference. */
+void agt_exchange_resume_hinted(struct rpc_call *call, struct agt_run *take_run, const char *hint);
+
 /* Callbacks of the method table. */
 void agt_exchange_pump(struct rpc_call *call);
 void agt_exchange_cancel(struct rpc_call *call);

@@ -36,6 +36,7 @@ void agt_service_fork_run(struct rpc_call *call, const ProtobufCMessage *message
 {
     const Crisol__Agent__V1__ForkRunRequest *request = (const void *)message;
     const struct agt_service *service = rpc_call_context(call);
+    const struct agt_runs_fork from = {.run_id = request->run_id, .seq = request->seq};
     struct fork *fork = calloc(1, sizeof(*fork));
     struct rpc_status status = RPC_STATUS_INIT;
 
@@ -46,8 +47,8 @@ void agt_service_fork_run(struct rpc_call *call, const ProtobufCMessage *message
     }
     rpc_call_set_user(call, fork);
     (void)rpc_call_ref(call);
-    if (agt_runs_fork(service->runs, rpc_call_peer(call)->caller, request->run_id, request->seq,
-                      on_done, call, &status) == 0)
+    if (agt_runs_fork(service->runs, rpc_call_peer(call)->caller, &from, on_done, call, &status) ==
+        0)
         return;
     rpc_call_finish(call, &status, NULL);
     (void)rpc_call_unref(call);

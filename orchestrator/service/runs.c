@@ -206,10 +206,17 @@ void agt_service_resume_run(struct rpc_call *call, const ProtobufCMessage *messa
 
     if (!run)
         return;
-    if (request->n_files > AGT_EDIT_FILES_MAX) {
+    if (request->n_files > AGT_EDIT_FILES_MAX)
         rpc_status_add_violation(&status, "files", "has more than %d", AGT_EDIT_FILES_MAX);
+    if (request->hint[0] && (request->plan[0] || request->n_files > 0))
+        rpc_status_add_violation(&status, "hint", AGT_RUNS_HINT_ALONE);
+    if (status.code != RPC_OK) {
         rpc_call_finish(call, &status, NULL);
         (void)agt_run_unref(run);
+        return;
+    }
+    if (request->hint[0]) {
+        agt_exchange_resume_hinted(call, run, request->hint);
         return;
     }
     for (size_t i = 0; i < request->n_files; i++) {

@@ -8,6 +8,7 @@
 #include "rpc/channel.h"
 #include "rpc/connection.h"
 #include "rpc/status.h"
+#include "tests/harness/double_store.h"
 #include "tests/harness/engine_fixture.h"
 #include "tests/harness/test.h"
 
@@ -31,17 +32,22 @@ enum {
     SOLVE,
     HOLD,
     BIG,
+    STALL, /* on a store: the same code again, until there is a hint */
 };
+
+#define HINT "Mind the carry."
 
 struct fixture {
     struct engine_fixture engine;
     struct agt_service service;
+    struct agt_store *store; /* NULL: none */
     struct rpc_server *server;
     struct rpc_channel *channel;
 };
 
 static const struct rpc_client_method generate = METHOD("Generate", generate);
 static const struct rpc_client_method generate_stream = METHOD("GenerateStream", generate_stream);
+static const struct rpc_client_method resume_run = METHOD("ResumeRun", resume_run);
 static const struct rpc_client_method describe_graph = METHOD("DescribeGraph", describe_graph);
 
 /* What the model of mode BIG plans. */
@@ -54,11 +60,26 @@ static void answer(void *user, const struct agt_model_request *request,
 
     double_solve(NULL, request, ret_answer);
     ret_answer->is_held = fixture->mode == HOLD;
+    if (fixture->mode == STALL && strcmp(request->purpose, "plan") != 0 &&
+        !strstr(request->prompt, HINT))
+        ret_answer->text = double_good_files;
     if (fixture->mode == BIG) {
         ret_answer->delta_size = 4096;
         if (strcmp(request->purpose, "plan") == 0)
             ret_answer->text = big_plan;
     }
+}
+
+static void fail_good_files(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                            struct double_execution *ret_execution)
+{
+    const struct engine_fixture *fixture = user;
+
+    double_pass(user, request, ret_execution);
+    if (fixture->mode != STALL || strstr(request->files[0]->text, "T = 1"))
+        return;
+    ret_execution->exit_code = 1;
+    ret_execution->failed = 1;
 }
 
 static void set_up(struct fixture *fixture, int mode)
@@ -67,12 +88,16 @@ static void set_up(struct fixture *fixture, int mode)
     const struct rpc_server_options options = {.context = &fixture->service};
     const struct rpc_channel_options channel_options = {.target = "test"};
     const struct rpc_peer peer = {.is_unix = true, .uid = 1, .caller = "uid:1"};
+    struct agt_engine_options engine_options = {.retry_base_ms = 1};
     struct agt_runs_options runs_options = {0};
     int fds[2];
 
     *fixture = (struct fixture){.engine.mode = mode};
-    engine_fixture_start(&fixture->engine, answer, NULL, NULL);
+    fixture->store = mode == STALL ? double_store_new() : NULL;
+    engine_options.store = fixture->store;
+    engine_fixture_start(&fixture->engine, answer, fail_good_files, &engine_options);
     runs_options.engine = fixture->engine.engine;
+    runs_options.store = fixture->store;
     assert_int_equal(agt_runs_new(&runs_options, &fixture->service.runs, NULL), 0);
     assert_int_equal(rpc_server_new(tables, 1, &options, &fixture->server, NULL), 0);
     assert_int_equal(rpc_server_start(fixture->server, NULL), 0);
@@ -100,6 +125,8 @@ static void tear_down(struct fixture *fixture)
     wait_for_fds(fds + 1); /* the engine's mailbox */
     (void)agt_runs_free(fixture->service.runs);
     engine_fixture_stop(&fixture->engine);
+    if (fixture->store)
+        fixture->store->ops->free(fixture->store);
 }
 
 static void wait_until_idle(const struct fixture *fixture)
@@ -146,7 +173,9 @@ struct seen {
     uint32_t dropped;
     uint32_t results;
     uint32_t deltas;
-    uint32_t stop_after; /* messages; 0: never */
+    Crisol__Agent__V1__RunStatus status; /* of the result */
+    char run_id[33];                     /* likewise */
+    uint32_t stop_after;                 /* messages; 0: never */
 };
 
 static bool is_delta(const Crisol__Agent__V1__RunEvent *event)
@@ -172,7 +201,11 @@ static bool on_event(void *user, const ProtobufCMessage *message)
         seen->seq = event->seq;
         seen->states++;
     }
-    seen->results += event->event_case == EVENT(RESULT);
+    if (event->event_case == EVENT(RESULT)) {
+        seen->results++;
+        seen->status = event->result->status;
+        (void)memccpy(seen->run_id, event->run_id, '\0', sizeof(seen->run_id) - 1);
+    }
     return seen->stop_after == 0 || seen->states < seen->stop_after;
 }
 
@@ -460,6 +493,43 @@ static void what_needs_a_journal_or_a_pause_says_so(void **state)
     tear_down(&fixture);
 }
 
+/* Its events go on where the other run's ended, as those of another one. */
+static void a_run_that_stalled_goes_on_with_a_hint(void **state)
+{
+    const struct agt_run_spec spec = {
+        .task = task_text,
+        .verify = CRISOL__AGENT__V1__VERIFICATION_LEVEL__VERIFICATION_LEVEL_EVIDENCE};
+    Crisol__Agent__V1__ResumeRunRequest request = CRISOL__AGENT__V1__RESUME_RUN_REQUEST__INIT;
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct seen seen = {.seq = 0};
+    char run_id[33] = "";
+    char hint[] = HINT;
+    struct fixture fixture;
+    struct agt_run *run = NULL;
+
+    (void)state;
+    set_up(&fixture, STALL);
+    assert_int_equal(agt_runs_start(fixture.service.runs, "uid:1", NULL, &spec, &run, &status), 0);
+    wait_until_idle(&fixture);
+    assert_int_equal(agt_run_check_hint(run, hint, &seen.seq, &status), 0);
+    (void)memccpy(run_id, agt_run_id(run), '\0', sizeof(run_id) - 1);
+    request.run_id = run_id;
+    request.hint = hint;
+    assert_int_equal(rpc_stream_blocking(fixture.channel, &resume_run, &request.base, 60000, -1,
+                                         on_event, &seen, &status),
+                     RPC_OK);
+
+    assert_int_equal(seen.results, 1);
+    assert_int_equal(seen.status, CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_SUCCESS);
+    assert_string_not_equal(seen.run_id, run_id);
+    request.run_id = seen.run_id; /* which passed */
+    assert_int_equal(rpc_stream_blocking(fixture.channel, &resume_run, &request.base, 60000, -1,
+                                         on_event, &seen, &status),
+                     RPC_FAILED_PRECONDITION);
+    (void)agt_run_unref(run);
+    tear_down(&fixture);
+}
+
 /* Calls that end by drain while their runs are held leave nothing behind. */
 static void drain_cancels_the_runs_of_live_calls(void **state)
 {
@@ -518,6 +588,7 @@ int main(void)
         cmocka_unit_test(models_of_a_provider_without_a_list_are_refused),
         cmocka_unit_test(a_run_that_is_not_there_is_told_by_each_method),
         cmocka_unit_test(what_needs_a_journal_or_a_pause_says_so),
+        cmocka_unit_test(a_run_that_stalled_goes_on_with_a_hint),
         cmocka_unit_test(drain_cancels_the_runs_of_live_calls),
     };
 

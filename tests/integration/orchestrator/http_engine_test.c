@@ -205,6 +205,37 @@ static int start_failing(void **state)
     return 0;
 }
 
+#define HINT "Mind the carry."
+
+#define FILES(more)                                                                                \
+    "````python path=test_solution.py\nfrom solution import add\n\n\ndef test_add():\n"            \
+    "    assert add(1, 1) == 2\n````\n\n````python path=solution.py\n"                             \
+    "def add(a, b):\n    return a + b" more "\n````\n"
+
+/* The same code again, until somebody says what to do. */
+static void write_until_told(void *user, const struct agt_model_request *request,
+                             struct double_answer *answer)
+{
+    double_solve(user, request, answer);
+    if (strcmp(request->purpose, "plan") != 0)
+        answer->text = strstr(request->prompt, HINT) ? FILES(" + 0") : FILES("");
+}
+
+static void fail_until_told(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                            struct double_execution *execution)
+{
+    double_pass(user, request, execution);
+    if (!strstr(request->files[0]->text, " + 0"))
+        fail_tests(user, request, execution);
+}
+
+static int start_stalling(void **state)
+{
+    (void)state;
+    start_house_on(double_store_new(), write_until_told, fail_until_told, true);
+    return 0;
+}
+
 /* In the order of main: whoever calls goes before who is called. */
 static int stop(void **state)
 {
@@ -339,7 +370,7 @@ static void a_stream_numbers_every_state_event(void **state)
 
 /* The run, or the newest of the list. */
 struct awaited {
-    char path[64];
+    char path[96];
     const char *status;
 };
 
@@ -501,6 +532,45 @@ static void the_path_of_sandboxd_stays_ours(void **state)
     rpc_channel_free(channel);
 }
 
+/* The path of the run that an answer is about, with what follows it. */
+static void path_of(const struct cr_buf *answer, const char *more, char path[static 96])
+{
+    cJSON *root = json_of(answer);
+
+    assert_non_null(text_at(root, "run_id"));
+    (void)snprintf(path, 96, "/api/v1/runs/%s%s", text_at(root, "run_id"), more);
+    cJSON_Delete(root);
+}
+
+static void a_run_that_stalled_goes_on_with_a_hint(void **state)
+{
+    static const char hint[] = "{\"hint\":\"" HINT "\"}";
+    struct awaited awaited = {.status = "SUCCESS"};
+    CR_AUTO_BUF struct cr_buf answer;
+    char path[96];
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    assert_int_equal(client_post(house.port, "/api/v1/generate",
+                                 "{\"task\":\"add\",\"verify\":\"EVIDENCE\"}", "", &answer),
+                     200);
+    assert_non_null(strstr(client_body(&answer), "\"cause\":\"STALLED\""));
+    path_of(&answer, "/resume", path);
+    assert_int_equal(client_post(house.port, path, "{\"hint\":\" \"}", "", &answer), 422);
+    assert_non_null(strstr(client_body(&answer), "[\"body\",\"hint\"]"));
+    assert_int_equal(client_post(house.port, path, "{\"hint\":\"x\",\"plan\":\"y\"}", "", &answer),
+                     422);
+    assert_int_equal(client_post(house.port, path, hint, "", &answer), 200);
+    assert_non_null(strstr(client_body(&answer), "\"seq\":"));
+    path_of(&answer, "", awaited.path);
+    assert_true(eventually(has_status, &awaited));
+
+    path_of(&answer, "/resume", path);
+    assert_int_equal(client_post(house.port, path, hint, "", &answer), 409); /* it passed */
+    assert_int_equal(client_get(house.port, awaited.path, &answer), 200);
+    assert_non_null(strstr(client_body(&answer), "\"iterations\":2"));
+}
+
 /* A list without runtimes would be an answer, too: it has no bytes. */
 static void an_answer_that_memory_has_no_room_for_is_an_error(void **state)
 {
@@ -547,6 +617,8 @@ int main(void)
                                         start_durable, stop),
         cmocka_unit_test_setup_teardown(taking_up_waits_for_the_store_and_not_for_ever,
                                         start_durable, stop),
+        cmocka_unit_test_setup_teardown(a_run_that_stalled_goes_on_with_a_hint, start_stalling,
+                                        stop),
         cmocka_unit_test_setup_teardown(the_engine_s_limits_become_422, start, stop),
         cmocka_unit_test_setup_teardown(a_missing_key_is_explained, start_without_key, stop),
         cmocka_unit_test_setup_teardown(the_path_of_sandboxd_stays_ours, start, stop),

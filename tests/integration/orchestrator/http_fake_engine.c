@@ -401,15 +401,26 @@ int agt_run_resume(struct agt_run *run, const struct agt_edits *edits, uint32_t 
     return -EBUSY;
 }
 
-int agt_fork_make(const void *packed, size_t size, uint32_t seq, struct agt_store_batch **ret_batch,
-                  struct rpc_status *ret_status)
+int agt_fork_make(const void *packed, size_t size, uint32_t seq, const char *hint,
+                  struct agt_store_batch **ret_batch, struct rpc_status *ret_status)
 {
     (void)packed;
     (void)size;
     (void)seq;
+    (void)hint;
     (void)ret_batch;
     (void)ret_status;
     return -ENOMEM;
+}
+
+int agt_run_check_hint(struct agt_run *run, const char *hint, uint32_t *ret_seq,
+                       struct rpc_status *ret_status)
+{
+    (void)run;
+    (void)hint;
+    (void)ret_seq;
+    rpc_status_set(ret_status, RPC_FAILED_PRECONDITION, "the run did not end STALLED");
+    return -EBUSY;
 }
 
 void agt_fork_free(struct agt_store_batch *batch)

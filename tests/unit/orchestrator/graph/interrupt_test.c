@@ -335,7 +335,7 @@ static void check_fork(struct house *house, const struct copy *copy, uint32_t se
     bool is_written = false;
     uint32_t answers = house->fixture.answers;
 
-    assert_int_equal(agt_fork_make(copy->packed, copy->size, seq, &batch, &status), 0);
+    assert_int_equal(agt_fork_make(copy->packed, copy->size, seq, NULL, &batch, &status), 0);
     batch->on_done = on_written;
     batch->user = &is_written;
     house->store->ops->append(house->store, batch);
@@ -384,7 +384,8 @@ static void a_fork_from_no_event_or_from_the_result_is_refused(void **state)
         struct rpc_status status = RPC_STATUS_INIT;
         struct agt_store_batch *batch = NULL;
 
-        assert_int_equal(agt_fork_make(copy.packed, copy.size, bad[i], &batch, &status), -EINVAL);
+        assert_int_equal(agt_fork_make(copy.packed, copy.size, bad[i], NULL, &batch, &status),
+                         -EINVAL);
         assert_string_equal(status.violations[0].field, "seq");
         assert_non_null(strstr(status.violations[0].description, "1 to 17"));
     }

@@ -123,8 +123,10 @@ static void on_forked(void *user, const char *run_id, const struct rpc_status *s
 static int fork_run(struct runs_fixture *fixture, const struct agt_run *run, struct told *told,
                     struct rpc_status *status)
 {
+    const struct agt_runs_fork from = {.run_id = agt_run_id(run), .seq = 1};
+
     *status = (struct rpc_status)RPC_STATUS_INIT;
-    return agt_runs_fork(fixture->runs, "uid:1", agt_run_id(run), 1, on_forked, told, status);
+    return agt_runs_fork(fixture->runs, "uid:1", &from, on_forked, told, status);
 }
 
 static void a_fork_is_a_run_of_its_caller(void **state)
