@@ -37,6 +37,19 @@ preload = python
 limit.memory_bytes = 50331648
 """
 
+# Two stages, the first of which is the caller's own script.
+STAGED = """\
+name = staged
+description = A script that makes another one, which is run
+argv = /bin/sh
+argv = made.sh
+entry_file = build.sh
+compile.argv = /bin/sh
+compile.argv = build.sh
+compile.output = made.sh
+compile.output = out/**
+"""
+
 
 def make_folder(**files):
     folder = tempfile.mkdtemp(prefix="crisol-runtimes-")
@@ -49,7 +62,7 @@ def make_folder(**files):
 class Runtimes(lab.Suite):
     @classmethod
     def setUpClass(cls):
-        cls.folder = make_folder(awk=AWK, small=SMALL)
+        cls.folder = make_folder(awk=AWK, small=SMALL, staged=STAGED)
         cls.flags = (f"--runtimes-dir={cls.folder}",)
         super().setUpClass()
 
@@ -103,6 +116,50 @@ class Runtimes(lab.Suite):
         def start_mode():
             return self.must(OK, self.run_code("print(1)", runtime="python-small")).timing.start_mode
         wait_for(lambda: start_mode() == pb.START_MODE_PRELOAD, 30, "an interpreter of python is used")
+
+    # ---- two stages ----
+
+    def staged(self, code, **fields):
+        answer = self.run_code(code, runtime="staged", output_text=True, **fields)
+        self.assertTrue(answer.result.HasField("compile"), answer.result.summary)
+        return answer
+
+    def test_sandbox_48_security_6_links_of_a_compile_stage_lead_its_run_nowhere(self):
+        with open("/etc/passwd", "rb") as file:
+            before = file.read()
+        build = ("rm -f data build.sh; for n in data build.sh more out/link out/sub/link; do mkdir -p out/sub; ln -s /etc/passwd $n; done\n"
+                 "ln -s / out/root; mkfifo out/fifo; ln -s ../made.sh out/near; echo kept > out/kept; echo kept > left; ln made.sh hard 2>/dev/null\n"
+                 "echo 'echo x >> data; cat data; find . ! -type d | sort' > made.sh")
+        answer = self.staged(build, files=[pb.InputFile(path="data", text="mine\n")])
+        self.must(OK, answer)
+        self.assertEqual(answer.stdout_text.split(), ["mine", "x", "./data", "./made.sh", "./out/kept"])
+        for link in ("ln -s /etc/passwd made.sh", "echo echo > real; ln -s real made.sh", "mkdir made.sh", "mkfifo made.sh", "true"):
+            answer = self.staged(f"mkdir out; echo kept > out/kept; {link}")
+            self.assertEqual((answer.result.phase, answer.stdout_data), (pb.PHASE_COMPILE, b""), (link, answer.result.summary))
+            self.assertNotEqual(answer.result.verdict.code, OK, link)
+        with open("/etc/passwd", "rb") as file:
+            self.assertEqual(file.read(), before)
+
+    def test_sandbox_60_security_10_a_compile_stage_has_what_a_run_has(self):
+        answer = self.staged("cat /etc/shadow /root/.bashrc; echo x > /etc/x; env; cat /proc/*/environ; exit 5")
+        self.assertEqual(answer.result.verdict.code, pb.VERDICT_CODE_COMPILE_ERROR, answer.result.summary)
+        said = answer.result.compile.output_text
+        self.assertIn("Read-only file system", said)
+        for secret in ("root:", lab.host.CANARY, self.service.folder):
+            self.assertNotIn(secret, said)
+        limits = {"wall_time_ms": 60000, "cpu_time_ms": 60000}
+        trace = "exec /usr/bin/python3 -c 'import ctypes; ctypes.CDLL(None).syscall(101, 0, 0, 0, 0)'"
+        for build, verdict, more in ((trace, lab.SECURITY, {}), ("exec sleep 50", WALL, {"wall_time_ms": 300}),
+                                     ("x=$(head -c 90000000 /dev/zero | tr '\\0' x)", lab.MEMORY, {"memory_bytes": 32 * MIB}),
+                                     ("for i in $(seq 99); do sleep 50 & done; wait", lab.PROCESSES, {"processes": 16})):
+            answer = self.staged(build, compile_limits=pb.Limits(**{**limits, **more}))
+            self.must(verdict, answer)
+            self.assertEqual(answer.result.phase, pb.PHASE_COMPILE)
+        left = f"sleep 9{os.getpid()}7"
+        answer = self.staged(f"setsid {left} & mkdir out; echo kept > out/kept; echo 'echo ran' > made.sh")
+        self.must(OK, answer)
+        self.assertEqual(answer.stdout_text, "ran\n")
+        self.assertEqual([command for _, command in lab.host.processes().values() if left in command], [])
 
     def test_a_bad_file_stops_the_start_by_file_and_line(self):
         folder = make_folder(bad="name = bad\n\ncolour = red\n")
