@@ -216,7 +216,8 @@ static void answer(const struct judge *judge)
     int r;
 
     if (judge->status.code != RPC_OK) {
-        agt_judge_translate(&judge->status, agt_judge_code_index(judge->request), &told);
+        agt_judge_translate(&judge->status, agt_judge_hidden_index(judge->request, judge->runtime),
+                            &told);
         refuse(exchange, &told);
         return;
     }

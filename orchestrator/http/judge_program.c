@@ -19,6 +19,7 @@ struct agt_judge_program {
     Crisol__Sandbox__V1__Limits limits;
     Crisol__Sandbox__V1__Limits compile_limits;
     char *code;
+    char **command; /* its items are others' */
     char *input;
     size_t count; /* of files beside the program */
     Crisol__Sandbox__V1__InputFile *files;
@@ -161,6 +162,70 @@ static int decode(const Crisol__Judge__V1__JudgeFile *file, size_t index, uint8_
 
 /* ---- the program ---- */
 
+/* How the first text becomes the program. */
+enum way {
+    WAY_CODE,    /* as the runtime's entry file, whatever its name */
+    WAY_FILE,    /* as a file like the others, of which another has the name of that */
+    WAY_COMMAND, /* the same, and the runtime's argv runs it by its own name */
+};
+
+/* The entry file in the argv of a runtime; n_argv: it is not there. */
+static size_t find_entry(const Crisol__Sandbox__V1__Runtime *runtime)
+{
+    size_t at = 0;
+
+    while (at < runtime->n_argv && strcmp(runtime->argv[at], runtime->entry_file) != 0)
+        at++;
+    return at;
+}
+
+/* A program of one file is not asked for its name, and an interpreter that waits serves it. One of
+ * several may be named in the others: there it has its name, where the runtime can have that. */
+static enum way way_of(const Crisol__Judge__V1__JudgeRequest *request,
+                       const Crisol__Sandbox__V1__Runtime *runtime)
+{
+    const size_t code_index = agt_judge_code_index(request);
+    const char *name = request->files[code_index]->name;
+    const bool is_named = *name && strcmp(name, runtime->entry_file) != 0;
+    bool is_taken = false;
+
+    if (request->n_files < 2)
+        return WAY_CODE;
+    if (is_named && runtime->n_compile_argv == 0 && find_entry(runtime) < runtime->n_argv)
+        return WAY_COMMAND;
+    for (size_t i = 0; i < request->n_files; i++) {
+        const char *other = request->files[i]->name;
+
+        is_taken = is_taken || (*other && strcmp(other, runtime->entry_file) == 0);
+    }
+    return is_named && is_taken ? WAY_FILE : WAY_CODE;
+}
+
+size_t agt_judge_hidden_index(const Crisol__Judge__V1__JudgeRequest *request,
+                              const Crisol__Sandbox__V1__Runtime *runtime)
+{
+    return way_of(request, runtime) == WAY_CODE ? agt_judge_code_index(request) : request->n_files;
+}
+
+/* The runtime's argv with another file in it, and the arguments. */
+static int add_command(struct agt_judge_program *program,
+                       const Crisol__Judge__V1__JudgeRequest *request,
+                       const Crisol__Sandbox__V1__Runtime *runtime)
+{
+    program->command = calloc(runtime->n_argv + request->n_args, sizeof(*program->command));
+    if (!program->command)
+        return -ENOMEM;
+    memcpy(program->command, runtime->argv, runtime->n_argv * sizeof(*program->command));
+    program->command[find_entry(runtime)] = request->files[agt_judge_code_index(request)]->name;
+    if (request->n_args > 0)
+        memcpy(program->command + runtime->n_argv, request->args,
+               request->n_args * sizeof(*program->command));
+    program->message.command = program->command;
+    program->message.n_command = runtime->n_argv + request->n_args;
+    program->message.n_args = 0;
+    return 0;
+}
+
 /* No text at all would mean that there is no program, which an empty one is. */
 static int add_code(struct agt_judge_program *program, const Crisol__Judge__V1__JudgeFile *file)
 {
@@ -183,9 +248,9 @@ static int add_file(struct agt_judge_program *program, const Crisol__Judge__V1__
 }
 
 static int add_files(struct agt_judge_program *program,
-                     const Crisol__Judge__V1__JudgeRequest *request, struct rpc_status *status)
+                     const Crisol__Judge__V1__JudgeRequest *request, size_t code_index,
+                     struct rpc_status *status)
 {
-    const size_t code_index = agt_judge_code_index(request);
     int r = 0;
 
     program->files = calloc(request->n_files, sizeof(*program->files));
@@ -256,7 +321,9 @@ int agt_judge_program_new(const Crisol__Judge__V1__JudgeRequest *request,
     add_limits(program, request, runtime);
     r = add_input(program, request->stdin);
     if (r == 0)
-        r = add_files(program, request, status);
+        r = add_files(program, request, agt_judge_hidden_index(request, runtime), status);
+    if (r == 0 && way_of(request, runtime) == WAY_COMMAND)
+        r = add_command(program, request, runtime);
     if (r < 0) {
         (void)agt_judge_program_free(program);
         return r;
@@ -275,6 +342,7 @@ struct agt_judge_program *agt_judge_program_free(struct agt_judge_program *progr
     free(program->list);
     free(program->names);
     free(program->code);
+    free(program->command);
     free(program->input);
     free(program);
     return NULL;
@@ -286,7 +354,7 @@ agt_judge_program_request(const struct agt_judge_program *program)
     return &program->message;
 }
 
-void agt_judge_translate(const struct rpc_status *status, size_t code_index,
+void agt_judge_translate(const struct rpc_status *status, size_t hidden_index,
                          struct rpc_status *ret_status)
 {
     static const struct {
@@ -312,7 +380,7 @@ void agt_judge_translate(const struct rpc_status *status, size_t code_index,
         char *rest;
         unsigned long index = strtoul(field + sizeof(files) - 1, &rest, 10);
 
-        rpc_status_set(ret_status, status->code, "files[%lu%s: %s", index + (index >= code_index),
+        rpc_status_set(ret_status, status->code, "files[%lu%s: %s", index + (index >= hidden_index),
                        rest, status->violations[0].description);
     }
     for (size_t i = 0; i < CR_ARRAY_SIZE(names); i++) {

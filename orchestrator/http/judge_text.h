@@ -19,6 +19,11 @@ int agt_judge_check(const Crisol__Judge__V1__JudgeRequest *request, struct rpc_s
 /* Which of the files is the program: the first that is text. `n_files`: none. */
 size_t agt_judge_code_index(const Crisol__Judge__V1__JudgeRequest *request);
 
+/* Which of the files is none for the runtime, as it becomes the entry file; `n_files`: all of them
+ * are, by their own names. */
+size_t agt_judge_hidden_index(const Crisol__Judge__V1__JudgeRequest *request,
+                              const Crisol__Sandbox__V1__Runtime *runtime);
+
 /* The latest runtime of this name or alias whose version fits, or is not known yet. Borrowed from
  * `runtimes`; NULL: none. */
 const Crisol__Sandbox__V1__Runtime *
@@ -68,7 +73,7 @@ struct agt_judge_outcome {
  */
 int agt_judge_write(const struct agt_judge_outcome *outcome, struct cr_buf *buf);
 
-/* What sandboxd says of a request whose file number `code_index` is the program, in the names of
- * this interface: "run_timeout: …". */
-void agt_judge_translate(const struct rpc_status *status, size_t code_index,
+/* What sandboxd says of a request whose file number `hidden_index` is none, in the names of this
+ * interface: "run_timeout: …". */
+void agt_judge_translate(const struct rpc_status *status, size_t hidden_index,
                          struct rpc_status *ret_status);

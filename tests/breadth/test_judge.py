@@ -68,6 +68,22 @@ def test_a_program_has_input_arguments_and_files(house):
     assert stage["wall_time"] >= 0 and stage["cpu_time"] >= 0 and stage["memory"] > 0
 
 
+def test_the_files_of_a_program_know_each_other_by_their_names(house):
+    def of(language, *files, **fields):
+        status, answer = ask(house, "/api/v2/execute", {"language": language, "version": "*", "run_timeout": 30000, "files": [
+            {"name": name, "content": content} for name, content in files], **fields})
+        assert status == 200, answer
+        return answer["run"]["code"], answer["run"]["stdout"]
+    assert of("python", ("app.py", "import helper, sys; print(__file__, sys.argv[1:])"), ("helper.py", "import app"),
+              args=["a"]) == (0, "/workspace/app.py ['a']\n" * 2)
+    assert of("python", ("app.py", "import main"), ("main.py", "print('not the first')")) == (0, "not the first\n")
+    assert of("c", ("prog.c", "int two(void); int main(void) { return two(); }"), ("main.c", "int two(void) { return 2; }"),
+              compile_timeout=60000) == (2, "")
+    status, answer = ask(house, "/api/v2/execute", {"language": "python", "version": "*", "files": [
+        {"name": "app.py", "content": "1"}, {"name": "x", "content": "1"}, {"name": "../x", "content": "1"}]})
+    assert status == 400 and answer["message"].startswith("files[2].path"), answer
+
+
 def test_input_ends_with_a_newline_and_files_may_be_empty(house):
     status, answer = run(house, "import sys; print([sys.stdin.read()], input.__name__)", stdin=None, args=None)
     assert status == 200 and answer["run"]["stdout"] == "['\\n'] input\n"

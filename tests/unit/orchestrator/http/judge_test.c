@@ -200,6 +200,60 @@ static void the_first_text_is_the_program_and_the_others_are_decoded(void **stat
     crisol__judge__v1__judge_request__free_unpacked(request, NULL);
 }
 
+#define TWO(first, second)                                                                         \
+    HEAD "[{\"name\":\"" first "\",\"content\":\"a\"},{\"name\":\"" second                         \
+         "\",\"content\":\"b\"}],\"args\":[\"1\"]}"
+
+static const struct {
+    const char *text;
+    const char *command; /* the second item of it; NULL: none */
+    size_t files;        /* beside the code */
+    bool is_compiled;
+} named[] = {
+    {HEAD "[{\"name\":\"x.py\",\"content\":\"a\"}]}", NULL, 0, false},
+    {TWO("main.py", "x.py"), NULL, 1, false},
+    {TWO("", "main.x"), NULL, 1, false},
+    {TWO("x.py", "y.py"), "x.py", 2, false},
+    {TWO("x.py", "main.py"), "x.py", 2, false},
+    {TWO("x.py", "y.py"), NULL, 1, true},
+    {TWO("x.py", "main.py"), NULL, 2, true}, /* all of them are compiled, under their names */
+};
+
+static void one_of_several_files_has_its_own_name(void **state)
+{
+    static char interpreter[] = "/usr/bin/python3";
+    static char entry[] = "main.py";
+    char *argv[] = {interpreter, entry};
+    Crisol__Sandbox__V1__Runtime runtime = CRISOL__SANDBOX__V1__RUNTIME__INIT;
+
+    (void)state;
+    runtime.entry_file = entry;
+    runtime.argv = argv;
+    runtime.n_argv = 2;
+    runtime.compile_argv = argv;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(named); i++) {
+        Crisol__Judge__V1__JudgeRequest *request = read_request(named[i].text);
+        struct agt_judge_program *program;
+        const Crisol__Sandbox__V1__ExecuteRequest *made;
+
+        runtime.n_compile_argv = named[i].is_compiled;
+        program = make(request, &runtime);
+        made = agt_judge_program_request(program);
+        assert_int_equal(made->n_files, named[i].files);
+        assert_int_equal(made->n_command, named[i].command ? 3 : 0);
+        assert_int_equal(*made->code != '\0', named[i].files < request->n_files);
+        assert_int_equal(agt_judge_hidden_index(request, &runtime),
+                         *made->code ? 0 : request->n_files);
+        if (named[i].command) {
+            assert_string_equal(made->command[1], named[i].command);
+            assert_string_equal(made->command[2], "1");
+            assert_int_equal(made->n_args, 0);
+        }
+        (void)agt_judge_program_free(program);
+        crisol__judge__v1__judge_request__free_unpacked(request, NULL);
+    }
+}
+
 static void both_stages_have_the_limits_asked_for(void **state)
 {
     Crisol__Judge__V1__JudgeRequest *request =
@@ -376,6 +430,7 @@ int main(void)
         cmocka_unit_test(runtimes_are_listed_with_plain_versions_and_aliases),
         cmocka_unit_test(what_is_missing_is_told_in_the_judges_words),
         cmocka_unit_test(the_first_text_is_the_program_and_the_others_are_decoded),
+        cmocka_unit_test(one_of_several_files_has_its_own_name),
         cmocka_unit_test(both_stages_have_the_limits_asked_for),
         cmocka_unit_test(content_that_cannot_be_read_is_refused),
         cmocka_unit_test(each_verdict_has_its_two_letters),
