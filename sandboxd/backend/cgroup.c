@@ -200,8 +200,8 @@ static int open_base(struct sbx_cgroup_host *host, uint32_t i, struct cr_err *er
                       host->base_name);
 }
 
-/* The freezer limits nothing; one of its own is the last that was found, see find_v1(). */
-static bool is_freezer_alone(const struct sbx_cgroup_host *host, uint32_t i)
+/* One of its own is the last that was found, see find_v1(). */
+bool sbx_cgroup_is_freezer_alone(const struct sbx_cgroup_host *host, uint32_t i)
 {
     return host->ops->version == 1 && i + 1 == host->hierarchy_count &&
            host->hierarchy[SBX_CONTROLLER_FREEZER] == (int)i &&
@@ -209,6 +209,19 @@ static bool is_freezer_alone(const struct sbx_cgroup_host *host, uint32_t i)
            host->hierarchy[SBX_CONTROLLER_CPUACCT] != (int)i &&
            host->hierarchy[SBX_CONTROLLER_CPU] != (int)i &&
            host->hierarchy[SBX_CONTROLLER_MEMORY] != (int)i;
+}
+
+/* The kernel has the file since Linux 5.2; whoever stands in for it, or gave us the group, may have
+ * left it out. */
+static void look_for_freezer(struct sbx_cgroup_host *host, int fd)
+{
+    const char *name = host->ops->files[SBX_CGROUP_FILE_FREEZE].name;
+
+    if (faccessat(fd, name, W_OK, 0) == 0)
+        return;
+    cr_log_warn("groups cannot be frozen here, going on without file=%s error=%s", name,
+                strerrordesc_np(errno));
+    host->hierarchy[SBX_CONTROLLER_FREEZER] = -1;
 }
 
 /* As where it is not mounted: whoever gives groups away may have left it out. */
@@ -232,7 +245,7 @@ int sbx_cgroup_host_open(struct sbx_cgroup_host *host, struct cr_err *err)
     if (host->ops->version == 2)
         r = sbx_cgroup_v2_delegate(host, err);
     for (uint32_t i = 0; r == 0 && i < host->hierarchy_count; i++) {
-        if (is_freezer_alone(host, i))
+        if (sbx_cgroup_is_freezer_alone(host, i))
             open_freezer(host, i);
         else
             r = open_base(host, i, err);
@@ -241,6 +254,7 @@ int sbx_cgroup_host_open(struct sbx_cgroup_host *host, struct cr_err *err)
         return r;
     if (host->ops->version == 2) {
         host->has_swap = faccessat(host->base_fds[0], "memory.swap.max", W_OK, 0) == 0;
+        look_for_freezer(host, host->base_fds[0]);
         return sbx_cgroup_v2_enable(host->base_fds[0], host, err);
     }
     if (sbx_cgroup_can_freeze(host))

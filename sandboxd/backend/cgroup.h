@@ -127,7 +127,8 @@ void sbx_cgroup_host_init(struct sbx_cgroup_host *host, const struct sbx_cgroup_
 /* Finds the hierarchies of this process. Missing controllers leave hierarchy[] at -1. */
 int sbx_cgroup_host_find(struct sbx_cgroup_host *host, struct cr_err *err);
 
-/* For a process that only reads groups of others: sets has_swap by what our own group tells. */
+/* For a process that has groups of others: what they can be asked for, by what our own group
+ * tells (has_swap, and on version 2 the freezer). */
 void sbx_cgroup_host_observe(struct sbx_cgroup_host *host);
 
 /*
@@ -151,7 +152,10 @@ void sbx_cgroup_open_told(const struct sbx_cgroup_host *host, const struct sbx_c
 /* Makes and locks our folder in every hierarchy found. */
 int sbx_cgroup_host_open(struct sbx_cgroup_host *host, struct cr_err *err);
 
-/* Closes the fds; removing the folder is sbx_sweep_base()'s. Safe to repeat. */
+/* True when hierarchy `i` is that of the freezer and of nothing else: it limits nothing. */
+bool sbx_cgroup_is_freezer_alone(const struct sbx_cgroup_host *host, uint32_t i);
+
+/* Closes the fds; removing the folder is sbx_sweep_own()'s. Safe to repeat. */
 void sbx_cgroup_host_close(struct sbx_cgroup_host *host);
 
 /*

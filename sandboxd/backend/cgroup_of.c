@@ -9,8 +9,19 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PROC_TEXT_MAX (4U << 20)
+
+/* The root of all groups has neither file, whatever the kernel can do. */
+static bool tells_of_freezer(const struct sbx_cgroup_host *host)
+{
+    const struct sbx_cgroup_file_name *files = host->ops->files;
+    const int fd = host->own_fds[0];
+
+    return faccessat(fd, files[SBX_CGROUP_FILE_FREEZE].name, F_OK, 0) == 0 ||
+           faccessat(fd, files[SBX_CGROUP_FILE_FROZEN].name, F_OK, 0) < 0;
+}
 
 void sbx_cgroup_host_observe(struct sbx_cgroup_host *host)
 {
@@ -19,6 +30,8 @@ void sbx_cgroup_host_observe(struct sbx_cgroup_host *host)
     host->has_swap =
         memory >= 0 && host->ops->version == 1 &&
         faccessat(host->own_fds[memory], "memory.memsw.max_usage_in_bytes", R_OK, 0) == 0;
+    if (host->ops->version == 2 && !tells_of_freezer(host))
+        host->hierarchy[SBX_CONTROLLER_FREEZER] = -1;
 }
 
 /* Opens the hierarchy of one controller, unless a joined one has it already. */

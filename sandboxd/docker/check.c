@@ -29,10 +29,14 @@ static void check_freezer(struct sbx_docker *docker)
 {
     struct sbx_cgroup_host *host = &docker->base.cgroups;
     struct cr_err err = CR_ERR_INIT;
+    int r;
 
     if (docker->base.is_inferring || docker->settings->sessions == 0)
         return;
-    if (sbx_cgroup_host_find(host, &err) == 0 && sbx_cgroup_can_freeze(host))
+    r = sbx_cgroup_host_find(host, &err);
+    if (r == 0)
+        sbx_cgroup_host_observe(host);
+    if (r == 0 && sbx_cgroup_can_freeze(host))
         (void)print_line("control groups: freezer", 0, "");
     else
         (void)printf("GAP   control groups: freezer: none for us: an interpreter of a sandbox that "

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -68,7 +69,14 @@ static void kill_members(int fd)
     }
 }
 
-/* One attempt to empty and remove the groups in `base_fd`. Returns how many are left. */
+/* Whoever may not remove a folder today may not in five seconds either. */
+static bool is_refusal(int errnum)
+{
+    return errnum == EACCES || errnum == EPERM || errnum == EROFS;
+}
+
+/* One attempt to empty and remove the groups in `base_fd`. Returns how many are left, or -errno
+ * when one of them is not ours to remove. */
 static int clear_boxes(int base_fd)
 {
     __attribute__((cleanup(closedirp))) DIR *dir = open_stream(base_fd);
@@ -80,6 +88,8 @@ static int clear_boxes(int base_fd)
         if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
             continue;
         if (unlinkat(base_fd, entry->d_name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
+            if (is_refusal(errno))
+                return -errno;
             CR_AUTO_CLOSE int fd =
                 openat(base_fd, entry->d_name, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
@@ -93,16 +103,45 @@ static int clear_boxes(int base_fd)
     return left;
 }
 
+/* Where it is, as long as this process has a /proc; its name at least. */
+static void tell_path(int fd, const char *name, char *ret_text, size_t size)
+{
+    char own[32];
+    ssize_t n;
+
+    (void)snprintf(own, sizeof(own), "/proc/self/fd/%d", fd);
+    n = readlinkat(AT_FDCWD, own, ret_text, size - 1);
+    if (n > 0)
+        ret_text[n] = '\0';
+    else
+        (void)snprintf(ret_text, size, "%s", name);
+}
+
+static int refuse(int base_fd, const char *name, int errnum, struct cr_err *err)
+{
+    char path[256];
+
+    tell_path(base_fd, name, path, sizeof(path));
+    return cr_err_sys(err, errnum,
+                      "remove control group '%s', which a sandboxd left that has ended: whoever it "
+                      "belongs to, or root, removes it with find '%s' -depth -type d -delete",
+                      name, path);
+}
+
 /* Empties `base_fd` and removes it from `own_fd`. */
 static int clear_base(int own_fd, int base_fd, const char *name, struct cr_err *err)
 {
     int64_t deadline_ns = cr_clock_mono_ns() + cr_patience_ns(DEADLINE_NS);
 
     for (;;) {
+        int left;
+
         kill_members(base_fd);
-        if (clear_boxes(base_fd) == 0 &&
-            (unlinkat(own_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT))
+        left = clear_boxes(base_fd);
+        if (left == 0 && (unlinkat(own_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT))
             return 0;
+        if (left < 0 || (left == 0 && is_refusal(errno)))
+            return refuse(base_fd, name, left < 0 ? -left : errno, err);
         if (cr_clock_mono_ns() > deadline_ns)
             return cr_err_set(err, EBUSY, "control group '%s' still has members after SIGKILL",
                               name);
@@ -116,25 +155,35 @@ static bool is_orphan(int fd)
     return flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
-static int sweep_hierarchy(int own_fd, const char *own_name, uint32_t *count, struct cr_err *err)
+/*
+ * One that is locked may be our own. What is not ours to remove in the freezer
+ * limits nobody: it stays, and is said.
+ */
+static int sweep_hierarchy(const struct sbx_cgroup_host *host, uint32_t at, uint32_t *count,
+                           struct cr_err *err)
 {
+    const int own_fd = host->own_fds[at];
     __attribute__((cleanup(closedirp))) DIR *dir = open_stream(own_fd);
 
     if (!dir)
         return cr_err_sys(err, errno, "list our own control group");
     for (const struct dirent *entry = next_entry(dir); entry; entry = next_entry(dir)) {
+        struct cr_err why = CR_ERR_INIT;
         CR_AUTO_CLOSE int fd = -1;
         int r;
 
-        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0 ||
-            strcmp(entry->d_name, own_name) == 0)
+        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0)
             continue;
         fd = openat(own_fd, entry->d_name, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         if (fd < 0 || !is_orphan(fd))
             continue;
-        r = clear_base(own_fd, fd, entry->d_name, err);
+        r = clear_base(own_fd, fd, entry->d_name, &why);
+        if (is_refusal(-r) && sbx_cgroup_is_freezer_alone(host, at)) {
+            cr_log_warn("a control group of the freezer stays error=\"%s\"", why.text);
+            continue;
+        }
         if (r < 0)
-            return r;
+            return cr_err_set(err, -r, "%s", why.text);
         cr_log_warn("removed a control group of a backend that is gone name=%s", entry->d_name);
         (*count)++;
     }
@@ -155,7 +204,7 @@ int sbx_sweep_predecessors(const struct sbx_cgroup_host *host, uint32_t *ret_cou
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < host->hierarchy_count; i++) {
-        int r = sweep_hierarchy(host->own_fds[in_order(host, i)], host->base_name, &count, err);
+        int r = sweep_hierarchy(host, in_order(host, i), &count, err);
 
         if (r < 0)
             return r;

@@ -15,7 +15,10 @@ struct sbx_cgroup_host;
 /*
  * Kills and removes everything in the folders that predecessors left below
  * our own path: those that nobody holds a lock on. Waits for the processes to
- * be gone, up to a deadline per folder. *ret_count is the number of folders.
+ * be gone, up to a deadline per folder: -EBUSY. One that is another user's is
+ * -EACCES, -EPERM or -EROFS, and the text says what to do; below the freezer,
+ * which limits nothing, it stays. Before our own is made.
+ * *ret_count is the number of folders.
  */
 int sbx_sweep_predecessors(const struct sbx_cgroup_host *host, uint32_t *ret_count,
                            struct cr_err *err);

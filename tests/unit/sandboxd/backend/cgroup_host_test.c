@@ -155,6 +155,7 @@ static void close_delegated(struct delegated *delegated)
 
     (void)unlinkat(delegated->base.fd, "cgroup.subtree_control", 0);
     (void)unlinkat(delegated->base.fd, "memory.swap.max", 0);
+    (void)unlinkat(delegated->base.fd, "cgroup.freeze", 0);
     assert_int_equal(close(delegated->base.fd), 0);
     (void)unlinkat(delegated->folder.fd, BASE, AT_REMOVEDIR);
     (void)unlinkat(delegated->folder.fd, "crisol-main", AT_REMOVEDIR);
@@ -206,6 +207,49 @@ static void a_group_that_is_not_delegated_says_how_to_get_one(void **state)
     close_delegated(&delegated);
 }
 
+/* Version 2 is asked, too: not each that looks like it can freeze. */
+static void a_delegated_group_is_asked_whether_it_can_be_frozen(void **state)
+{
+    (void)state;
+    for (int can_freeze = 0; can_freeze < 2; can_freeze++) {
+        struct cr_err err = CR_ERR_INIT;
+        struct delegated delegated;
+
+        open_delegated(&delegated, true, true);
+        if (can_freeze)
+            cgroup_folder_put(&delegated.base, "cgroup.freeze", "0\n");
+        assert_int_equal(sbx_cgroup_host_open(&delegated.folder.host, &err), 0);
+        assert_int_equal(sbx_cgroup_can_freeze(&delegated.folder.host), can_freeze);
+        close_delegated(&delegated);
+    }
+}
+
+/* Whoever freezes groups of others asks its own; the root of all has neither file. */
+static void one_who_observes_asks_its_own_group(void **state)
+{
+    static const struct {
+        const char *const names[3];
+        bool can_freeze;
+    } rows[] = {
+        {{NULL}, true},
+        {{"cgroup.events", NULL}, false},
+        {{"cgroup.events", "cgroup.freeze", NULL}, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(rows); i++) {
+        struct cgroup_folder folder;
+
+        cgroup_folder_open(&folder, &sbx_cgroup_v2);
+        folder.host.own_fds[0] = folder.fd;
+        for (size_t j = 0; rows[i].names[j]; j++)
+            cgroup_folder_put(&folder, rows[i].names[j], "");
+        sbx_cgroup_host_observe(&folder.host);
+        assert_int_equal(sbx_cgroup_can_freeze(&folder.host), rows[i].can_freeze);
+        cgroup_folder_close(&folder, rows[i].names);
+    }
+}
+
 /* A successor starts where its predecessor moved everybody to. */
 static void the_leaf_of_a_predecessor_is_left(void **state)
 {
@@ -246,6 +290,8 @@ int main(void)
         cmocka_unit_test(a_freezer_of_somebody_else_is_none),
         cmocka_unit_test(a_delegated_group_is_used_below_itself),
         cmocka_unit_test(a_group_that_is_not_delegated_says_how_to_get_one),
+        cmocka_unit_test(a_delegated_group_is_asked_whether_it_can_be_frozen),
+        cmocka_unit_test(one_who_observes_asks_its_own_group),
         cmocka_unit_test(the_leaf_of_a_predecessor_is_left),
         cmocka_unit_test(no_fd_is_left_open),
     };
