@@ -35,14 +35,19 @@ struct sbx_backend_ops {
      */
     int (*make_session)(struct sbx_backend *backend, struct sbx_session *session);
     void (*drop_session)(struct sbx_backend *backend, struct sbx_session *session);
-    /* What it keeps has had the time to come to a halt, see sbx_session_rest(): whatever has not is
-     * ended. */
-    void (*check_session)(struct sbx_backend *backend, struct sbx_session *session);
+    /*
+     * Looks at what it keeps frozen, see sbx_session_rest(). Ends it when somebody killed it, who
+     * on control groups v1 is not heard before it goes on, and, with `is_late`, when it does not
+     * stand still by now. True as long as it waits.
+     */
+    bool (*check_session)(struct sbx_backend *backend, struct sbx_session *session, bool is_late);
     /*
      * The program of a run in a session has not ended: everything in its box is stopped and waits
-     * for the next run. Takes the control socket of the job back. NULL: no sessions.
+     * for the next run. Takes the control socket of the job back. Returns 0, or -errno when nobody
+     * would hold it where it is, although this host can: then it is as if it had ended. NULL: no
+     * sessions.
      */
-    void (*park)(struct sbx_backend *backend, struct sbx_job *job);
+    int (*park)(struct sbx_backend *backend, struct sbx_job *job);
 
     /*
      * The job is STARTING and has no deadline: makes the box, now or over

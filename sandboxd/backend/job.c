@@ -318,10 +318,10 @@ static void on_exited(struct sbx_backend *backend, struct sbx_job *job,
     job->leftovers = msg->leftovers;
     job->end_ns = cr_clock_mono_ns();
     job->is_parked = (msg->detail & SBX_INIT_PARKED) != 0 && (job->flags & SBX_RUN_HAS_CELL) != 0;
+    if (job->is_parked && backend->ops->park(backend, job) < 0)
+        job->is_parked = false; /* whom nobody holds is killed with the rest */
     sbx_job_kill(backend, job, job->end_ns);
-    if (job->is_parked)
-        backend->ops->park(backend, job);
-    else if (!backend->ops->is_alone || !backend->ops->is_alone(backend, job))
+    if (!job->is_parked && (!backend->ops->is_alone || !backend->ops->is_alone(backend, job)))
         return;
     sbx_backend_unwatch(backend, job->control_fd);
     cr_close_fd(&job->control_fd);

@@ -16,6 +16,8 @@
  * group that has the least share, and owes the kernel a tick on each of many, that takes seconds.
  */
 #define STILL_NS (10 * CR_NS_PER_S)
+/* How soon it is seen that somebody killed what is frozen, where the kernel does not tell. */
+#define LOOK_NS CR_NS_PER_S
 
 void sbx_sessions_add(struct sbx_backend *backend, struct sbx_session *session)
 {
@@ -54,6 +56,7 @@ int sbx_sessions_open(struct sbx_backend *backend, const struct sbx_msg_open *ms
         .idle_at_ns = now_ns + msg->idle_ms * CR_NS_PER_MS,
         .end_ns = now_ns + msg->life_ms * CR_NS_PER_MS,
         .still_by_ns = INT64_MAX,
+        .look_ns = INT64_MAX,
     };
     error = backend->ops->make_session(backend, session);
     if (error != 0)
@@ -145,11 +148,21 @@ void sbx_session_begin(struct sbx_session *session, struct sbx_job *job)
     session->job = job;
     session->idle_at_ns = INT64_MAX;
     session->still_by_ns = INT64_MAX;
+    session->look_ns = INT64_MAX;
 }
 
-void sbx_session_rest(struct sbx_session *session)
+/* On version 2 the frozen can be killed, and their end is an event as any other. */
+static int64_t next_look_ns(const struct sbx_backend *backend, int64_t now_ns)
 {
-    session->still_by_ns = cr_clock_mono_ns() + cr_patience_ns(STILL_NS);
+    return backend->cgroups.ops->version == 1 ? now_ns + LOOK_NS : INT64_MAX;
+}
+
+void sbx_session_rest(const struct sbx_backend *backend, struct sbx_session *session)
+{
+    const int64_t now_ns = cr_clock_mono_ns();
+
+    session->still_by_ns = now_ns + cr_patience_ns(STILL_NS);
+    session->look_ns = next_look_ns(backend, now_ns);
 }
 
 void sbx_session_end_run(struct sbx_backend *backend, struct sbx_session *session)
@@ -175,10 +188,23 @@ int64_t sbx_sessions_next_ns(const struct sbx_backend *backend)
         const struct sbx_session *session = backend->sessions.list[i];
 
         if (session->id != 0 && !session->closing)
-            next = earlier(
-                next, earlier(session->still_by_ns, earlier(session->idle_at_ns, session->end_ns)));
+            next = earlier(next, earlier(earlier(session->still_by_ns, session->look_ns),
+                                         earlier(session->idle_at_ns, session->end_ns)));
     }
     return next;
+}
+
+static void look(struct sbx_backend *backend, struct sbx_session *session, int64_t now_ns)
+{
+    const bool is_late = now_ns >= session->still_by_ns;
+
+    if (is_late)
+        session->still_by_ns = INT64_MAX;
+    session->look_ns = next_look_ns(backend, now_ns);
+    if (backend->ops->check_session(backend, session, is_late))
+        return;
+    session->still_by_ns = INT64_MAX;
+    session->look_ns = INT64_MAX;
 }
 
 void sbx_sessions_on_time(struct sbx_backend *backend, int64_t now_ns)
@@ -192,10 +218,8 @@ void sbx_sessions_on_time(struct sbx_backend *backend, int64_t now_ns)
             close_session(backend, session, SBX_CLOSED_LIFE);
         else if (now_ns >= session->idle_at_ns)
             close_session(backend, session, SBX_CLOSED_IDLE);
-        else if (now_ns >= session->still_by_ns) {
-            session->still_by_ns = INT64_MAX;
-            backend->ops->check_session(backend, session);
-        }
+        else if (now_ns >= session->look_ns || now_ns >= session->still_by_ns)
+            look(backend, session, now_ns);
     }
 }
 

@@ -26,6 +26,7 @@ struct sbx_session {
     int64_t idle_at_ns;  /* when that is over; INT64_MAX: while a run is in it */
     int64_t end_ns;
     int64_t still_by_ns; /* when all that waits in it has to stand still; INT64_MAX: see below */
+    int64_t look_ns;     /* when it is looked at next; INT64_MAX likewise */
     uint32_t closing;    /* enum sbx_closed: it ends when its run has; 0: it lives */
 };
 
@@ -58,9 +59,9 @@ void sbx_session_begin(struct sbx_session *session, struct sbx_job *job);
 /* Its run is over, and what it keeps of that is the session's again. It may end in here. */
 void sbx_session_end_run(struct sbx_backend *backend, struct sbx_session *session);
 
-/* What it keeps was frozen: the backend is asked in ten seconds whether it stands still, unless a
- * run begins. */
-void sbx_session_rest(struct sbx_session *session);
+/* What it keeps was frozen: the backend is asked in ten seconds whether it stands still, and on
+ * control groups v1 each second whether somebody killed it, until a run begins. */
+void sbx_session_rest(const struct sbx_backend *backend, struct sbx_session *session);
 
 /* What it kept is gone, and nobody wanted that: it ends, or will when its run has. */
 void sbx_session_lose(struct sbx_backend *backend, struct sbx_session *session);

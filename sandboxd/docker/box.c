@@ -61,28 +61,29 @@ void sbx_docker_box_init(struct sbx_docker_box *box, uint32_t place, struct sbx_
     clear(box);
 }
 
-void sbx_docker_box_freeze(struct sbx_docker_box *box, bool is_frozen)
+int sbx_docker_box_freeze(struct sbx_docker_box *box, bool is_frozen)
 {
     const struct sbx_cgroup *group = &box->group;
     int r;
 
-    if (box->is_frozen == is_frozen)
-        return;
+    if (box->is_frozen == is_frozen || !sbx_cgroup_can_freeze(group->host))
+        return 0;
     if (is_frozen)
         sbx_cgroup_keep_frozen_one(group->host, sbx_cgroup_fd(group, SBX_CONTROLLER_FREEZER));
     r = sbx_cgroup_freeze(group, is_frozen);
     if (r == 0)
         box->is_frozen = is_frozen;
-    else if (r != -EOPNOTSUPP)
+    else
         cr_log_warn("a container is not %s container=%.12s error=%s",
                     is_frozen ? "frozen" : "let go on", box->container, strerrordesc_np(-r));
+    return r;
 }
 
 void sbx_docker_box_kill(struct sbx_docker_box *box)
 {
     if (box->pidfd >= 0)
         (void)pidfd_send_signal(box->pidfd, SIGKILL, NULL, 0);
-    sbx_docker_box_freeze(box, false); /* or it would not hear of it */
+    (void)sbx_docker_box_freeze(box, false); /* or it would not hear of it */
 }
 
 void sbx_docker_box_drop(struct sbx_docker *docker, struct sbx_docker_box *box)

@@ -76,11 +76,11 @@ void sbx_docker_box_begin(struct sbx_docker *docker, struct sbx_docker_box *box,
 void sbx_docker_box_on_attach(struct sbx_docker *docker, struct sbx_docker_box *box);
 
 /*
- * Holds everybody in it where he is, or lets them go on; see sbx_cgroup_freeze(). Best effort, and
- * nothing where groups cannot be frozen: then its processes are stopped, and can have themselves
- * woken.
+ * Holds everybody in it where he is, or lets them go on; see sbx_cgroup_freeze(). Returns 0 or
+ * -errno. Where groups cannot be frozen this is 0: its processes are stopped, and can have
+ * themselves woken.
  */
-void sbx_docker_box_freeze(struct sbx_docker_box *box, bool is_frozen);
+int sbx_docker_box_freeze(struct sbx_docker_box *box, bool is_frozen);
 
 /* SIGKILL to its pid 1, which ends everybody in it. Safe to repeat. */
 void sbx_docker_box_kill(struct sbx_docker_box *box);

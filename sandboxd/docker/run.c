@@ -104,7 +104,7 @@ void sbx_docker_run_kill(struct sbx_backend *backend, struct sbx_job *job)
 }
 
 /* Everybody is stopped: what the kernel counts beside sandbox-init from now on is who waits. */
-void sbx_docker_run_park(struct sbx_backend *backend, struct sbx_job *job)
+int sbx_docker_run_park(struct sbx_backend *backend, struct sbx_job *job)
 {
     struct sbx_docker_run *run = sbx_docker_run_of(job);
     uint64_t count = 0;
@@ -113,6 +113,7 @@ void sbx_docker_run_park(struct sbx_backend *backend, struct sbx_job *job)
     if (sbx_cgroup_count(&job->group, SBX_CGROUP_FILE_PROCESSES, NULL, &count) == 0 && count > 0)
         run->box.waiting = count - 1;
     (void)sbx_docker_session_ask(sbx_docker_of(backend), run);
+    return 0; /* it is frozen when sandbox-init has ended what the run left, see session.c */
 }
 
 bool sbx_docker_run_is_alone(struct sbx_backend *backend, struct sbx_job *job)

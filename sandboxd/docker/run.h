@@ -61,7 +61,7 @@ int sbx_docker_start_relay(struct sbx_docker *docker, const struct sbx_docker_bo
 /* run.c */
 bool sbx_docker_run_on_own_message(struct sbx_backend *backend, struct sbx_job *job,
                                    const struct sbx_init_msg *msg);
-void sbx_docker_run_park(struct sbx_backend *backend, struct sbx_job *job);
+int sbx_docker_run_park(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_docker_run_kill(struct sbx_backend *backend, struct sbx_job *job);
 bool sbx_docker_run_is_alone(struct sbx_backend *backend, struct sbx_job *job);
 void sbx_docker_run_on_kill_time(struct sbx_backend *backend, struct sbx_job *job);

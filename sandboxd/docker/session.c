@@ -7,11 +7,13 @@
 #include "common/log.h"
 #include "common/patience.h"
 #include "sandboxd/backend/job.h"
+#include "sandboxd/backend/pending.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/wire/boxctl.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 
@@ -66,8 +68,11 @@ void sbx_docker_session_drop(struct sbx_backend *backend, struct sbx_session *ba
 static int prepare_group(struct sbx_docker_run *run, struct cr_err *err)
 {
     struct sbx_limits limits = run->job.limits;
-    int r = sbx_cgroup_usage(&run->box.group, &run->job.baseline, err);
+    int r = sbx_docker_box_freeze(&run->box, false);
 
+    if (r < 0)
+        return cr_err_sys(err, -r, "let a container go on");
+    r = sbx_cgroup_usage(&run->box.group, &run->job.baseline, err);
     limits.value[SBX_LIMIT_PROCESSES]++;
     sbx_cgroup_forget_peak(&run->box.group);
     return r < 0 ? r : sbx_cgroup_limit(&run->box.group, &limits, err);
@@ -81,7 +86,6 @@ static void take_up(struct sbx_docker *docker, struct sbx_docker_session *sessio
     run->is_waiting = false;
     run->job.deadline_ns = INT64_MAX;
     sbx_docker_box_move(docker, &session->box, &run->box);
-    sbx_docker_box_freeze(&run->box, false);
     if (prepare_group(run, &err) < 0)
         sbx_docker_run_on_not_made(docker, run, SBX_STAGE_LIMITS, -err.code, err.text);
     else
@@ -165,14 +169,17 @@ static int watch(struct sbx_docker *docker, int pidfd)
     return sbx_backend_watch(&docker->base, pidfd, EPOLLIN, SBX_DOCKER_WATCH_SESSION, NULL);
 }
 
-/* Nobody but an interpreter that is stopped is in it besides sandbox-init, or nobody. */
-static void rest(struct sbx_docker_session *session)
+/* Nobody but an interpreter that is stopped is in it besides sandbox-init, or nobody. False: nobody
+ * would hold that where it is, although this host can. */
+static bool rest(struct sbx_docker *docker, struct sbx_docker_session *session)
 {
     if (session->box.waiting == 0)
-        return;
-    sbx_docker_box_freeze(&session->box, true);
+        return true;
+    if (sbx_docker_box_freeze(&session->box, true) < 0)
+        return false;
     if (session->box.is_frozen)
-        sbx_session_rest(&session->base);
+        sbx_session_rest(&docker->base, &session->base);
+    return true;
 }
 
 /* Watched as the session's from now on. */
@@ -192,10 +199,8 @@ static bool keep_box(struct sbx_docker *docker, struct sbx_docker_session *sessi
     sbx_docker_box_move(docker, &run->box, &session->box);
     session->relay = run->relay;
     run->relay = (struct sbx_relay)SBX_RELAY_INIT;
-    if (!is_resting)
-        rest(session);
     return watch(docker, session->box.pidfd) == 0 &&
-           (!is_resting || watch(docker, session->relay.pidfd) == 0);
+           (is_resting ? watch(docker, session->relay.pidfd) == 0 : rest(docker, session));
 }
 
 void sbx_docker_session_leave(struct sbx_docker *docker, struct sbx_docker_run *run)
@@ -217,22 +222,29 @@ static bool is_lost(struct sbx_docker *docker, struct sbx_docker_session *sessio
         sbx_backend_unwatch(&docker->base, session->relay.pidfd);
         if (sbx_relay_reap(&session->relay) != SBX_RELAY_RESTED)
             return true;
-        if (!session->base.job)
-            rest(session);
+        if (!session->base.job && !rest(docker, session))
+            return true;
     }
     return session->box.pidfd >= 0 && sbx_docker_has_ended(session->box.pidfd);
 }
 
-void sbx_docker_session_check(struct sbx_backend *backend, struct sbx_session *base)
+bool sbx_docker_session_check(struct sbx_backend *backend, struct sbx_session *base, bool is_late)
 {
-    const struct sbx_docker_session *session = (struct sbx_docker_session *)base;
+    const struct sbx_docker_box *box = &((struct sbx_docker_session *)base)->box;
+    const char *why = NULL;
 
-    if (!session->box.is_frozen || sbx_cgroup_is_frozen(&session->box.group))
-        return;
-    cr_log_warn("an interpreter that waits does not stand still, ending it session=%" PRIu64
-                " container=%.12s",
-                base->id, session->box.container);
+    if (!box->is_frozen)
+        return false;
+    if (sbx_pending_has_kill(AT_FDCWD, box->pid))
+        why = "was killed from outside";
+    else if (is_late && !sbx_cgroup_is_frozen(&box->group))
+        why = "does not stand still, ending it";
+    if (!why)
+        return true;
+    cr_log_warn("an interpreter that waits %s session=%" PRIu64 " container=%.12s", why, base->id,
+                box->container);
     sbx_session_lose(backend, base);
+    return false;
 }
 
 void sbx_docker_session_on_event(struct sbx_docker *docker)

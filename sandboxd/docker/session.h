@@ -31,7 +31,7 @@ void sbx_docker_session_init(struct sbx_docker_session *session);
 /* The steps of struct sbx_backend_ops. */
 int sbx_docker_session_make(struct sbx_backend *backend, struct sbx_session *base);
 void sbx_docker_session_drop(struct sbx_backend *backend, struct sbx_session *base);
-void sbx_docker_session_check(struct sbx_backend *backend, struct sbx_session *base);
+bool sbx_docker_session_check(struct sbx_backend *backend, struct sbx_session *base, bool is_late);
 
 /*
  * A run begins in its session. True when that has a container: the run gets it,

@@ -196,22 +196,26 @@ uid_t sbx_cell_owner(const struct sbx_native *native, const struct sbx_cell *cel
     return native->uid_base + cell->place * SBX_USERNS_RANGE + SBX_USERNS_PROGRAM_ID;
 }
 
-void sbx_cell_freeze(struct sbx_cell *cell, bool is_frozen)
+int sbx_cell_freeze(struct sbx_cell *cell, bool is_frozen)
 {
-    int r = cell->is_frozen == is_frozen ? 0 : sbx_cgroup_freeze(&cell->group, is_frozen);
+    int r;
 
+    if (cell->is_frozen == is_frozen || !sbx_cgroup_can_freeze(cell->group.host))
+        return 0;
+    r = sbx_cgroup_freeze(&cell->group, is_frozen);
     if (r == 0)
         cell->is_frozen = is_frozen;
-    else if (r != -EOPNOTSUPP)
+    else
         cr_log_warn("a control group is not %s error=%s", is_frozen ? "frozen" : "let go on",
                     strerrordesc_np(-r));
+    return r;
 }
 
 void sbx_cell_kill(struct sbx_cell *cell)
 {
     (void)sbx_cgroup_kill(&cell->group);
     sbx_box_kill(&cell->box);
-    sbx_cell_freeze(cell, false); /* or it would not hear of it, see sbx_cgroup_freeze() */
+    (void)sbx_cell_freeze(cell, false); /* or it would not hear of it, see sbx_cgroup_freeze() */
 }
 
 void sbx_cell_close(struct sbx_native *native, struct sbx_cell *cell)

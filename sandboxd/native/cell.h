@@ -116,10 +116,10 @@ bool sbx_cell_fits(const struct sbx_cell *cell, const struct sbx_limits *limits)
 /* On the host: whose the files of the program are. */
 uid_t sbx_cell_owner(const struct sbx_native *native, const struct sbx_cell *cell);
 
-/* Its box waits for the next run of a session, in which it has to stand still, or gets one. Best
- * effort: where groups cannot be frozen, its processes are stopped, and can have themselves woken.
- */
-void sbx_cell_freeze(struct sbx_cell *cell, bool is_frozen);
+/* Its box waits for the next run of a session, in which it has to stand still, or gets one. Returns
+ * 0 or -errno. Where groups cannot be frozen this is 0: its processes are stopped, and can have
+ * themselves woken. */
+int sbx_cell_freeze(struct sbx_cell *cell, bool is_frozen);
 
 /* Kills everybody in it. Its end is an event. Safe to repeat. */
 void sbx_cell_kill(struct sbx_cell *cell);

@@ -43,7 +43,7 @@ void sbx_ending_close(struct sbx_native *native, struct sbx_cell *cell)
         return;
     }
     sbx_box_kill(&cell->box);
-    sbx_cell_freeze(cell, false); /* or it would not hear of it */
+    (void)sbx_cell_freeze(cell, false); /* or it would not hear of it */
     sbx_ending_add(native, cell);
 }
 

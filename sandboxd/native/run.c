@@ -243,11 +243,17 @@ void sbx_run_on_start_cancelled(struct sbx_backend *backend, struct sbx_job *job
 
 /* ---- its end ---- */
 
-void sbx_run_park(struct sbx_backend *backend, struct sbx_job *job)
+int sbx_run_park(struct sbx_backend *backend, struct sbx_job *job)
 {
+    int r = sbx_cell_freeze(&run_of(job)->cell, true);
+
+    if (r < 0) {
+        cr_log_warn("an interpreter cannot be held still, ending it run=%" PRIu64, job->id);
+        return r;
+    }
     sbx_backend_unwatch(backend, job->control_fd);
     run_of(job)->cell.box.control_fd = cr_take_fd(&job->control_fd);
-    sbx_cell_freeze(&run_of(job)->cell, true);
+    return 0;
 }
 
 /* A process that is neither ours nor sandbox-init's counts there until it is reaped. */

@@ -30,7 +30,7 @@ void sbx_run_init(struct sbx_run *run, uint32_t slot);
 
 /* The steps of struct sbx_backend_ops. */
 void sbx_run_start(struct sbx_backend *backend, struct sbx_job *job);
-void sbx_run_park(struct sbx_backend *backend, struct sbx_job *job);
+int sbx_run_park(struct sbx_backend *backend, struct sbx_job *job);
 bool sbx_run_on_own_message(struct sbx_backend *backend, struct sbx_job *job,
                             const struct sbx_init_msg *msg);
 int sbx_run_before_go(struct sbx_backend *backend, struct sbx_job *job, struct cr_err *err);

@@ -5,6 +5,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "sandboxd/backend/job.h"
+#include "sandboxd/backend/pending.h"
 #include "sandboxd/native/native.h"
 #include "sandboxd/wire/boxctl.h"
 #include "sandboxd/wire/fds.h"
@@ -99,9 +100,10 @@ bool sbx_native_session_enter(struct sbx_native *native, struct sbx_run *run)
     sbx_session_begin(&session->base, &run->job);
     if (!(run->job.flags & SBX_RUN_HAS_CELL) || session->cell.box.pidfd < 0)
         return false;
-    sbx_cell_freeze(&session->cell, false);
-    r = sbx_fds_send(session->cell.box.control_fd, &load, sizeof(load), run->job.fds,
-                     SBX_INIT_LOAD_FDS);
+    r = sbx_cell_freeze(&session->cell, false);
+    if (r == 0)
+        r = sbx_fds_send(session->cell.box.control_fd, &load, sizeof(load), run->job.fds,
+                         SBX_INIT_LOAD_FDS);
     if (r < 0) {
         cr_log_warn("an interpreter that waited cannot be used, starting another run=%" PRIu64
                     " error=%s",
@@ -179,19 +181,26 @@ void sbx_native_session_leave(struct sbx_native *native, struct sbx_run *run)
     if (!keep_box(native, session, run) && run->job.is_parked)
         sbx_cell_kill(&run->cell);
     else if (session->cell.is_frozen)
-        sbx_session_rest(&session->base);
+        sbx_session_rest(&native->base, &session->base);
     sbx_session_end_run(&native->base, &session->base);
 }
 
-void sbx_native_session_check(struct sbx_backend *backend, struct sbx_session *base)
+bool sbx_native_session_check(struct sbx_backend *backend, struct sbx_session *base, bool is_late)
 {
     struct sbx_native_session *session = (struct sbx_native_session *)base;
+    struct sbx_native *native = sbx_native_of(backend);
 
-    if (session->cell.box.pidfd < 0 || sbx_cgroup_is_frozen(&session->cell.group))
-        return;
-    cr_log_warn("an interpreter that waits does not stand still, ending it session=%" PRIu64,
-                base->id);
-    discard_box(sbx_native_of(backend), session);
+    if (session->cell.box.pidfd < 0)
+        return false;
+    if (sbx_pending_has_kill(native->vault.proc_fd, session->cell.box.pid))
+        cr_log_warn("an interpreter that waits was killed from outside session=%" PRIu64, base->id);
+    else if (is_late && !sbx_cgroup_is_frozen(&session->cell.group))
+        cr_log_warn("an interpreter that waits does not stand still, ending it session=%" PRIu64,
+                    base->id);
+    else
+        return true;
+    discard_box(native, session);
+    return false;
 }
 
 void sbx_native_session_on_event(struct sbx_native *native)

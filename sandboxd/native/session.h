@@ -29,7 +29,7 @@ struct sbx_native_session {
 /* The steps of struct sbx_backend_ops. */
 int sbx_native_session_make(struct sbx_backend *backend, struct sbx_session *base);
 void sbx_native_session_drop(struct sbx_backend *backend, struct sbx_session *base);
-void sbx_native_session_check(struct sbx_backend *backend, struct sbx_session *base);
+bool sbx_native_session_check(struct sbx_backend *backend, struct sbx_session *base, bool is_late);
 
 /*
  * A run begins in its session. True when the interpreter that waits was given what it is to do: the

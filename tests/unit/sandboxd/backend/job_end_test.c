@@ -85,6 +85,45 @@ static void the_end_of_an_init_that_is_alone_is_not_waited_for(void **state)
 
 /* ---- what the front reads of it ---- */
 
+static void park(void)
+{
+    job_begin();
+    fake.job.session = 1;
+    fake.job.flags = SBX_RUN_HAS_CELL;
+    job_prepare();
+    job_init_says(&(struct sbx_init_msg){.event = SBX_INIT_READY});
+    (void)job_receive(SBX_MSG_STARTED);
+    job_init_says(&(struct sbx_init_msg){.event = SBX_INIT_EXITED, .detail = SBX_INIT_PARKED});
+    assert_int_equal(fake.parks, 1);
+}
+
+static void an_interpreter_that_is_held_stays(void **state)
+{
+    (void)state;
+    park();
+    assert_int_equal(fake.kills, 0);
+    assert_int_equal(fake.job.state, SBX_JOB_DRAINING);
+    (void)job_receive(SBX_MSG_EXITED);
+    assert_int_equal(sbx_job_on_drained(&fake.backend, &fake.job, &job_drained), 0);
+    assert_int_equal(job_receive(SBX_MSG_RESULT).result.kept, SBX_KEPT_SESSION | SBX_KEPT_STATE);
+}
+
+/* It would go on, beside no run and with no clock: it is killed, its end is waited for, and the
+ * caller is told that his names are gone. */
+static void an_interpreter_that_cannot_be_held_is_ended(void **state)
+{
+    union sbx_msg result;
+
+    (void)state;
+    fake.park_error = EIO;
+    park();
+    assert_int_equal(fake.kills, 1);
+    assert_false(fake.job.is_parked);
+    result = job_end();
+    assert_int_equal(result.result.verdict, SBX_VERDICT_OK);
+    assert_int_equal(result.result.kept, SBX_KEPT_SESSION);
+}
+
 static void an_early_result_gives_way_to_an_overflow(void **state)
 {
     const struct sbx_msg_drained over = {
@@ -152,6 +191,8 @@ int main(void)
         JOB_TEST(last_words_are_heard_of_an_init_that_did_not_listen),
         JOB_TEST(nothing_is_heard_of_an_init_whose_box_is_empty),
         JOB_TEST(the_end_of_an_init_that_is_alone_is_not_waited_for),
+        JOB_TEST(an_interpreter_that_is_held_stays),
+        JOB_TEST(an_interpreter_that_cannot_be_held_is_ended),
         JOB_TEST(an_early_result_gives_way_to_an_overflow),
         JOB_TEST(a_front_that_does_not_drain_gets_another_result),
         JOB_TEST(drained_is_legal_once_and_only_when_draining),

@@ -83,6 +83,14 @@ static bool is_alone(struct sbx_backend *backend, struct sbx_job *job)
     return fake.is_alone;
 }
 
+static int note_park(struct sbx_backend *backend, struct sbx_job *job)
+{
+    (void)backend;
+    (void)job;
+    fake.parks++;
+    return -fake.park_error;
+}
+
 static void note_old(struct sbx_backend *backend, struct sbx_job *job)
 {
     (void)backend;
@@ -104,6 +112,7 @@ static const struct sbx_backend_ops ops = {
     .on_start_cancelled = on_start_cancelled,
     .on_old = note_old,
     .is_alone = is_alone,
+    .park = note_park,
     .kill = note_kill,
     .on_kill_time = note_kill,
     .measure = measure,

@@ -24,6 +24,8 @@ struct job_fixture {
     int kills; /* so often it was called */
     int releases;
     int olds;
+    int parks;
+    int park_error;
     bool is_measure_broken;
     bool is_alone;
 };

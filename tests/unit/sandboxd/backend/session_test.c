@@ -22,6 +22,8 @@ static struct {
     int make_error;
     int drops;
     int checks;
+    int late_checks;
+    bool is_gone; /* what rests has ended */
     int kills;
 } fake;
 
@@ -39,11 +41,13 @@ static void drop(struct sbx_backend *backend, struct sbx_session *session)
     fake.drops++;
 }
 
-static void note_check(struct sbx_backend *backend, struct sbx_session *session)
+static bool note_check(struct sbx_backend *backend, struct sbx_session *session, bool is_late)
 {
     (void)backend;
     (void)session;
     fake.checks++;
+    fake.late_checks += is_late;
+    return !fake.is_gone;
 }
 
 static void note_kill(struct sbx_backend *backend, struct sbx_job *job)
@@ -68,6 +72,7 @@ static int set_up(void **state)
     (void)state;
     memset(&fake, 0, sizeof(fake));
     sbx_backend_init(&fake.backend, &ops);
+    fake.backend.cgroups.ops = &sbx_cgroup_v2;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return -1;
     fake.backend.link.fd = pair[0];
@@ -246,7 +251,7 @@ static void what_rests_is_looked_at_once_unless_a_run_begins(void **state)
     fake.backend.sessions.life_ms = 60 * SECOND_MS;
     assert_int_equal(open_one(1, 60 * SECOND_MS), 0);
     session = begin_in(1);
-    sbx_session_rest(session);
+    sbx_session_rest(&fake.backend, session);
     sbx_session_end_run(&fake.backend, session);
     session->idle_at_ns = INT64_MAX;
     pass(SECOND_MS / 2);
@@ -258,11 +263,44 @@ static void what_rests_is_looked_at_once_unless_a_run_begins(void **state)
     pass(11 * SECOND_MS);
     pass(12 * SECOND_MS);
     assert_int_equal(fake.checks, 1);
-    sbx_session_rest(session);
+    assert_int_equal(fake.late_checks, 1);
+    sbx_session_rest(&fake.backend, session);
     (void)begin_in(1);
     pass(12 * SECOND_MS);
     assert_int_equal(fake.checks, 1);
     session->job = NULL;
+}
+
+/* On version 1 the end of who is frozen is no event: somebody has to look. */
+static void what_rests_where_nobody_tells_is_looked_at_each_second(void **state)
+{
+    struct sbx_session *session;
+
+    (void)state;
+    fake.backend.cgroups.ops = &sbx_cgroup_v1;
+    fake.backend.sessions.life_ms = 60 * SECOND_MS;
+    assert_int_equal(open_one(1, 60 * SECOND_MS), 0);
+    session = begin_in(1);
+    sbx_session_rest(&fake.backend, session);
+    sbx_session_end_run(&fake.backend, session);
+    session->idle_at_ns = INT64_MAX;
+    pass(SECOND_MS / 2);
+    assert_int_equal(fake.checks, 0);
+    for (uint32_t i = 1; i <= 5; i++) {
+        assert_true(sbx_sessions_next_ns(&fake.backend) == session->look_ns);
+        pass((i + 1) * SECOND_MS);
+    }
+    assert_int_equal(fake.checks, 5);
+    assert_int_equal(fake.late_checks, 0);
+    pass(11 * SECOND_MS);
+    pass(13 * SECOND_MS);
+    assert_int_equal(fake.checks, 7);
+    assert_int_equal(fake.late_checks, 1);
+    fake.is_gone = true;
+    pass(15 * SECOND_MS);
+    pass(17 * SECOND_MS);
+    assert_int_equal(fake.checks, 8);
+    assert_true(sbx_sessions_next_ns(&fake.backend) == session->end_ns);
 }
 
 /* Where nobody can be frozen, a stop can be undone from inside. */
@@ -310,6 +348,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_rests_is_looked_at_once_unless_a_run_begins, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(what_rests_where_nobody_tells_is_looked_at_each_second,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_host_that_cannot_freeze_is_told_of, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_backend_that_stops_ends_all, set_up, tear_down),
     };
