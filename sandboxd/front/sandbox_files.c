@@ -20,8 +20,9 @@
 #include <string.h>
 
 #define CHUNK_MAX (64U << 10)
-#define WRITE_BYTES_MAX (7U << 20)   /* all files of a call: less than SBX_PAYLOAD_MAX */
-#define WRITES_BYTES_MAX (64U << 20) /* of all calls that are not at their end */
+#define WRITE_BYTES_MAX (7U << 20)    /* all files of a call: less than SBX_PAYLOAD_MAX */
+#define WRITES_BYTES_MAX (64U << 20)  /* of all calls that are not at their end */
+#define WRITES_CALLER_MAX (16U << 20) /* of those of one caller: nobody keeps the others out */
 #define RETRY_MS 1000
 
 static const char id_too_long[] = "is longer than 32 digits";
@@ -34,6 +35,7 @@ struct part {
 
 /* A WriteFiles or ReadFiles call: a run in the sandbox that starts no program. */
 struct transfer {
+    struct sbx_write_entry entry; /* first: in the list of the service, of WriteFiles */
     bool is_read;
     char sandbox_id[SBX_EXECUTION_ID_SIZE];
     struct part *parts; /* of WriteFiles */
@@ -253,6 +255,17 @@ void sbx_sandbox_files_cancel(struct rpc_call *call)
         sbx_execution_cancel(transfer->execution, true);
 }
 
+/* One that only reads is in no list. */
+static void forget_write(struct sbx_service *service, const struct sbx_write_entry *entry)
+{
+    struct sbx_write_entry **slot = &service->writes;
+
+    while (*slot && *slot != entry)
+        slot = &(*slot)->next;
+    if (*slot)
+        *slot = entry->next;
+}
+
 void sbx_sandbox_files_free(struct rpc_call *call)
 {
     struct sbx_service *service = rpc_call_context(call);
@@ -265,7 +278,7 @@ void sbx_sandbox_files_free(struct rpc_call *call)
         cr_buf_done(&transfer->parts[i].data);
     }
     free(transfer->parts);
-    service->written_bytes -= transfer->bytes;
+    forget_write(service, &transfer->entry);
     if (transfer->result)
         sbx_result_done(transfer->result);
     free(transfer->result);
@@ -309,7 +322,50 @@ void sbx_sandbox_read(struct rpc_call *call, const ProtobufCMessage *base)
 
 void sbx_sandbox_write_start(struct rpc_call *call)
 {
+    struct sbx_service *service = rpc_call_context(call);
+    struct transfer *transfer;
+
     add_transfer(call);
+    transfer = rpc_call_user(call);
+    if (!transfer)
+        return;
+    (void)snprintf(transfer->entry.caller, sizeof(transfer->entry.caller), "%s",
+                   rpc_call_peer(call)->caller);
+    transfer->entry.next = service->writes;
+    service->writes = &transfer->entry;
+}
+
+/* What one more message takes: a file needs memory for its name, too. */
+static size_t cost_of(const Crisol__Sandbox__V1__WriteFilesRequest *message)
+{
+    const size_t path = strlen(message->path);
+
+    return message->data.len + (path > 0 ? path + sizeof(struct part) : 0);
+}
+
+static bool has_room(const struct sbx_service *service, const struct transfer *transfer,
+                     size_t more)
+{
+    size_t all = more;
+    size_t own = more;
+
+    for (const struct sbx_write_entry *at = service->writes; at; at = at->next) {
+        all += at->bytes;
+        own += strcmp(at->caller, transfer->entry.caller) == 0 ? at->bytes : 0;
+    }
+    return all <= WRITES_BYTES_MAX && own <= WRITES_CALLER_MAX;
+}
+
+static void finish_without_room(struct rpc_call *call)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+
+    rpc_status_set(&status, RPC_RESOURCE_EXHAUSTED,
+                   "files of calls that are not at their end have all the memory that is for them, "
+                   "yours alone or those of all; try again later");
+    status.retry_after_ms = RETRY_MS;
+    (void)snprintf(status.reason, sizeof(status.reason), "WRITE_QUOTA");
+    rpc_call_finish(call, &status, NULL);
 }
 
 static int begin_part(struct transfer *transfer,
@@ -372,7 +428,7 @@ void sbx_sandbox_write_message(struct rpc_call *call, const ProtobufCMessage *ba
 {
     const Crisol__Sandbox__V1__WriteFilesRequest *message =
         (const Crisol__Sandbox__V1__WriteFilesRequest *)(const void *)base;
-    struct sbx_service *service = rpc_call_context(call);
+    const struct sbx_service *service = rpc_call_context(call);
     struct transfer *transfer = rpc_call_user(call);
     const char *field;
     const char *fault = find_fault(transfer, message, &field);
@@ -384,15 +440,18 @@ void sbx_sandbox_write_message(struct rpc_call *call, const ProtobufCMessage *ba
     if (*message->sandbox_id)
         (void)snprintf(transfer->sandbox_id, sizeof(transfer->sandbox_id), "%s",
                        message->sandbox_id);
-    if (service->written_bytes + message->data.len > WRITES_BYTES_MAX ||
-        (*message->path && begin_part(transfer, message) < 0) ||
+    if (!has_room(service, transfer, cost_of(message))) {
+        finish_without_room(call);
+        return;
+    }
+    transfer->entry.bytes += cost_of(message);
+    if ((*message->path && begin_part(transfer, message) < 0) ||
         cr_buf_add(&transfer->parts[transfer->part_count - 1].data, message->data.data,
                    message->data.len) < 0) {
         finish_without_memory(call);
         return;
     }
     transfer->bytes += message->data.len;
-    service->written_bytes += message->data.len;
     rpc_call_read(call);
 }
 

@@ -35,6 +35,13 @@ struct sbx_upload_entry {
     struct sbx_upload_entry *next;
 };
 
+/* What a WriteFiles call holds until its end. Embedded in the call's state. */
+struct sbx_write_entry {
+    struct sbx_write_entry *next;
+    char caller[64];
+    size_t bytes;
+};
+
 /* What every handler sees: rpc_server_options.context. */
 struct sbx_service {
     struct sbx_backend *backend;      /* borrowed: outlives the service */
@@ -46,8 +53,8 @@ struct sbx_service {
     struct sbx_upload_entry *uploads; /* likewise: those that are being written */
     struct sbx_sandboxes *sandboxes;  /* borrowed: outlives the service */
     struct sbx_tails *tails;          /* likewise */
-    size_t written_bytes;             /* the completion queue thread's: of WriteFiles calls that are
-                                         not at their end */
+    struct sbx_write_entry *writes;   /* the completion queue thread's: those that are not at
+                                         their end */
     pthread_mutex_t lock;             /* guards the list and the versions */
     struct sbx_live *live;
     char versions[SBX_RUNTIMES_MAX][SBX_VERSION_TEXT_MAX];

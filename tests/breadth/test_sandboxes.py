@@ -308,6 +308,20 @@ def test_nobody_wakes_himself_between_calls(house, box):
     assert (between == ["0", "0"]) == can_freeze
 
 
+def test_an_init_that_is_killed_between_calls_is_seen_before_the_next(house, box):
+    """What is frozen on control groups v1 hears of SIGKILL when it goes on, so nobody is told of its end."""
+    assert verdict(house.root.run(box, "x = 1")[1]) == "OK"
+    program, = crisol.wait_for(house.programs, 30, "its interpreter waits")
+    init = crisol.processes()[program][0]
+    os.kill(init, signal.SIGKILL)
+    crisol.wait_for(lambda: program not in crisol.processes(), 30, "it is gone, though nobody came")
+    if house.engine:  # its files are gone with it
+        assert refusal(lambda: house.root.run(box, "1")) == ("NOT_FOUND", "SANDBOX_LOST")
+    else:
+        out, result = house.root.run(box, "print('x' in globals())")
+        assert out == "False\n" and result.sandbox.is_state_new
+
+
 def test_limits_are_of_the_sandbox_and_not_of_each_of_its_boxes(house):
     box = house.root.create(limits=pb.Limits(memory_bytes=64 * MIB, processes=6))
     take = ["/usr/bin/python3", "-c", "print(len(bytearray(36 << 20)))"]
@@ -405,6 +419,41 @@ def test_a_bad_sandbox_names_its_field(house, fields, expected):
 ])
 def test_a_bad_call_names_its_field(house, box, fields, expected):
     assert refusal(lambda: house.root.events(box, **fields)) == ("INVALID_ARGUMENT", expected)
+
+
+def test_nobody_holds_the_memory_of_all_with_files_that_do_not_come(house, box):
+    """Calls that never come to their end: a caller's own are refused, and nobody else's."""
+    mine = house.other.create()
+    done, calls = threading.Event(), []
+
+    def chunks(size):
+        yield pb.WriteFilesRequest(sandbox_id=mine.sandbox_id, path="a", data=b"x" * (64 << 10))
+        for _ in range(size - 1):
+            yield pb.WriteFilesRequest(data=b"x" * (64 << 10))
+        done.wait(TIMEOUT)
+
+    try:
+        for _ in range(3):
+            calls.append(house.other.stub.WriteFiles.future(chunks(100), **house.other.options))
+        # The sum of two fits; whichever comes last is refused.
+        refused = crisol.wait_for(lambda: [call for call in calls if call.done()], 60, "one of the three is refused")
+        assert refusal(refused[0].result) == ("RESOURCE_EXHAUSTED", "WRITE_QUOTA")
+        assert house.root.write(box, {"a": b"x" * (6 << 20)}).files == 1
+    finally:
+        done.set()
+        for call in calls:
+            call.cancel()
+        house.other.delete(mine)
+    later = house.other.create()
+    crisol.wait_for(lambda: can_write(house.other, later), 30, "what they held is free again")
+    house.other.delete(later)
+
+
+def can_write(caller, box):
+    try:
+        return caller.write(box, {"a": b"x" * (6 << 20)}).files == 1
+    except grpc.RpcError:
+        return False
 
 
 def test_bad_files_name_their_field(house, box):
