@@ -24,6 +24,8 @@
 #define JSON_MAX (4U << 20)
 #define NAMES_MAX 256U /* of images, in an error */
 #define TAR "/usr/bin/tar"
+/* xz takes what the archive says, up to 4 GiB: the largest of its own presets needs 65 MiB. */
+#define TAR_MEMORY (UINT64_C(1) << 30)
 
 /* ---- what is in an archive ---- */
 
@@ -200,6 +202,7 @@ struct unpacking {
     const char *work;
     int output_fd;
     int64_t deadline_ns;
+    const struct sbx_room *room;
     struct cr_err *err;
 };
 
@@ -210,23 +213,38 @@ static int extract(const struct unpacking *unpacking, const char *archive, const
     const struct sbx_tool tool = {.argv = argv,
                                   .folder = folder,
                                   .output_fd = unpacking->output_fd,
-                                  .deadline_ns = unpacking->deadline_ns};
+                                  .deadline_ns = unpacking->deadline_ns,
+                                  .room = unpacking->room,
+                                  .memory_bytes = TAR_MEMORY};
 
     if (mkdirat(AT_FDCWD, folder, 0755) < 0 && errno != EEXIST)
         return cr_err_sys(unpacking->err, errno, "make a folder for the archive");
     return sbx_tool_run(&tool, unpacking->err);
 }
 
-/* What an archive holds may be a link, as docker save writes for a layer that is there twice, but
- * to nothing outside of it. Returns a file descriptor or -errno. */
+/*
+ * What an archive holds may be a link, as docker save writes for a layer that
+ * is there twice, but to nothing outside of it. A device node is not opened:
+ * with some that alone does something. Returns a file descriptor or -errno.
+ */
 static int open_inside(const char *folder, const char *path)
 {
-    const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+    const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                                  .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     CR_AUTO_CLOSE int folder_fd = openat(AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    long fd = folder_fd < 0 ? -1 : syscall(SYS_openat2, folder_fd, path, &how, sizeof(how));
+    CR_AUTO_CLOSE int place_fd =
+        folder_fd < 0 ? -1 : (int)syscall(SYS_openat2, folder_fd, path, &how, sizeof(how));
+    char link[32];
+    struct stat info;
+    int fd;
 
-    return fd < 0 ? -errno : (int)fd;
+    if (place_fd < 0 || fstat(place_fd, &info) < 0)
+        return -errno;
+    if (!S_ISREG(info.st_mode))
+        return -EINVAL;
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", place_fd);
+    fd = openat(AT_FDCWD, link, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
 }
 
 /* Returns 0, -ENOENT when it is not there, or another -errno. */
@@ -268,6 +286,8 @@ static int find_layers(const struct unpacking *unpacking, const char *folder,
         return r < 0 ? cr_err_wrap(unpacking->err, "manifest.json") : 0;
     }
     cr_buf_done(&json);
+    if (r != -ENOENT)
+        return cr_err_sys(unpacking->err, -r, "read its manifest.json");
     r = read_json(folder, "index.json", &json);
     if (r == -ENOENT)
         return unpacking->image
@@ -310,8 +330,12 @@ static int lay_over(const struct unpacking *unpacking, const char *layer, const 
 int sbx_archive_unpack(const struct sbx_archive *source, const char *root, struct cr_err *err)
 {
     const char *const work = source->work;
-    const struct unpacking unpacking = {source->image, work, source->output_fd, source->deadline_ns,
-                                        err};
+    const struct unpacking unpacking = {.image = source->image,
+                                        .work = work,
+                                        .output_fd = source->output_fd,
+                                        .deadline_ns = source->deadline_ns,
+                                        .room = source->room,
+                                        .err = err};
     struct sbx_layers layers = {.count = 0};
     char outer[PATH_MAX];
     char layer[PATH_MAX];

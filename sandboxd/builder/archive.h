@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 struct cr_err;
+struct sbx_room;
 
 #define SBX_LAYERS_MAX 128U
 #define SBX_LAYER_PATH_MAX 256U
@@ -36,10 +37,11 @@ int sbx_archive_parse_manifest(const char *json, struct sbx_layers *ret_layers);
 /* What is unpacked, and where. Strings are borrowed. */
 struct sbx_archive {
     const char *path;
-    const char *image;   /* its name in the archive; NULL: the only one */
-    const char *work;    /* empty folder of the same file system, for what is in between */
-    int output_fd;       /* what tar says; borrowed */
-    int64_t deadline_ns; /* CLOCK_MONOTONIC */
+    const char *image;           /* its name in the archive; NULL: the only one */
+    const char *work;            /* empty folder of the same file system, for what is in between */
+    int output_fd;               /* what tar says; borrowed */
+    int64_t deadline_ns;         /* CLOCK_MONOTONIC */
+    const struct sbx_room *room; /* what all of it may take */
 };
 
 /*

@@ -40,6 +40,7 @@ static int run(const struct sbx_build *build, const char *const *argv, const cha
         .is_inside = is_inside,
         .output_fd = build->output_fd,
         .deadline_ns = build->deadline_ns,
+        .room = build->room,
     };
 
     return sbx_tool_run(&tool, err);
@@ -135,7 +136,8 @@ static int add_archive(const struct sbx_build *build, struct cr_err *err)
                                         .image = build->runtime->recipe.image,
                                         .work = work,
                                         .output_fd = build->output_fd,
-                                        .deadline_ns = build->deadline_ns};
+                                        .deadline_ns = build->deadline_ns,
+                                        .room = build->room};
     int r = make_root(build, err);
 
     if (r < 0)

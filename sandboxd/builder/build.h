@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct cr_err;
+struct sbx_room;
 
 /* A runtime that is being built. Paths are absolute. */
 struct sbx_build {
@@ -15,6 +16,7 @@ struct sbx_build {
     const char *root;    /* what is made: a folder that does not exist yet */
     int output_fd;       /* what the tools say; borrowed */
     int64_t deadline_ns; /* CLOCK_MONOTONIC */
+    const struct sbx_room *room; /* that it may take; borrowed */
 };
 
 /*

@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/patience.h"
 #include "sandboxd/builder/build.h"
+#include "sandboxd/builder/room.h"
 #include "sandboxd/builder/smoke.h"
 #include "sandboxd/builder/state.h"
 #include "sandboxd/builder/tool.h"
@@ -168,14 +169,21 @@ static int make_place(struct sbx_state *state, const char *name, struct place *p
                : 0;
 }
 
-static int digest_root(const char *root, char ret_digest[SBX_ROOT_DIGEST_SIZE], uint64_t *ret_bytes,
-                       struct cr_err *err)
+static int digest_root(const struct sbx_build *build, char ret_digest[SBX_ROOT_DIGEST_SIZE],
+                       uint64_t *ret_bytes, struct cr_err *err)
 {
-    CR_AUTO_CLOSE int fd = openat(AT_FDCWD, root, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    CR_AUTO_CLOSE int fd =
+        openat(AT_FDCWD, build->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
     if (fd < 0)
         return cr_err_sys(err, errno, "open the new root file system");
     *ret_bytes = sbx_tree_bytes(fd);
+    if (*ret_bytes > build->room->most_bytes) /* none of its files alone is */
+        return cr_err_set(err, EFBIG,
+                          "the files of the root file system have %" PRIu64
+                          " bytes, with their holes: more than three quarters of what was free "
+                          "below --state-dir",
+                          *ret_bytes);
     return sbx_tree_digest(fd, ret_digest, err);
 }
 
@@ -185,7 +193,7 @@ static int make_root(const struct sbx_build *build, const struct place *place,
     int r = sbx_build_root(build, err);
 
     if (r == 0)
-        r = digest_root(place->made, ret_digest, ret_bytes, err);
+        r = digest_root(build, ret_digest, ret_bytes, err);
     if (r < 0)
         return r;
     return renameat(AT_FDCWD, place->made, AT_FDCWD, place->root) < 0
@@ -198,6 +206,7 @@ static int make(const struct settings *settings, const struct source *source,
                 const struct place *place, int log_fd, char ret_digest[SBX_ROOT_DIGEST_SIZE],
                 struct cr_err *err)
 {
+    struct sbx_room room = {.most_bytes = 0};
     const struct sbx_build build = {
         .runtime = &source->runtime,
         .source_folder = source->folder,
@@ -205,6 +214,7 @@ static int make(const struct settings *settings, const struct source *source,
         .root = place->made,
         .output_fd = log_fd,
         .deadline_ns = cr_clock_mono_ns() + (int64_t)settings->deadline_s * 1000 * CR_NS_PER_MS,
+        .room = &room,
     };
     const struct sbx_smoke smoke = {
         .runtime = &source->runtime,
@@ -213,8 +223,10 @@ static int make(const struct settings *settings, const struct source *source,
     };
     char line[SBX_ROOT_DIGEST_SIZE + 1];
     uint64_t bytes = 0;
-    int r = make_root(&build, place, ret_digest, &bytes, err);
+    int r = sbx_room_measure(place->folder, &room, err);
 
+    if (r == 0)
+        r = make_root(&build, place, ret_digest, &bytes, err);
     if (r < 0)
         return r;
     cr_log_info("root file system made runtime=%s digest=%s bytes=%" PRIu64, source->runtime.name,

@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/unconst.h"
+#include "sandboxd/builder/room.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -19,11 +20,13 @@
 #include <sys/mount.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #define FAILED 126
+#define LOOK_MS 20 /* how often the room that is left is measured */
 
 static int stop_fd = -1; /* signalfd of those that end a build; set once, before the first tool */
 
@@ -91,6 +94,21 @@ static int enter(const char *folder)
     return chroot(folder) < 0 || chdir("/") < 0 ? -errno : 0;
 }
 
+static int limit(int resource, uint64_t most)
+{
+    const struct rlimit limit = {.rlim_cur = most, .rlim_max = most};
+
+    return setrlimit((__rlimit_resource_t)resource, &limit) < 0 ? -errno : 0;
+}
+
+/* A file of holes takes no room, but whoever reads it reads all of it. */
+static int set_limits(const struct sbx_tool *tool)
+{
+    int r = tool->memory_bytes > 0 ? limit(RLIMIT_AS, tool->memory_bytes) : 0;
+
+    return r == 0 ? limit(RLIMIT_FSIZE, tool->room->most_bytes) : r;
+}
+
 static int prepare(const struct sbx_tool *tool)
 {
     int null_fd = openat(AT_FDCWD, "/dev/null", O_RDONLY | O_CLOEXEC);
@@ -104,7 +122,9 @@ static int prepare(const struct sbx_tool *tool)
         dup2(tool->output_fd, STDERR_FILENO) < 0)
         return -errno;
     (void)umask(022);
-    r = keep_mounts_apart();
+    r = set_limits(tool);
+    if (r == 0)
+        r = keep_mounts_apart();
     if (r == 0 && !tool->is_free)
         r = confine(tool->folder);
     if (r == 0 && tool->is_inside)
@@ -127,17 +147,19 @@ _Noreturn static void become(const struct sbx_tool *tool)
 
 /* ---- in the parent ---- */
 
-/* Returns 0 at its end, -ETIMEDOUT or -EINTR. */
-static int wait_end(int pidfd, int64_t deadline_ns)
+/* Returns 0 at its end, -ETIMEDOUT, -EFBIG or -EINTR. */
+static int wait_end(const struct sbx_tool *tool, int pidfd)
 {
     struct pollfd watches[] = {{.fd = pidfd, .events = POLLIN}, {.fd = stop_fd, .events = POLLIN}};
 
     for (;;) {
-        int64_t left_ms = (deadline_ns - cr_clock_mono_ns()) / CR_NS_PER_MS;
+        int64_t left_ms = (tool->deadline_ns - cr_clock_mono_ns()) / CR_NS_PER_MS;
 
         if (left_ms <= 0)
             return -ETIMEDOUT;
-        if (poll(watches, CR_ARRAY_SIZE(watches), left_ms > INT_MAX ? INT_MAX : (int)left_ms) < 0)
+        if (sbx_room_is_used_up(tool->room, tool->folder))
+            return -EFBIG;
+        if (poll(watches, CR_ARRAY_SIZE(watches), left_ms > LOOK_MS ? LOOK_MS : (int)left_ms) < 0)
             continue;
         if (watches[0].revents)
             return 0;
@@ -162,13 +184,19 @@ int sbx_tool_run(const struct sbx_tool *tool, struct cr_err *err)
     if (pid < 0)
         return cr_err_sys(err, errno, "fork for %s", name);
     pidfd = pidfd_open(pid, 0);
-    r = pidfd < 0 ? -errno : wait_end(pidfd, tool->deadline_ns);
+    r = pidfd < 0 ? -errno : wait_end(tool, pidfd);
     (void)kill(-pid, SIGKILL); /* its session, with whatever it left behind */
     (void)kill(pid, SIGKILL);
     while (waitid(P_PID, (id_t)pid, &info, WEXITED) < 0 && errno == EINTR)
         ;
     if (r == -EINTR)
         return cr_err_set(err, EINTR, "interrupted");
+    if (r == 0 && info.si_code != CLD_EXITED && info.si_status == SIGXFSZ)
+        r = -EFBIG;
+    if (r == -EFBIG)
+        return cr_err_set(err, EFBIG,
+                          "%s takes more than three quarters of what was free below --state-dir",
+                          name);
     if (r < 0)
         return cr_err_sys(err, -r, "%s does not end", name);
     if (info.si_code != CLD_EXITED || info.si_status != 0)

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 struct cr_err;
+struct sbx_room;
 
 /*
  * Programs of the host that a build uses: mmdebstrap, tar, pip inside the new
@@ -18,12 +19,15 @@ struct sbx_tool {
     bool is_inside;          /* `folder` is its root */
     int output_fd;           /* standard output and error; borrowed */
     int64_t deadline_ns;     /* CLOCK_MONOTONIC */
+    const struct sbx_room *room; /* what it may take of the file system of `folder`; borrowed */
+    uint64_t memory_bytes;       /* addresses of each of its processes; 0: any number */
 };
 
 /*
  * Runs it to its end. Returns 0 when it exits with 0, -EIO when not,
- * -ETIMEDOUT past the deadline, -EINTR when we are told to stop (a signal of
- * sbx_tool_block_signals()); then all of its session is killed.
+ * -ETIMEDOUT past the deadline, -EFBIG when it takes more room than it has,
+ * -EINTR when we are told to stop (a signal of sbx_tool_block_signals()); then
+ * all of its session is killed.
  */
 int sbx_tool_run(const struct sbx_tool *tool, struct cr_err *err);
 

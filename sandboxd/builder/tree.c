@@ -101,39 +101,78 @@ static int walk_below(const struct walk *walk, int folder_fd, unsigned int depth
 
 /* ---- removal ---- */
 
-static int remove_below(int folder_fd, unsigned int depth)
+/* A new name in `to_fd` for a folder of `from_fd`. */
+static int lift(int from_fd, const char *name, int to_fd, unsigned int *number)
+{
+    char lifted[32];
+
+    do {
+        (void)snprintf(lifted, sizeof(lifted), "lifted-%u", (*number)++);
+        if (renameat2(from_fd, name, to_fd, lifted, RENAME_NOREPLACE) == 0)
+            return 0;
+    } while (errno == EEXIST);
+    return -errno;
+}
+
+/* Empties a folder that is as deep as anybody goes: what is below it comes up beside it. */
+static int lift_all(int from_fd, int to_fd, unsigned int *number)
 {
     AUTO_NAMES struct names names = {0};
-    int r = depth > DEPTH_MAX ? -ELOOP : list_names(folder_fd, &names);
+    int r = list_names(from_fd, &names);
 
     for (int i = 0; r == 0 && i < names.count; i++) {
         const char *name = names.list[i]->d_name;
-        CR_AUTO_CLOSE int fd = -1;
 
-        if (unlinkat(folder_fd, name, 0) == 0)
-            continue;
-        if (errno != EISDIR)
-            return -errno;
-        fd = open_folder(folder_fd, name);
-        r = fd < 0 ? -errno : remove_below(fd, depth + 1);
-        if (r == 0 && unlinkat(folder_fd, name, AT_REMOVEDIR) < 0)
-            r = -errno;
+        if (unlinkat(from_fd, name, 0) < 0)
+            r = errno == EISDIR ? lift(from_fd, name, to_fd, number) : -errno;
     }
+    return r;
+}
+
+static int remove_below(int folder_fd, unsigned int depth);
+
+/* `number` counts what was lifted into the folder. */
+static int remove_entry(int folder_fd, const char *name, unsigned int depth, unsigned int *number)
+{
+    CR_AUTO_CLOSE int fd = -1;
+    int r;
+
+    if (unlinkat(folder_fd, name, 0) == 0)
+        return 0;
+    if (errno != EISDIR)
+        return -errno;
+    fd = open_folder(folder_fd, name);
+    if (fd < 0)
+        return -errno;
+    r = depth < DEPTH_MAX ? remove_below(fd, depth + 1) : lift_all(fd, folder_fd, number);
+    return r == 0 && unlinkat(folder_fd, name, AT_REMOVEDIR) < 0 ? -errno : r;
+}
+
+/* However deep: a tree that is refused for its depth has to go as well. */
+static int remove_below(int folder_fd, unsigned int depth)
+{
+    unsigned int number = 0;
+    unsigned int before;
+    int r;
+
+    do {
+        AUTO_NAMES struct names names = {0};
+
+        before = number;
+        r = list_names(folder_fd, &names);
+        for (int i = 0; r == 0 && i < names.count; i++)
+            r = remove_entry(folder_fd, names.list[i]->d_name, depth, &number);
+    } while (r == 0 && number != before);
     return r;
 }
 
 int sbx_tree_remove(int folder_fd, const char *name)
 {
-    CR_AUTO_CLOSE int fd = -1;
-    int r;
+    unsigned int number = 0;
 
     if (unlinkat(folder_fd, name, 0) == 0 || errno == ENOENT)
         return 0;
-    if (errno != EISDIR)
-        return -errno;
-    fd = open_folder(folder_fd, name);
-    r = fd < 0 ? -errno : remove_below(fd, 0);
-    return r == 0 && unlinkat(folder_fd, name, AT_REMOVEDIR) < 0 ? -errno : r;
+    return remove_entry(folder_fd, name, 0, &number);
 }
 
 /* ---- what a sandbox may have ---- */

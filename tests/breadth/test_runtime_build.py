@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tarfile
@@ -223,6 +224,98 @@ def test_a_plain_tree_as_archive(place, state):
         archive.add(place / "two", ".")
     runtime("build", write(place, "two", "build.archive = tree.tar"), state=state)
     assert registered(state) == ["say:two"]
+
+
+# ---- archives that mean harm ----
+
+def image(place, path, *members, in_layer=True):
+    """An image, or a tree, with the interpreter and behind it what `members` add."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        archive.add(place / "one" / "usr" / "bin" / "say", "usr/bin/say")
+        for name, fields in members:
+            fields = dict(fields)
+            add(archive, name, fields.pop("data", b""), **fields)
+    if not in_layer:
+        path.write_bytes(out.getvalue())
+        return
+    with tarfile.open(path, "w") as archive:
+        add(archive, "layer.tar", out.getvalue())
+        add(archive, "manifest.json", json.dumps([{"Layers": ["layer.tar"]}]).encode())
+
+
+CHARACTER, BLOCK = {"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 3}, {"type": tarfile.BLKTYPE, "devmajor": 8}
+HARMLESS = [
+    ("/usr/lib/absolute", {"data": b"x"}),
+    ("usr/lib/null", CHARACTER), ("usr/lib/disk", BLOCK), ("usr/lib/pipe", {"type": tarfile.FIFOTYPE}),
+    ("usr/lib/setuid", {"data": b"x", "mode": 0o6777, "uid": 1000, "gid": 4}),
+    ("usr/lib/capable", {"data": b"x", "pax_headers": {"SCHILY.xattr.security.capability": "\x01\0\0\x02\xff\xff" + "\0" * 14}}),
+    ("usr/lib/twice", {"data": b"first"}), ("usr/lib/twice", {"data": b"second"}),
+    ("usr/lib/linked", {"type": tarfile.SYMTYPE, "linkname": "twice"}), ("usr/lib/linked", {"data": b"a file"}),
+    ("usr/lib/size", {"data": b"12345", "pax_headers": {"size": "3"}}),
+    ("usr/lib/out", {"type": tarfile.SYMTYPE, "linkname": "/etc/shadow"}),
+    ("usr/lib/.wh..wh.plnk", {"type": tarfile.DIRTYPE}), ("usr/lib/.wh..wh.plnk/kept", {"data": b"x"}),
+    ("usr/lib/.wh.nothing", {}), ("usr/lib/.wh.\n", {}), ("usr/lib/-rf *\x1b[2J\n", {"data": b"x"}),
+]
+
+
+@pytest.mark.parametrize("in_layer", [True, False])
+def test_what_an_archive_must_not_do_it_does_not(place, state, in_layer):
+    image(place, place / "harmless.tar", *HARMLESS, in_layer=in_layer)
+    runtime("build", write(place, "one", "build.archive = harmless.tar"), state=state)
+    lib = state / "runtimes" / "say:one" / "root" / "usr" / "lib"
+    assert sorted(os.listdir(lib)) == sorted(
+        ["absolute", "setuid", "capable", "twice", "linked", "size", "out", "-rf *\x1b[2J\n"])
+    setuid = os.stat(lib / "setuid")
+    assert (setuid.st_mode & 0o7777, setuid.st_uid, setuid.st_gid) == (0o755, 0, 0)
+    assert "security.capability" not in os.listxattr(lib / "capable")
+    assert [(lib / name).read_bytes() for name in ("twice", "linked", "size")] == [b"second", b"a file", b"123"]
+    assert os.readlink(lib / "out") == "/etc/shadow"  # where there is none in a sandbox
+
+
+def deep(levels):
+    return [("/".join(["usr"] + ["d"] * levels), {"type": tarfile.DIRTYPE, "mode": 0o755})]
+
+
+@pytest.mark.parametrize("members, reason", [
+    ([("../../../crisol-planted", {"data": b"x"})], "tar failed with 2"),
+    ([("usr/../../../etc/crisol-planted", {"data": b"x"})], "tar failed with 2"),
+    ([("usr/link", {"type": tarfile.LNKTYPE, "linkname": "/etc/shadow"})], "tar failed with 2"),
+    ([("usr/link", {"type": tarfile.LNKTYPE, "linkname": "../../../../../../../../etc/shadow"})], "tar failed with 2"),
+    ([("usr/etc", {"type": tarfile.SYMTYPE, "linkname": "/etc"}),
+      ("usr/link", {"type": tarfile.LNKTYPE, "linkname": "usr/etc/shadow"})], "tar failed with 2"),
+    ([("usr/etc", {"type": tarfile.SYMTYPE, "linkname": "/etc"}), ("usr/etc/crisol-planted", {"data": b"x"})], "tar failed with 2"),
+    ([("usr/size", {"data": b"x", "pax_headers": {"size": "9223372036854775807"}})], "tar"),
+    ([("usr/size", {"data": b"x", "pax_headers": {"size": "-1"}}), ("usr/b", {"type": b"S", "data": b"x"})], "tar failed with 2"),
+    ([("usr/.wh.", {})], "lay a layer of the image over the others"),
+    ([("usr/.wh..", {})], "lay a layer of the image over the others"),
+    ([("usr/.wh...", {})], "lay a layer of the image over the others"),
+    (deep(300), "lay a layer of the image over the others"),
+])
+def test_what_an_archive_cannot_mean_is_refused_and_leaves_nothing(place, state, members, reason):
+    image(place, place / "refused.tar", *members)
+    said = runtime("build", write(place, "one", "build.archive = refused.tar"), state=state, ok=False)
+    assert f"build.archive: {reason}" in said, said
+    assert registered(state) == []
+    assert not [path for path in ("/etc/crisol-planted", "/crisol-planted", place / "crisol-planted") if os.path.exists(path)]
+
+
+def test_files_of_holes_are_not_read(place, state):
+    """One that is larger than what was free, and some that are together: kilobytes of an archive."""
+    free = os.statvfs(place).f_bavail * os.statvfs(place).f_frsize
+    said = []
+    for count, size in ((1, free), (3, free * 3 // 10)):
+        holes = place / f"holes-{count}"
+        (holes / "usr").mkdir(parents=True)
+        for number in range(count):
+            os.truncate(os.open(holes / "usr" / f"file-{number}", os.O_CREAT | os.O_WRONLY), size)
+        subprocess.run(["tar", "--sparse", "-C", str(holes), "-cf", str(place / "holes.tar"), "."], check=True, timeout=60)
+        shutil.rmtree(holes)
+        assert (place / "holes.tar").stat().st_size < 100_000
+        said.append(runtime("build", write(place, "one", "build.archive = holes.tar"), state=state, ok=False))
+        assert registered(state) == []
+    assert "tar takes more than three quarters of what was free" in said[0], said
+    assert "with their holes: more than three quarters of what was free" in said[1], said
 
 
 @pytest.mark.parametrize("source, output, reason", [

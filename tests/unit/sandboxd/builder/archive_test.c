@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "sandboxd/builder/archive.h"
+#include "sandboxd/builder/room.h"
 #include "tests/harness/test.h"
 
 #include <errno.h>
@@ -140,6 +141,7 @@ static void must(const char *folder, const char *commands)
 
 static int unpack(const char *folder)
 {
+    static const struct sbx_room all_room = {.most_bytes = UINT64_MAX};
     char path[64];
     char work[64];
     char root[64];
@@ -147,7 +149,8 @@ static int unpack(const char *folder)
     const struct sbx_archive archive = {.path = path,
                                         .work = work,
                                         .output_fd = output_fd,
-                                        .deadline_ns = cr_clock_mono_ns() + 60 * CR_NS_PER_S};
+                                        .deadline_ns = cr_clock_mono_ns() + 60 * CR_NS_PER_S,
+                                        .room = &all_room};
 
     (void)snprintf(path, sizeof(path), "%s/image.tar", folder);
     (void)snprintf(work, sizeof(work), "%s/work", folder);
@@ -180,6 +183,34 @@ static void layers_are_files_of_their_archive(void **state)
     must(folder, "rm -rf \"$PWD\"");
 }
 
+/* To open a device can do something, and a pipe waits for somebody: neither is an image's. */
+static void what_is_read_of_an_archive_is_a_regular_file(void **state)
+{
+    static const char *const others[] = {"mknod image/manifest.json c 1 5", /* zeros without end */
+                                         "mkfifo image/manifest.json", "mkdir image/manifest.json",
+                                         "ln -s manifest.json image/manifest.json"};
+    char folder[] = "/tmp/archive-test-XXXXXX";
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    for (size_t i = 0; i < CR_ARRAY_SIZE(others); i++) {
+        char command[128];
+
+        (void)snprintf(command, sizeof(command),
+                       "rm -rf work root image && mkdir work root image && %s && "
+                       "tar -C image -cf image.tar .",
+                       others[i]);
+        must(folder, command);
+        assert_int_equal(unpack(folder), i < 3 ? -EINVAL : -ELOOP);
+    }
+    must(folder, "rm -rf work root image && mkdir work root image image/a && "
+                 "mknod image/a/layer.tar c 1 5 && "
+                 "echo '[{\"Layers\":[\"a/layer.tar\"]}]' > image/manifest.json && "
+                 "tar -C image -cf image.tar .");
+    assert_int_equal(unpack(folder), -EINVAL);
+    must(folder, "rm -rf \"$PWD\"");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +221,7 @@ int main(void)
         cmocka_unit_test(oci_images_are_named_by_annotations),
         cmocka_unit_test(layers_are_bounded),
         cmocka_unit_test(layers_are_files_of_their_archive),
+        cmocka_unit_test(what_is_read_of_an_archive_is_a_regular_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "sandboxd/builder/build.h"
+#include "sandboxd/builder/room.h"
 #include "sandboxd/builder/tool.h"
 #include "sandboxd/builder/tree.h"
 #include "tests/harness/test.h"
@@ -17,6 +18,8 @@
 #include <sys/stat.h>
 
 #define BUILD_MS 30000
+
+static const struct sbx_room all_room = {.most_bytes = UINT64_MAX};
 
 static void write_file(const char *folder, const char *name, const char *text)
 {
@@ -57,7 +60,8 @@ static void build_follows_no_link_out_of_the_tree(void **state)
     CR_AUTO_CLOSE int tmp_fd = -1;
     char root[PATH_MAX];
     char path[PATH_MAX];
-    struct sbx_build build = {.runtime = &runtime, .source_folder = folder, .folder = folder};
+    struct sbx_build build = {
+        .runtime = &runtime, .source_folder = folder, .folder = folder, .room = &all_room};
     struct cr_err err = CR_ERR_INIT;
     CR_AUTO_CLOSE int output_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     struct stat info;

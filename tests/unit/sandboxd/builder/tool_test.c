@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "sandboxd/builder/room.h"
 #include "sandboxd/builder/tool.h"
 #include "sandboxd/builder/tree.h"
 #include "tests/harness/test.h"
@@ -48,7 +49,10 @@ static int remove_place(void **state)
     return r == 0 && rmdir(place->path) == 0 ? 0 : -1;
 }
 
-static int run(const struct place *place, const char *script, int64_t deadline_ns)
+static const struct sbx_room all_room = {.most_bytes = UINT64_MAX};
+
+static int run_in(const struct place *place, const char *script, int64_t deadline_ns,
+                  const struct sbx_room *room, uint64_t memory_bytes)
 {
     CR_AUTO_CLOSE int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     const char *const argv[] = {"/bin/sh", "-ec", script, NULL};
@@ -56,10 +60,17 @@ static int run(const struct place *place, const char *script, int64_t deadline_n
                                   .folder = place->path,
                                   .is_free = true,
                                   .output_fd = null_fd,
-                                  .deadline_ns = cr_clock_mono_ns() + deadline_ns};
+                                  .deadline_ns = cr_clock_mono_ns() + deadline_ns,
+                                  .room = room,
+                                  .memory_bytes = memory_bytes};
     struct cr_err err = CR_ERR_INIT;
 
     return sbx_tool_run(&tool, &err);
+}
+
+static int run(const struct place *place, const char *script, int64_t deadline_ns)
+{
+    return run_in(place, script, deadline_ns, &all_room, 0);
 }
 
 static bool is_mounted(const struct place *place)
@@ -122,11 +133,58 @@ static void what_is_mounted_in_a_tree_is_not_removed(void **state)
     assert_int_equal(status, 0);
 }
 
+/* As what an archive of kilobytes makes tar write; slowly, so that it is seen in time. */
+static void a_tool_leaves_room(void **state)
+{
+    const struct place *place = *state;
+    struct sbx_room room;
+
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(sbx_room_measure(place->path, &room, NULL), 0);
+    assert_true(room.most_bytes / 3 <= room.least_bytes + 3);
+    assert_false(sbx_room_is_used_up(&room, place->path));
+    room.least_bytes += room.most_bytes - (4U << 20); /* four MiB may go */
+    assert_int_equal(run_in(place,
+                            "while :; do head -c 1048576 /dev/zero >> root/big; sleep 0.05; done",
+                            DEADLINE_NS, &room, 0),
+                     -EFBIG);
+}
+
+/* It takes none on the disk; whoever reads it has to read it all. */
+static void a_tool_makes_no_file_that_is_larger_than_the_room(void **state)
+{
+    const struct sbx_room room = {.most_bytes = 1U << 20};
+    const struct place *place = *state;
+
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(run_in(place, "truncate -s 1M root/holes", DEADLINE_NS, &room, 0), 0);
+    assert_int_equal(run_in(place, "exec truncate -s 2M root/holes", DEADLINE_NS, &room, 0),
+                     -EFBIG);
+}
+
+static void a_tool_has_the_memory_that_it_is_given(void **state)
+{
+    static const char script[] = "dd if=/dev/zero of=/dev/null bs=256M count=1";
+    const struct place *place = *state;
+
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(run_in(place, script, DEADLINE_NS, &all_room, 0), 0);
+    assert_int_equal(run_in(place, script, DEADLINE_NS, &all_room, UINT64_C(128) << 20), -EIO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_a_tool_mounts_goes_with_it, make_place, remove_place),
         cmocka_unit_test_setup_teardown(what_is_mounted_in_a_tree_is_not_removed, make_place,
+                                        remove_place),
+        cmocka_unit_test_setup_teardown(a_tool_leaves_room, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(a_tool_makes_no_file_that_is_larger_than_the_room,
+                                        make_place, remove_place),
+        cmocka_unit_test_setup_teardown(a_tool_has_the_memory_that_it_is_given, make_place,
                                         remove_place),
     };
 

@@ -190,6 +190,31 @@ static void layers_do_not_leave_the_tree(void **state)
     assert_true(is_there(folders->fd, "outside/mine"));
 }
 
+/* One that is refused for its depth has to go, too. */
+static void what_is_too_deep_to_be_walked_is_removed(void **state)
+{
+    const struct folders *folders = *state;
+    char unused[SBX_ROOT_DIGEST_SIZE];
+    int fd = dup(folders->a);
+
+    for (int i = 0; i < 200; i++) {
+        int below;
+
+        write_file(fd, "file", "x");
+        assert_int_equal(mkdirat(fd, "lifted-0", 0755), 0); /* names that are taken, and none */
+        assert_int_equal(mkdirat(fd, "deeper", 0755), 0);   /* that are links */
+        assert_int_equal(symlinkat("..", fd, "up"), 0);
+        below = openat(fd, "deeper", O_RDONLY | O_DIRECTORY);
+        assert_true(below >= 0);
+        assert_int_equal(close(fd), 0);
+        fd = below;
+    }
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(sbx_tree_digest(folders->a, unused, NULL), -ELOOP);
+    assert_int_equal(sbx_tree_remove(folders->fd, "a"), 0);
+    assert_false(is_there(folders->fd, "a"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +225,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(layers_replace_hide_and_merge, make_folders,
                                         remove_folders),
         cmocka_unit_test_setup_teardown(layers_do_not_leave_the_tree, make_folders, remove_folders),
+        cmocka_unit_test_setup_teardown(what_is_too_deep_to_be_walked_is_removed, make_folders,
+                                        remove_folders),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
