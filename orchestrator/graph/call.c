@@ -224,6 +224,15 @@ static int go_model(struct agt_call *call, const struct agt_model_request *reque
     return call->model->ops->start(call->model, request, &handlers, &call->model_call, err);
 }
 
+/* A durable run has no other reason than memory. The journal would tell of what came next and have
+ * no end of the call: a restart, which has the memory, would wait for one. */
+static int fail_start(struct agt_run *run, int r)
+{
+    if (run->journal)
+        agt_journal_lose(run);
+    return r;
+}
+
 static int hold_model(struct agt_call *call, const struct agt_model_request *request)
 {
     call->held_prompt = strdup(request->prompt);
@@ -242,7 +251,7 @@ int agt_call_start_model(struct agt_run *run, const struct agt_model_request *re
     int r;
 
     if (!call)
-        return cr_err_set(err, ENOMEM, "out of memory for a model call");
+        return fail_start(run, cr_err_set(err, ENOMEM, "out of memory for a model call"));
     call->model = agt_engine_model(run->engine);
     (void)snprintf(call->key, sizeof(call->key), "model.%u", run->steps);
     if (agt_tools_asked(run) > 0) /* a question of the same step */
@@ -255,7 +264,7 @@ int agt_call_start_model(struct agt_run *run, const struct agt_model_request *re
         run->calls_in_flight--;
         run->call = agt_call_free(call);
     }
-    return r;
+    return r < 0 ? fail_start(run, r) : r;
 }
 
 /* Keeps the first bytes; counts the others. */
@@ -391,7 +400,7 @@ int agt_call_start_sandbox(struct agt_run *run, const Crisol__Sandbox__V1__Execu
     int r;
 
     if (!call)
-        return cr_err_set(err, ENOMEM, "out of memory for a sandbox call");
+        return fail_start(run, cr_err_set(err, ENOMEM, "out of memory for a sandbox call"));
     call->sandbox = agt_engine_sandbox(run->engine);
     call->output = output;
     (void)snprintf(call->key, sizeof(call->key), "%s", request->request_id);
@@ -403,7 +412,7 @@ int agt_call_start_sandbox(struct agt_run *run, const Crisol__Sandbox__V1__Execu
         run->calls_in_flight--;
         *ret_call = agt_call_free(call);
     }
-    return r;
+    return r < 0 ? fail_start(run, r) : r;
 }
 
 /* The end of a call that never began. */

@@ -28,6 +28,7 @@ struct pending {
     struct agt_event *event; /* a reference */
     uint8_t *input;          /* owned; NULL: none, or the batch has it */
     size_t input_size;
+    uint32_t dropped; /* deltas lost right before it */
 };
 
 struct agt_journal {
@@ -161,6 +162,8 @@ static bool append_pending(struct agt_journal *journal, struct agt_event *take_e
     if (!pending)
         return false;
     pending->event = take_event;
+    pending->dropped = journal->dropped;
+    journal->dropped = 0;
     if (take_event->is_state && journal->input.size > 0) {
         pending->input_size = journal->input.size;
         pending->input = journal->input.data;
@@ -196,6 +199,14 @@ static void emit_delta(struct agt_run *run, struct agt_event *take_event)
     (void)agt_event_unref(take_event);
 }
 
+void agt_journal_skip(struct agt_run *run, uint32_t deltas)
+{
+    if (run->journal && run->journal->first)
+        run->journal->dropped += deltas; /* they lie behind what waits */
+    else
+        agt_event_log_skip(run->log, deltas);
+}
+
 bool agt_journal_emit(struct agt_run *run, struct agt_event *take_event)
 {
     struct agt_journal *journal = run->journal;
@@ -216,7 +227,30 @@ bool agt_journal_emit(struct agt_run *run, struct agt_event *take_event)
     if (append_pending(journal, take_event))
         return true;
     (void)agt_event_unref(take_event);
+    cr_log_error("journal: no memory for an event, leaving the run run=%s", run->id);
+    agt_journal_lose(run); /* what comes next would not follow what is stored */
     return false;
+}
+
+/* False: there was no memory for a state event, which nothing may follow. */
+static bool show(struct agt_run *run, struct pending *pending)
+{
+    if (pending->dropped > 0)
+        agt_event_log_skip(run->log, pending->dropped);
+    pending->dropped = 0;
+    if (agt_event_log_add(run->log, agt_event_ref(pending->event)) == 0)
+        return true;
+    if (!pending->event->is_state)
+        agt_event_log_skip(run->log, 1);
+    return !pending->event->is_state;
+}
+
+static bool can_be_shown(const struct agt_journal *journal)
+{
+    const struct pending *first = journal->first;
+
+    return first && first != journal->unwritten &&
+           (!first->event->is_state || first->event->seq <= journal->durable_seq);
 }
 
 /* Makes visible what is durable, and the deltas behind it. */
@@ -224,19 +258,19 @@ static void publish(struct agt_run *run)
 {
     struct agt_journal *journal = run->journal;
 
-    while (
-        journal->first && journal->first != journal->unwritten &&
-        (!journal->first->event->is_state || journal->first->event->seq <= journal->durable_seq)) {
+    while (can_be_shown(journal)) {
         struct pending *pending = journal->first;
-        bool is_last = pending->event->is_last;
 
+        if (!show(run, pending)) {
+            cr_log_error("journal: no memory to show an event, leaving the run run=%s", run->id);
+            agt_journal_lose(run);
+            return;
+        }
         journal->first = pending->next;
         if (!journal->first)
             journal->last = NULL;
         if (!pending->event->is_state)
             journal->delta_bytes -= pending->event->size;
-        if (agt_event_log_add(run->log, agt_event_ref(pending->event)) < 0 && is_last)
-            agt_event_log_end(run->log);
         free_pending(pending);
     }
     if (!journal->first && journal->dropped > 0) {
@@ -396,6 +430,8 @@ static void write_turn(struct agt_run *run)
         return;
     }
     turn = new_turn(run, count);
+    if (!turn && run->has_ended)
+        agt_journal_lose(run); /* no turn follows */
     if (!turn)
         return; /* with the next turn, or the next heartbeat */
     memcpy(turn->batch.run_id, run->id, sizeof(turn->batch.run_id));
@@ -444,9 +480,10 @@ void agt_journal_record(struct agt_run *run, const struct agt_call *call)
 {
     struct agt_journal *journal = run->journal;
 
-    if (agt_record_add(call, &journal->input) < 0)
-        cr_log_error("journal: no memory for the end of a call, which a restart would miss run=%s",
-                     run->id);
+    if (agt_record_add(call, &journal->input) == 0)
+        return;
+    cr_log_error("journal: no memory for the end of a call, leaving the run run=%s", run->id);
+    agt_journal_lose(run); /* a restart would wait for it */
 }
 
 void agt_journal_draw(struct agt_run *run, char *digits, size_t size)
@@ -514,6 +551,8 @@ void agt_journal_settle(struct agt_run *run)
         return;
     if (journal->replay.is_on)
         agt_replay_step(run, &journal->replay, &journal->held);
+    if (journal->is_lost)
+        return; /* half a turn is none */
     /* The journal may end within a turn, or have nothing to repeat. */
     if (run->damaged && !journal->replay.is_on && !run->has_ended && run->stop == AGT_STOP_NONE)
         agt_replay_give_up(run);

@@ -57,8 +57,12 @@ uint8_t *agt_journal_pack_spec(const struct agt_run *run, size_t *ret_size);
 
 /* ---- run.c, while the run goes on ---- */
 
-/* Takes an event that the run has emitted. True when run->seq has to count it. */
+/* Takes an event that the run has emitted. True when run->seq has to count it. Without memory for a
+ * state event the run is left (agt_journal_lose()). */
 bool agt_journal_emit(struct agt_run *run, struct agt_event *take_event);
+
+/* Deltas were lost before they got here: readers see a Gap in their place. Any run. */
+void agt_journal_skip(struct agt_run *run, uint32_t deltas);
 
 /* A call has ended: its end becomes durable with the next state event. */
 void agt_journal_record(struct agt_run *run, const struct agt_call *call);

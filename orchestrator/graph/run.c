@@ -55,6 +55,17 @@ static void count(struct agt_run *run, const Crisol__Agent__V1__RunEvent *event)
         agt_meter_note(meter, event);
 }
 
+/* There is no memory for an event. */
+static void miss(struct agt_run *run, bool has_state, bool is_last)
+{
+    if (!has_state)
+        agt_journal_skip(run, 1);
+    else if (run->journal)
+        agt_journal_lose(run); /* whoever takes it up has it again */
+    else if (is_last)
+        agt_event_log_end(run->log); /* the readers must not wait for ever */
+}
+
 void agt_run_emit(struct agt_run *run, Crisol__Agent__V1__RunEvent *event)
 {
     bool has_state = is_state(event);
@@ -73,10 +84,8 @@ void agt_run_emit(struct agt_run *run, Crisol__Agent__V1__RunEvent *event)
         run->seq += agt_journal_emit(run, packed);
     else if (packed && agt_event_log_add(run->log, packed) == 0)
         run->seq += has_state;
-    else if (is_last)
-        agt_event_log_end(run->log); /* no memory: the readers must not wait for ever */
-    else if (!has_state)
-        agt_event_log_skip(run->log, 1);
+    else
+        miss(run, has_state, is_last);
 }
 
 void agt_run_set_outcome(struct agt_run *run, enum agt_outcome outcome)
@@ -395,7 +404,7 @@ void agt_run_on_call_end(struct agt_run *run, struct agt_call *call)
 void agt_run_on_mail(struct agt_run *run, struct agt_mail *mail)
 {
     if (mail->dropped > 0)
-        agt_event_log_skip(run->log, mail->dropped);
+        agt_journal_skip(run, mail->dropped);
     switch (mail->kind) {
     case AGT_MAIL_CANCEL:
         agt_run_stop(run, AGT_STOP_CANCEL);

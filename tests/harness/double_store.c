@@ -52,6 +52,8 @@ static void set(struct blob *blob, const void *data, size_t size)
     if (!data)
         return;
     blob->data = malloc(size + 1);
+    if (!blob->data) /* a test let it fail that means the engine's own */
+        blob->data = malloc(size + 1);
     assert_non_null(blob->data);
     memcpy(blob->data, data, size);
     blob->size = size;

@@ -18,6 +18,9 @@
 #define EVENT(name) CRISOL__AGENT__V1__RUN_EVENT__EVENT_##name
 #define STATUS(name) CRISOL__AGENT__V1__RUN_STATUS__RUN_STATUS_##name
 #define WAIT_NS (60 * CR_NS_PER_S)
+/* More than may wait for the state event before them (AGT_LOG_DELTA_BYTES_MAX). */
+#define DELTA 5000U
+#define DELTAS 70U
 
 struct house {
     struct engine_fixture fixture; /* first: scripts get it */
@@ -27,6 +30,7 @@ struct house {
     double_sandbox_script checks; /* NULL: they come out as they should */
     uint32_t tries[DOUBLE_CHECK_ORACLE + 1];
     uint32_t prefixes; /* checks whose names begin as those of each run did in older programs */
+    char text[DELTAS * DELTA + 1]; /* of a long plan */
 };
 
 static void count_answers(void *user, const struct agt_model_request *request,
@@ -154,6 +158,56 @@ static void nothing_is_seen_or_bought_before_it_is_durable(void **state)
     run_reader_read(&reader, run);
     assert_int_equal(reader.result->status, STATUS(SUCCESS));
     assert_int_equal(house->fixture.answers, 2);
+    run_reader_done(&reader);
+}
+
+/* A retry waits for the store while more text comes than may wait behind it. */
+static void answer_much(void *user, const struct agt_model_request *request,
+                        struct double_answer *ret_answer)
+{
+    struct house *house = user;
+
+    count_answers(user, request, ret_answer);
+    if (strcmp(request->purpose, "plan") != 0)
+        return;
+    double_store_hold(house->store, true);
+    ret_answer->text = house->text;
+    ret_answer->delta_size = DELTA;
+    ret_answer->has_retry = true;
+}
+
+static void lost_deltas_are_a_gap_where_they_were(void **state)
+{
+    struct house *house = *state;
+    int64_t until_ns = cr_clock_mono_ns() + WAIT_NS;
+    const Crisol__Agent__V1__RunEvent *last;
+    struct agt_watch *watch = NULL;
+    struct run_reader reader;
+    struct agt_run *run;
+    size_t gap = 0;
+
+    memset(house->text, 'x', sizeof(house->text) - 1);
+    engine_fixture_stop(&house->fixture);
+    engine_fixture_start(&house->fixture, answer_much, NULL,
+                         &(struct agt_engine_options){.store = house->store});
+    run = engine_fixture_run(&house->fixture, 0);
+    assert_int_equal(agt_watch_new(run, 0, on_notify, NULL, &watch), 0); /* so that deltas stay */
+    while (double_store_waiting(house->store) < 2 && cr_clock_mono_ns() < until_ns)
+        (void)poll(NULL, 0, 1); /* for the retry, and the end of the call */
+    double_store_hold(house->store, false);
+    run_reader_read(&reader, run);
+    assert_null(agt_watch_free(watch));
+
+    assert_int_equal(reader.result->status, STATUS(SUCCESS));
+    while (gap + 2 < reader.count && reader.events[gap]->event_case != EVENT(GAP))
+        gap++;
+    assert_int_equal(reader.events[gap]->event_case, EVENT(GAP));
+    last = reader.events[gap - 1];
+    assert_int_equal(last->event_case, EVENT(MODEL_DELTA));
+    assert_int_equal(reader.events[gap + 1]->event_case, EVENT(MODEL_CALL));
+    assert_int_equal(last->model_delta->offset +
+                         DELTA * (1 + reader.events[gap]->gap->dropped_deltas),
+                     DELTAS * DELTA);
     run_reader_done(&reader);
 }
 
@@ -710,6 +764,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         CASE(an_ended_run_is_there_after_a_restart),
         CASE(nothing_is_seen_or_bought_before_it_is_durable),
+        CASE(lost_deltas_are_a_gap_where_they_were),
         CASE(a_turn_is_one_batch),
         CASE(a_run_that_cannot_be_written_is_left_and_others_go_on),
         CASE(a_run_whose_end_cannot_be_written_is_left_and_not_failed),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/buf.h"
+#include "common/clock.h"
 #include "common/err.h"
 #include "orchestrator/graph/diff.h"
 #include "orchestrator/graph/event_log.h"
@@ -11,6 +12,7 @@
 #include "tests/harness/test.h"
 
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,6 +202,98 @@ static void run_comes_to_an_end(void **state)
     assert_true(results >= n - 5); /* only the result's own memory can cost the result */
 }
 
+static int keep_loaded(void *user, struct agt_run *take_run, const struct agt_run_spec *spec)
+{
+    struct agt_run **run = user;
+
+    (void)spec;
+    *run = take_run;
+    return 0;
+}
+
+/* So that what has to be tried again is. */
+#define HEARTBEAT_MS 20
+
+static bool is_about_the_journal(struct agt_run *run)
+{
+    struct agt_event *last = agt_run_last_event(run);
+    bool is_it = last && memmem(last->packed, last->size, "its journal does not fit", 24);
+
+    (void)agt_event_unref(last);
+    return is_it;
+}
+
+/* What another process makes of what is stored: it goes on, and there is a result. */
+static bool ends_in_another_process(struct agt_store *store)
+{
+    const struct agt_engine_options options = {
+        .retry_base_ms = 1, .heartbeat_ms = HEARTBEAT_MS, .store = store};
+    struct engine_fixture fixture = {.mode = 0};
+    struct agt_run *run = NULL;
+    bool has_result;
+
+    engine_fixture_start(&fixture, NULL, fail_once, &options);
+    assert_int_equal(agt_engine_load(fixture.engine, keep_loaded, &run, NULL), 0);
+    /* Of one that was not even begun there is nothing. */
+    has_result = !run || (read_to_the_end(run) && !is_about_the_journal(run));
+    (void)agt_run_unref(run);
+    engine_fixture_stop(&fixture);
+    return has_result;
+}
+
+static atomic_bool is_second_held;
+
+static void hold_second(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                        struct double_execution *ret_execution)
+{
+    struct engine_fixture *fixture = user;
+
+    ret_execution->is_held = fixture->executions > 0;
+    atomic_store(&is_second_held, ret_execution->is_held);
+    fail_once(user, request, ret_execution);
+}
+
+/* Until nothing more happens: the run has ended, is left, or waits for its second attempt. */
+static void wait_for_second(const struct agt_run *run)
+{
+    int64_t until_ns = cr_clock_mono_ns() + WAIT_MS * CR_NS_PER_MS;
+
+    while (!agt_run_has_ended(run) && !atomic_load(&is_second_held)) {
+        assert_true(cr_clock_mono_ns() < until_ns);
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+/* The same with a journal: whatever fails, and then the process, another one goes on. */
+static void durable_run_is_never_lost(void **state)
+{
+    int goes_on = 1;
+    int n;
+
+    (void)state;
+    for (n = 0; goes_on; n++) {
+        struct agt_store *store = double_store_new();
+        const struct agt_engine_options options = {
+            .retry_base_ms = 1, .heartbeat_ms = HEARTBEAT_MS, .store = store};
+        struct engine_fixture fixture = {.mode = 0};
+        struct agt_run *run;
+
+        assert_true(n < ALLOCATIONS_MAX);
+        atomic_store(&is_second_held, false);
+        engine_fixture_start(&fixture, NULL, hold_second, &options);
+        test_fail_alloc_of("engine", n);
+        run = engine_fixture_run(&fixture, 2);
+        wait_for_second(run);
+        goes_on = test_stop_alloc();
+        (void)agt_run_unref(run);
+        engine_fixture_stop(&fixture);
+        if (!ends_in_another_process(store))
+            fail_msg("allocation %d: no result", n);
+        store->ops->free(store);
+    }
+    assert_true(n > 100);
+}
+
 static void start_of_a_run_survives(void **state)
 {
     struct engine_fixture fixture = {.mode = 0};
@@ -294,7 +388,7 @@ int main(void)
         cmocka_unit_test(fenced_reader_survives),   cmocka_unit_test(diff_survives),
         cmocka_unit_test(feedback_survives),        cmocka_unit_test(event_log_survives),
         cmocka_unit_test(run_comes_to_an_end),      cmocka_unit_test(start_of_a_run_survives),
-        cmocka_unit_test(taking_up_a_run_survives),
+        cmocka_unit_test(taking_up_a_run_survives), cmocka_unit_test(durable_run_is_never_lost),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
