@@ -239,16 +239,21 @@ static void skip_thoughts(const char **text, size_t *size)
 static void skip_json_fence(const char **text, size_t *size)
 {
     static const char begin[] = "```json\n";
+    static const char end[] = "\n```";
+    const size_t head = sizeof(begin) - 1;
+    const char *fence;
     size_t left = *size;
 
-    if (strncmp(*text, begin, sizeof(begin) - 1) != 0)
+    if (strncmp(*text, begin, head) != 0)
         return;
-    while (left > 0 && strchr(" \t\r\n", (*text)[left - 1]))
+    while (left > head && strchr(" \t\r\n", (*text)[left - 1]))
         left--;
-    if (left < sizeof(begin) - 1 + 4 || memcmp(*text + left - 4, "\n```", 4) != 0)
+    /* Line breaks in JSON are escaped: where a second block follows, the first one is prose. */
+    fence = memmem(*text + head, left - head, end, sizeof(end) - 1);
+    if (!fence || fence + sizeof(end) - 1 != *text + left)
         return;
-    *text += sizeof(begin) - 1;
-    *size = left - 4 - (sizeof(begin) - 1);
+    *text += head;
+    *size = (size_t)(fence - *text);
 }
 
 static int read_text(const char *text, size_t size, const struct reading *reading)

@@ -83,6 +83,17 @@ static struct slice trim(struct slice slice, const char *characters)
     return slice;
 }
 
+/* Without the dress of Markdown. Underscores are that at both ends alike: "_helpers.py" has one. */
+static struct slice undress(struct slice line)
+{
+    static const char dress[] = " \t#*`:-";
+
+    line = trim(line, dress);
+    while (line.size > 1 && line.data[0] == '_' && line.data[line.size - 1] == '_')
+        line = trim((struct slice){line.data + 1, line.size - 2}, dress);
+    return line;
+}
+
 /* The next line without its ending (LF or CRLF). False at the end. */
 static bool next_line(struct reader *reader, struct slice *ret_line)
 {
@@ -341,7 +352,7 @@ static int read_content(struct reader *reader, const struct fence *fence, struct
 static int read_block(struct reader *reader, const struct fence *fence)
 {
     CR_AUTO_BUF struct cr_buf content = {0};
-    struct slice before = trim(reader->last, " \t#*_`:-");
+    struct slice before = undress(reader->last);
     struct slice language;
     struct name name = {0};
     int r;

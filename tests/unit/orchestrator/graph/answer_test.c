@@ -36,6 +36,8 @@ static void every_form_is_read_whichever_was_asked_for(void **state)
         {OBJECT, "", ""},
         {"\n " OBJECT "\n", "", ""},
         {"```json\n" OBJECT "\n```\n", "", ""},
+        /* What the program will read, and then the files. */
+        {"```json\n{\"a\": 1}\n```\n" FENCES, "", ""},
         {"{\"solution.py\": \"s = 1\\n\", \"test_solution.py\": \"t = 1\\n\"}", "", ""},
         {"", "submit_files", OBJECT},
         {"I hand them in.", "submit_files", OBJECT},

@@ -26,6 +26,7 @@ static const struct {
     {"```python\n# filename: solution.py\ns = 1\n```\n```python\n# test_solution.py\nt = 1\n```",
      "# filename: solution.py\ns = 1\n", "# test_solution.py\nt = 1\n"},
     {"```python\nsolution.py\ns = 1\n```\n```\ntest_solution.py\nt = 1\n```", "s = 1\n", "t = 1\n"},
+    {"_solution.py_\n```python\ns = 1\n```\n" TESTS, "s = 1\n", "t = 1\n"},
     {"**solution.py**\n\n```python\ns = 1\n```\n### `test_solution.py`:\n```python\nt = 1\n```",
      "s = 1\n", "t = 1\n"},
     /* Two names that agree. */
@@ -66,6 +67,29 @@ static void good_answers_give_their_files(void **state)
             fail_msg("case %zu: %s", i, complaint);
         assert_string_equal(files.solution, good[i].solution);
         assert_string_equal(files.tests, good[i].tests);
+        agt_files_done(&files);
+    }
+}
+
+/* An underscore of a name is no dress of Markdown. */
+static void further_files_are_named_before_their_blocks(void **state)
+{
+    static const char *const headings[] = {"### `_helpers.py`:", "**_helpers.py**", "- _helpers.py",
+                                           "__`_helpers.py`__", "_helpers.py"};
+    Crisol__Agent__V1__TaskTerms terms = CRISOL__AGENT__V1__TASK_TERMS__INIT;
+
+    (void)state;
+    terms.max_more_files = 1;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(headings); i++) {
+        struct agt_files files = AGT_FILES_INIT;
+        char complaint[512] = "";
+        char text[512];
+
+        (void)snprintf(text, sizeof(text),
+                       TESTS SOLUTION "%s\n```python path=_helpers.py\nh = 1\n```\n", headings[i]);
+        if (agt_fenced_read(text, strlen(text), &terms, &files, complaint, sizeof(complaint)) != 0)
+            fail_msg("case %zu: %s", i, complaint);
+        assert_string_equal(agt_files_find(&files, "_helpers.py"), "h = 1\n");
         agt_files_done(&files);
     }
 }
@@ -185,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_answers_give_their_files),
+        cmocka_unit_test(further_files_are_named_before_their_blocks),
         cmocka_unit_test(bad_answers_are_refused_with_the_reason),
         cmocka_unit_test(nul_in_the_answer_is_refused),
         cmocka_unit_test(too_large_file_is_refused),
