@@ -27,6 +27,8 @@
 #define PROMPT_MAX 32768U
 #define RUNTIME_MAX 64
 #define PATH_BYTES_MAX 255
+#define PATH_PARTS_MAX 16          /* folders and the name, as sandboxd wants it */
+#define ARGUMENT_BYTES_MAX 131071U /* of the kernel */
 /* Of an input file, what the model is shown. */
 #define INPUT_SHOWN 4096U
 
@@ -96,6 +98,58 @@ static void check_twice(const char *list, Crisol__Agent__V1__File *const *files,
     }
 }
 
+/* Nothing that is there already may lie where the file does, as a folder of it or in it. */
+static void check_place(const char *name, const char *path, Crisol__Agent__V1__File *const *others,
+                        size_t count, struct rpc_status *status)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(others[i]->path, path) != 0 && agt_files_clash(others[i]->path, path))
+            rpc_status_add_violation(status, name, "lies where '%.100s' is", others[i]->path);
+    }
+}
+
+static void check_input_place(const Crisol__Agent__V1__TaskTerms *terms, size_t index,
+                              struct rpc_status *status)
+{
+    const char *path = terms->input_files[index]->path;
+    struct field name = field("input_files", index, "path");
+    size_t folders = 0;
+
+    for (const char *at = path; *at; at++)
+        folders += *at == '/';
+    if (folders >= PATH_PARTS_MAX)
+        rpc_status_add_violation(status, name.name, "has more than %d parts", PATH_PARTS_MAX);
+    check_place(name.name, path, terms->input_files, index, status);
+    check_place(name.name, path, terms->acceptance_tests, terms->n_acceptance_tests, status);
+    if (!ends_with(path, ".py") &&
+        (agt_files_clash(AGT_SOLUTION_NAME, path) || agt_files_clash(AGT_TESTS_NAME, path)))
+        rpc_status_add_violation(status, name.name, "lies where a file of the answer is");
+}
+
+static void check_arguments(size_t index, const Crisol__Agent__V1__OwnCheck *check,
+                            struct rpc_status *status)
+{
+    for (size_t i = 0; i < check->n_command; i++)
+        check_size(field("checks", index, "command").name, check->command[i], ARGUMENT_BYTES_MAX,
+                   status);
+}
+
+/*
+ * What sandboxd would refuse, when a plan and an answer have been paid for. A run of the store,
+ * which an older program may have let in, is told so by sandboxd.
+ */
+static void check_request(const Crisol__Agent__V1__TaskTerms *terms, struct rpc_status *status)
+{
+    if (terms->n_input_files > AGT_TERMS_INPUTS_MAX ||
+        terms->n_acceptance_tests > AGT_TERMS_ACCEPTANCE_MAX ||
+        terms->n_checks > AGT_TERMS_CHECKS_MAX)
+        return; /* which was said */
+    for (size_t i = 0; i < terms->n_input_files; i++)
+        check_input_place(terms, i, status);
+    for (size_t i = 0; i < terms->n_checks; i++)
+        check_arguments(i, terms->checks[i], status);
+}
+
 static void check_inputs(const Crisol__Agent__V1__TaskTerms *terms, struct rpc_status *status)
 {
     if (terms->n_input_files > AGT_TERMS_INPUTS_MAX) {
@@ -109,7 +163,8 @@ static void check_inputs(const Crisol__Agent__V1__TaskTerms *terms, struct rpc_s
 
         check_path(name.name, path, status);
         check_twice("input_files", terms->input_files, i, status);
-        if (ends_with(path, ".py"))
+        if (ends_with(path, ".py") &&
+            (!strchr(path, '/') || agt_files_path_fault(path, strlen(path))))
             rpc_status_add_violation(status, name.name,
                                      "is a Python file, which could take the place of a module of "
                                      "the tests; acceptance tests go into terms.acceptance_tests");
@@ -325,6 +380,8 @@ static void check_terms(const Crisol__Agent__V1__TaskTerms *terms, int level, bo
                                  "of the task",
                                  terms->language);
     check_work(terms, status);
+    if (!is_stored)
+        check_request(terms, status);
     if (!prompts)
         return;
     check_size("terms.prompts.planner", prompts->planner, PROMPT_MAX, status);

@@ -21,7 +21,8 @@ struct rpc_status;
  * Adds a violation of "terms…" for everything that is wrong with them. NULL:
  * none. `level` is the one asked for, or 0. Of a run of the store
  * (`is_stored`), which an older program may have let in, what its cases name
- * and compare with may be anything. Pure.
+ * and compare with may be anything, and its files may lie where sandboxd will
+ * not have them. Pure.
  */
 void agt_terms_check(const Crisol__Agent__V1__TaskTerms *terms, int level, bool is_stored,
                      struct rpc_status *status);

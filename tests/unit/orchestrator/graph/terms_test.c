@@ -40,6 +40,7 @@ static void check(const char *json, int level, struct rpc_status *status)
     check_as(json, level, false, status);
 }
 
+#define DEEP "a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/"
 #define CASE "{\"expression\":\"f()\",\"expected_json\":\"1\"}"
 
 static void good_terms_are_taken(void **state)
@@ -49,6 +50,8 @@ static void good_terms_are_taken(void **state)
         "{\"cases\":[" CASE ",{\"expression\":\"g()\",\"raises\":\"ValueError\"}]}",
         "{\"input_files\":[{\"path\":\"data/ñ.csv\",\"text\":\"1\"},{\"path\":\"b.txt\"}]}",
         "{\"acceptance_tests\":[{\"path\":\"test_a.py\",\"text\":\"x\"}]}",
+        "{\"input_files\":[{\"path\":\"" DEEP "b\"},{\"path\":\"solution.pyx\"}]}",
+        "{\"input_files\":[{\"path\":\"lib/words.py\"},{\"path\":\"lib/__init__.py\"}]}",
         "{\"checks\":[{\"command\":[\"/bin/true\"],\"runtime\":\"shell\"}],\"language\":\"es\"}",
         "{\"stall\":{\"same_code\":2,\"same_failure\":100}}",
         "{\"prompts\":{\"planner\":\"You are the planner.\"},\"runtime\":\"pytest\"}",
@@ -67,6 +70,8 @@ static void good_terms_are_taken(void **state)
 static void what_an_older_program_let_in_is_still_read(void **state)
 {
     static const char *const texts[] = {
+        "{\"input_files\":[{\"path\":\"data\"},{\"path\":\"data/a.csv\"}]}",
+        "{\"input_files\":[{\"path\":\"" DEEP "a/b\"}]}",
         "{\"cases\":[{\"expression\":\"f()\",\"raises\":\"json.JSONDecodeError\"}]}",
         "{\"cases\":[{\"expression\":\"f()\",\"expected_json\":\"{\\\"a\\\":1,\\\"a\\\":1}\"}]}",
         "{\"cases\":[{\"expression\":\"f()\",\"expected_json\":\"01\"}]}",
@@ -100,8 +105,21 @@ static void bad_terms_are_refused_by_name(void **state)
         {"{\"input_files\":[{\"path\":\".crisol-x\"}]}", 0, "terms.input_files[0].path",
          "relative"},
         {"{\"input_files\":[{\"path\":\"os.py\"}]}", 0, "terms.input_files[0].path", "Python file"},
+        {"{\"input_files\":[{\"path\":\"lib/conftest.py\"}]}", 0, "terms.input_files[0].path",
+         "Python file"},
+        {"{\"input_files\":[{\"path\":\"solution/__init__.py\"}]}", 0, "terms.input_files[0].path",
+         "Python file"},
         {"{\"input_files\":[{\"path\":\"a\"},{\"path\":\"a\"}]}", 0, "terms.input_files[1].path",
          "twice"},
+        {"{\"input_files\":[{\"path\":\"data\"},{\"path\":\"data/a.csv\"}]}", 0,
+         "terms.input_files[1].path", "lies where 'data' is"},
+        {"{\"input_files\":[{\"path\":\"test_a.py/x\"}],"
+         "\"acceptance_tests\":[{\"path\":\"test_a.py\",\"text\":\"x\"}]}",
+         0, "terms.input_files[0].path", "lies where 'test_a.py' is"},
+        {"{\"input_files\":[{\"path\":\"solution.py/x\"}]}", 0, "terms.input_files[0].path",
+         "lies where a file of the answer is"},
+        {"{\"input_files\":[{\"path\":\"" DEEP "a/b\"}]}", 0, "terms.input_files[0].path",
+         "more than 16 parts"},
         {"{\"acceptance_tests\":[{\"path\":\"test_solution.py\",\"text\":\"x\"}]}", 0,
          "terms.acceptance_tests[0].path", "must be test_"},
         {"{\"acceptance_tests\":[{\"path\":\"a/test_b.py\",\"text\":\"x\"}]}", 0,
@@ -136,6 +154,31 @@ static void bad_terms_are_refused_by_name(void **state)
         assert_string_equal(status.violations[0].field, cases[i].field);
         assert_non_null(strstr(status.violations[0].description, cases[i].text));
     }
+}
+
+/* The kernel takes no longer one. */
+static void a_long_argument_of_a_check_is_refused(void **state)
+{
+    Crisol__Agent__V1__TaskTerms *terms =
+        read_terms("{\"checks\":[{\"command\":[\"/bin/true\",\"\"]}]}");
+    struct rpc_status status = RPC_STATUS_INIT;
+    char *argument = calloc(1, 131073);
+    uint8_t *packed;
+    size_t size;
+
+    (void)state;
+    assert_non_null(argument);
+    memset(argument, 'a', 131072);
+    terms->checks[0]->command[1] = argument;
+    size = crisol__agent__v1__task_terms__get_packed_size(terms);
+    packed = malloc(size);
+    assert_non_null(packed);
+    (void)crisol__agent__v1__task_terms__pack(terms, packed);
+    agt_terms_check_packed(packed, size, 0, false, &status);
+    assert_int_equal(status.violation_count, 1);
+    assert_string_equal(status.violations[0].field, "terms.checks[0].command");
+    free(packed);
+    crisol__agent__v1__task_terms__free_unpacked(terms, NULL);
 }
 
 static void cases_choose_the_level(void **state)
@@ -177,6 +220,7 @@ int main(void)
         cmocka_unit_test(good_terms_are_taken),
         cmocka_unit_test(what_an_older_program_let_in_is_still_read),
         cmocka_unit_test(bad_terms_are_refused_by_name),
+        cmocka_unit_test(a_long_argument_of_a_check_is_refused),
         cmocka_unit_test(cases_choose_the_level),
         cmocka_unit_test(model_is_shown_files_and_no_case),
     };
