@@ -139,6 +139,7 @@ const struct hostile_case hostile_cases[] = {
     ALWAYS("28-empty-413", .status = "413 Payload Too Large"),
     ONCE("28-gzip", .events = TEXT("one ") "|" LAST("two"), .is_compressed = true),
     ONCE("28-html-200", .type = "text/html", .body = HTML),
+    ONCE("28-odd-type", .type = "text/html; charset=\xE9", .body = HTML),
     ALWAYS("28-other-type", .type = "text/plain", .events = TEXT("one ") "|" LAST("two")),
     QUOTA_ERROR("29-retry-0s", RETRY("0s")),
     QUOTA_ERROR("29-retry-1.5s", RETRY("1.5s")),

@@ -15,6 +15,12 @@
 #define OUTCOME(name) CRISOL__AGENT__V1__CHECK_OUTCOME__CHECK_OUTCOME_##name
 #define VERDICT(name) CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_##name
 
+/* Untrusted text at its end may have been cut within a character. */
+static void end_text(char *text)
+{
+    text[cr_utf8_complete_prefix(text, strlen(text))] = '\0';
+}
+
 void agt_check_refute(const struct agt_check_plan *plan, size_t index,
                       Crisol__Agent__V1__AttemptCause cause, const char *prefix,
                       struct agt_evidence *ret_refutation)
@@ -22,17 +28,12 @@ void agt_check_refute(const struct agt_check_plan *plan, size_t index,
     *ret_refutation = (struct agt_evidence){.has_passed = false, .cause = cause};
     (void)snprintf(ret_refutation->summary, sizeof(ret_refutation->summary), "%s%s", prefix,
                    plan->verification->checks[index].summary);
+    end_text(ret_refutation->summary);
 }
 
 static struct agt_check_result *result_of(struct agt_check_plan *plan, size_t index)
 {
     return &plan->verification->checks[index];
-}
-
-/* Untrusted text in it may have been cut within a character. */
-static void end_summary(struct agt_check_result *result)
-{
-    result->summary[cr_utf8_complete_prefix(result->summary, strlen(result->summary))] = '\0';
 }
 
 static void judge_canary(struct agt_check_plan *plan, size_t index,
@@ -206,6 +207,6 @@ int agt_check_judge(struct agt_check_plan *plan, size_t index,
         judge_mutant(plan, index, call->result);
         break;
     }
-    end_summary(result_of(plan, index));
+    end_text(result_of(plan, index)->summary);
     return r;
 }

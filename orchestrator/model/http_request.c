@@ -69,6 +69,16 @@ static bool has_name(const char *line, size_t size, const char *name)
     return size > length && line[length] == ':' && strncasecmp(line, name, length) == 0;
 }
 
+/* It stands in messages, which are UTF-8: what is not ASCII says nothing. */
+static bool is_printable(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] < ' ' || text[i] > '~')
+            return false;
+    }
+    return true;
+}
+
 /* The value of a header line without blanks around it; left "" when it does not fit. */
 static void keep_value(const char *line, size_t size, const char *name, char *target, size_t room)
 {
@@ -78,7 +88,7 @@ static void keep_value(const char *line, size_t size, const char *name, char *ta
         start++;
     while (size > start && strchr(" \t\r\n", line[size - 1]))
         size--;
-    if (size - start >= room || memchr(line + start, 0, size - start))
+    if (size - start >= room || !is_printable(line + start, size - start))
         return;
     memcpy(target, line + start, size - start);
     target[size - start] = 0;

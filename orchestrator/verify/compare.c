@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/verify/compare.h"
 
+#include "common/utf8.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +17,12 @@ static bool is_canary(const Crisol__Sandbox__V1__TestCase *test, const char *nam
 
     return id_size > size && strcmp(test->id + id_size - size, name) == 0 &&
            test->id[id_size - size - 1] == ':';
+}
+
+/* For "%.*s": as much as fits, and no half character. */
+static int shown_size(const char *text, size_t max)
+{
+    return (int)cr_utf8_complete_prefix(text, strnlen(text, max));
 }
 
 /* True when the canary is among the failures, with its own text. */
@@ -52,7 +60,7 @@ static enum agt_canary_finding judge_report(const Crisol__Sandbox__V1__TestRepor
 
     if (other || report->failed + report->errors + report->skipped != 1) {
         (void)snprintf(summary, summary_size, "passed, and failed when run again: %.*s",
-                       other ? (int)strnlen(other->id, 120) : 0, other ? other->id : "");
+                       other ? shown_size(other->id, 120) : 0, other ? other->id : "");
         return AGT_CANARY_UNSTABLE;
     }
     if (report->tests != before->tests + 1) {
@@ -74,7 +82,7 @@ enum agt_canary_finding agt_canary_judge(const Crisol__Sandbox__V1__TestReport *
 
     if (code != VERDICT(OK) && code != VERDICT(NONZERO_EXIT)) {
         (void)snprintf(summary, summary_size, "passed, and ended by a limit when run again: %.*s",
-                       result->verdict ? (int)strnlen(result->verdict->message, 160) : 0,
+                       result->verdict ? shown_size(result->verdict->message, 160) : 0,
                        result->verdict ? result->verdict->message : "");
         return AGT_CANARY_UNSTABLE;
     }

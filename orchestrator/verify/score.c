@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/verify/score.h"
 
+#include "common/utf8.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -46,6 +48,8 @@ void agt_mutant_score_judge(const struct agt_mutant_score *score, bool tests_onl
     (void)snprintf(result->summary, sizeof(result->summary),
                    "%u of %u small changes of solution.py made a test fail%s%s", score->noticed,
                    count, score->unnoticed ? "; all tests pass with: " : "", score->lines);
+    /* What a change takes out may be a text in any language. */
+    result->summary[cr_utf8_complete_prefix(result->summary, strlen(result->summary))] = '\0';
     if (count > 0 && 2 * score->noticed >= count) {
         result->outcome = OUTCOME(SHOWN);
     } else if (count < CHANGES_MIN || tests_only_data) {

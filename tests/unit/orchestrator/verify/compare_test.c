@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/utf8.h"
 #include "orchestrator/verify/compare.h"
 #include "tests/harness/test.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #define VERDICT(name) CRISOL__SANDBOX__V1__VERDICT_CODE__VERDICT_CODE_##name
@@ -15,7 +17,7 @@ struct run {
     Crisol__Sandbox__V1__TestCase cases[3];
     Crisol__Sandbox__V1__TestCase *list[3];
     Crisol__Sandbox__V1__ExecuteResult result;
-    char ids[3][32];
+    char ids[3][160];
     char text[16];
 };
 
@@ -65,6 +67,29 @@ static void one_failure_more_is_shown(void **state)
     (void)state;
     init(&run);
     assert_int_equal(judge(&run, summary), AGT_CANARY_SHOWN);
+}
+
+/* The name of a test is cut, and not within a character. */
+static void long_names_stay_utf8(void **state)
+{
+    (void)state;
+    for (size_t extra = 0; extra < 2; extra++) {
+        struct run run;
+        char summary[200];
+
+        init(&run);
+        (void)snprintf(run.ids[0], sizeof(run.ids[0]), "t.py::test_%.*s", (int)extra, "x");
+        while (strlen(run.ids[0]) < 140)
+            (void)strncat(run.ids[0], "\u00f1", sizeof(run.ids[0]) - strlen(run.ids[0]) - 1);
+        run.cases[0].outcome = OUTCOME(FAILED);
+        assert_int_equal(judge(&run, summary), AGT_CANARY_UNSTABLE);
+        assert_true(cr_utf8_is_valid(summary, strlen(summary)));
+
+        run.verdict.code = VERDICT(WALL_TIME_LIMIT);
+        run.verdict.message = run.ids[0];
+        assert_int_equal(judge(&run, summary), AGT_CANARY_UNSTABLE);
+        assert_true(cr_utf8_is_valid(summary, strlen(summary)));
+    }
 }
 
 static void hidden_failure_is_tampering(void **state)
@@ -129,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_failure_more_is_shown),
         cmocka_unit_test(hidden_failure_is_tampering),
+        cmocka_unit_test(long_names_stay_utf8),
         cmocka_unit_test(other_differences_are_unstable),
     };
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/utf8.h"
 #include "orchestrator/verify/score.h"
 #include "tests/harness/test.h"
 
@@ -57,6 +58,28 @@ static void half_of_the_changes_have_to_be_noticed(void **state)
     }
 }
 
+static void texts_in_any_language_stay_utf8(void **state)
+{
+    (void)state;
+    for (size_t extra = 0; extra < 30; extra++) {
+        struct agt_verification verification = {.check_count = 0};
+        struct agt_check_result result = {.outcome = OUTCOME(UNSPECIFIED)};
+        struct agt_mutant_score score;
+
+        for (size_t i = 0; i < 8; i++) {
+            add(&verification, OUTCOME(UNNOTICED));
+            (void)snprintf(
+                verification.checks[i].name, sizeof(verification.checks[i].name),
+                "mutant: %.*sline 1, '\u00f1\u00f1\u00f1\u00f1\u00f1\u00f1' becomes '\"\"'",
+                (int)extra, "a/long/path/of/a/further/file/");
+        }
+        agt_mutant_score(&verification, &score);
+        agt_mutant_score_judge(&score, false, &result);
+        assert_int_equal(result.outcome, OUTCOME(REFUTED));
+        assert_true(cr_utf8_is_valid(result.summary, strlen(result.summary)));
+    }
+}
+
 static void parts_do_not_count_for_the_level(void **state)
 {
     struct agt_verification verification = {
@@ -82,6 +105,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(half_of_the_changes_have_to_be_noticed),
+        cmocka_unit_test(texts_in_any_language_stay_utf8),
         cmocka_unit_test(parts_do_not_count_for_the_level),
     };
 
