@@ -105,16 +105,16 @@ void double_answer_cases(const Crisol__Sandbox__V1__ExecuteRequest *request,
                          const char *const *values, size_t count,
                          struct double_execution *ret_execution)
 {
-    static char text[4096];
+    static char lines[4096];
     const char *mark = strstr(request->stdin_text, "\"mark\":\"") + strlen("\"mark\":\"");
     int mark_size = (int)strcspn(mark, "\"");
     size_t size = 0;
 
     for (size_t i = 0; i < count; i++)
-        size += (size_t)snprintf(text + size, sizeof(text) - size, "%.*s %zu %s\n", mark_size, mark,
-                                 i, values[i]);
-    (void)snprintf(text + size, sizeof(text) - size, "%.*s end\n", mark_size, mark);
-    *ret_execution = (struct double_execution){.has_no_report = true, .stdout_text = text};
+        size += (size_t)snprintf(lines + size, sizeof(lines) - size, "%.*s %zu %s\n", mark_size,
+                                 mark, i, values[i]);
+    (void)snprintf(lines + size, sizeof(lines) - size, "%.*s end\n", mark_size, mark);
+    *ret_execution = (struct double_execution){.has_no_report = true, .stdout_text = lines};
 }
 
 void double_sandbox_set_checks(struct agt_sandbox *sandbox, bool value)
@@ -231,6 +231,8 @@ static void send_result(struct sandbox_call *call)
     Crisol__Sandbox__V1__ExecuteResult result = CRISOL__SANDBOX__V1__EXECUTE_RESULT__INIT;
     Crisol__Sandbox__V1__Verdict verdict = CRISOL__SANDBOX__V1__VERDICT__INIT;
     Crisol__Sandbox__V1__Usage usage = CRISOL__SANDBOX__V1__USAGE__INIT;
+    Crisol__Sandbox__V1__EffectivePolicy policy = CRISOL__SANDBOX__V1__EFFECTIVE_POLICY__INIT;
+    Crisol__Sandbox__V1__Limits limits = CRISOL__SANDBOX__V1__LIMITS__INIT;
     struct report *report = new_report(execution);
 
     verdict.code = execution->verdict;
@@ -245,6 +247,10 @@ static void send_result(struct sandbox_call *call)
     result.exit_code = execution->exit_code;
     result.usage = &usage;
     result.test_report = &report->base;
+    limits.wall_time_ms = execution->wall_limit_ms;
+    policy.limits = &limits;
+    if (execution->wall_limit_ms > 0)
+        result.policy = &policy;
     event.event_case = CRISOL__SANDBOX__V1__EXECUTE_RESPONSE__EVENT_RESULT;
     event.result = &result;
     send_event(call, &event);

@@ -59,6 +59,7 @@ struct double_execution {
     const char *details;     /* of each failed case; NULL: a traceback */
     const char *failed_id;   /* of each failed case; NULL: test_failed_0, … */
     const char *stdout_text; /* NULL: nothing is written */
+    uint32_t wall_limit_ms;  /* as the policy of the result has it; 0: there is no policy */
     bool is_held;            /* started, and no end until it is cancelled */
 };
 

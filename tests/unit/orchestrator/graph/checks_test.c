@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/auto.h"
 #include "crisol/agent/v1/agent.pb-c.h"
 #include "tests/harness/engine_fixture.h"
 #include "tests/harness/run_reader.h"
@@ -36,7 +37,9 @@ enum mode {
 static char seen_ids[SEEN_MAX][72];
 static bool has_same_ids;
 
-static uint32_t stopping; /* runs that were to stop at the first test that fails */
+static uint32_t wall_limit_ms; /* of the tests; 0: not told */
+static uint32_t stub_wall_ms;  /* asked for by the last run on emptied functions */
+static uint32_t stopping;      /* runs that were to stop at the first test that fails */
 
 /* On the double's thread, while the test waits. Of what has to be whole, none may stop. */
 static void note_arguments(enum double_check check,
@@ -71,8 +74,11 @@ static void play(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
     note_arguments(check, request);
     if (check == DOUBLE_CHECK_NONE) {
         double_pass(NULL, request, ret_execution);
+        ret_execution->wall_limit_ms = wall_limit_ms;
         return;
     }
+    if (check == DOUBLE_CHECK_RAISE || check == DOUBLE_CHECK_RETURN)
+        stub_wall_ms = request->limits->wall_time_ms;
     note_id(fixture->executions, request->request_id);
     fixture->executions++;
     double_answer_check(request, ret_execution);
@@ -158,6 +164,27 @@ static void honest_tests_reach_stubs_and_the_result_names_each_check(void **stat
     assert_int_equal(fixture.executions, 3);
     assert_non_null(strstr(reader.result->final_response, "level STUBS"));
     done(&fixture, &reader);
+}
+
+/* An operator may allow no more than what the tests had. */
+static void stubs_are_never_given_more_time_than_is_allowed(void **state)
+{
+    static const struct {
+        uint32_t limit_ms;
+        bool is_limited;
+    } cases[] = {{0, true}, {10000, true}, {2000, false}};
+
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(cases); i++) {
+        struct engine_fixture fixture;
+        struct run_reader reader;
+
+        wall_limit_ms = cases[i].limit_ms;
+        run_one(&fixture, MODE_HONEST, &reader);
+        assert_int_equal(stub_wall_ms > 0, cases[i].is_limited);
+        done(&fixture, &reader);
+    }
+    wall_limit_ms = 0;
 }
 
 static void level_decides_which_checks_are_made(void **state)
@@ -396,6 +423,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(honest_tests_reach_stubs_and_the_result_names_each_check),
+        cmocka_unit_test(stubs_are_never_given_more_time_than_is_allowed),
         cmocka_unit_test(level_decides_which_checks_are_made),
         cmocka_unit_test(refuted_attempts_fail_with_their_cause),
         cmocka_unit_test(tests_that_notice_no_small_change_are_refused),
