@@ -167,7 +167,8 @@ void agt_sandbox_enter(struct agt_run *run)
         .suffix = "",
     };
 
-    book_files(run);
+    if (run->tries.busy == 0 && run->tries.failed == 0) /* else they are booked already */
+        book_files(run);
     if (agt_sandbox_execute(run, &execution, &run->call, NULL) < 0)
         on_fault(run, AGT_FAULT_FAILED, 0, "the call could not be started");
 }

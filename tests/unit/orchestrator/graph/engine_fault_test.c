@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
+#include "orchestrator/receipt/receipt.h"
 #include "tests/harness/engine_fixture.h"
 #include "tests/harness/run_reader.h"
 #include "tests/harness/test.h"
@@ -158,6 +159,15 @@ static void fail_twice_then_pass(void *user, const Crisol__Sandbox__V1__ExecuteR
         double_pass(NULL, request, ret_execution);
 }
 
+static size_t count_links(const Crisol__Agent__V1__RunResult *result, const char *kind)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; result->receipt && i < result->receipt->n_links; i++)
+        count += strcmp(result->receipt->links[i]->kind, kind) == 0;
+    return count;
+}
+
 static void fault_of_the_sandbox_is_tried_again_and_never_counted(void **state)
 {
     (void)state;
@@ -172,6 +182,7 @@ static void fault_of_the_sandbox_is_tried_again_and_never_counted(void **state)
         assert_int_equal(reader.result->iterations, 1);
         assert_int_equal(reader.result->n_error_history, 0);
         assert_int_equal(reader.result->usage->calls, 2); /* one plan, one answer */
+        assert_int_equal(count_links(reader.result, AGT_RECEIPT_SOLUTION), 1);
         run_reader_done(&reader);
         engine_fixture_stop(&fixture);
         assert_int_equal(fixture.executions, 3);
