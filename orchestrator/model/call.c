@@ -37,8 +37,9 @@ struct agt_model_call {
 
     /* From here on the loop thread's. */
     uint32_t max_attempts;
-    uint32_t attempts;     /* HTTP requests made */
-    uint32_t model_faults; /* repeats that were not the server's being busy */
+    uint32_t attempts;            /* HTTP requests made */
+    uint32_t model_faults;        /* repeats that were not the server's being busy */
+    struct agt_model_usage spent; /* told by attempts before this one, which may be charged, too */
     struct agt_sse sse;
     struct agt_reply reply;
     struct cr_buf error_body;
@@ -152,6 +153,24 @@ static size_t list_more_calls(const struct agt_reply *reply,
     return reply->more_call_count;
 }
 
+static uint32_t add(uint32_t a, uint32_t b)
+{
+    return a > UINT32_MAX - b ? UINT32_MAX : a + b;
+}
+
+static struct agt_model_usage all_usage(const struct agt_model_call *call)
+{
+    const struct agt_model_usage *last = &call->reply.usage;
+    const struct agt_model_usage *spent = &call->spent;
+
+    return (struct agt_model_usage){
+        .prompt_tokens = add(spent->prompt_tokens, last->prompt_tokens),
+        .answer_tokens = add(spent->answer_tokens, last->answer_tokens),
+        .thought_tokens = add(spent->thought_tokens, last->thought_tokens),
+        .total_tokens = add(spent->total_tokens, last->total_tokens),
+    };
+}
+
 static void finish(struct agt_model_call *call, struct agt_verdict *verdict)
 {
     struct agt_model_called more_calls[AGT_MODEL_CALLS_MAX];
@@ -172,7 +191,7 @@ static void finish(struct agt_model_call *call, struct agt_verdict *verdict)
         .model_requested = call->model,
         .model_served = reply->model_served,
         .finish_reason = reply->finish_reason,
-        .usage = reply->usage,
+        .usage = all_usage(call),
         .calls = call->attempts,
         .elapsed_ms = (uint32_t)((cr_clock_mono_ns() - call->started_ns) / CR_NS_PER_MS),
     };
@@ -249,6 +268,7 @@ static bool repeat(struct agt_model_call *call, struct agt_verdict *verdict)
         vary(call);
     if (verdict->is_relaxed)
         relax(call);
+    call->spent = all_usage(call);
     attempt_done(call);
     attempt_init(call);
     if (send_attempt(call, start_ns, &err) < 0) {

@@ -2,6 +2,7 @@
 #include "clients/gemini-replay/hostile_cases.h"
 #include "common/auto.h"
 #include "common/err.h"
+#include "common/utf8.h"
 #include "orchestrator/model/model.h"
 #include "tests/harness/test.h"
 #include "tests/integration/orchestrator/model_caller.h"
@@ -117,6 +118,7 @@ static const struct expectation expectations[] = {
     ENDED("28-empty-413", BAD_REQUEST, 1, "too large"),
     AGAIN("28-gzip"),
     AGAIN("28-html-200"),
+    AGAIN("28-odd-type"),
     GOOD("28-other-type"),
     AGAIN("29-retry-0s"),
     AGAIN("29-retry-1.5s"),
@@ -221,6 +223,13 @@ static void begin(struct step *step, struct agt_model *client)
                                     DEADLINE_MS * test_slowness());
 }
 
+/* Events and errors carry them in protobuf strings. */
+static bool is_utf8(const struct model_caller *caller)
+{
+    return cr_utf8_is_valid(caller->message, strlen(caller->message)) &&
+           cr_utf8_is_valid(caller->retry_reason, strlen(caller->retry_reason));
+}
+
 static bool is_as_expected(const struct step *step)
 {
     const struct expectation *expected = step->expected;
@@ -229,7 +238,7 @@ static bool is_as_expected(const struct step *step)
     return caller->ends == 1 && caller->end == expected->end && !caller->is_misplaced &&
            (expected->calls == 0 || caller->calls == expected->calls) &&
            (!expected->text || strcmp(cr_buf_str(&caller->text), expected->text) == 0) &&
-           (!expected->message || strstr(caller->message, expected->message)) &&
+           (!expected->message || strstr(caller->message, expected->message)) && is_utf8(caller) &&
            (caller->end == AGT_MODEL_OK) == (caller->message[0] == 0);
 }
 
@@ -326,6 +335,28 @@ static void no_case_and_no_number_is_left_out(void **state)
     }
 }
 
+/* The provider charges for what it told of, whatever became of the answer. */
+static void usage_counts_every_request(void **state)
+{
+    struct replay_process replay = start_hostile(1);
+    struct agt_model *client = new_client("http", replay.port);
+    struct model_caller caller;
+
+    (void)state;
+    model_caller_init(&caller);
+    caller.model = HOSTILE_MODEL "11-eaten-by-thoughts";
+    model_caller_run(&caller, client, NULL, "prompt", DEADLINE_MS);
+    assert_int_equal(caller.end, AGT_MODEL_OK);
+    assert_int_equal(caller.calls, 2);
+    assert_int_equal(caller.usage.prompt_tokens, 7 + 7);
+    assert_int_equal(caller.usage.answer_tokens, 1 + 3);
+    assert_int_equal(caller.usage.thought_tokens, 3071);
+    assert_int_equal(caller.usage.total_tokens, 3079 + 10);
+    model_caller_done(&caller);
+    client->ops->free(client);
+    replay_process_stop(&replay);
+}
+
 static void usage_is_the_last_that_was_told(void **state)
 {
     static const char *const models[] = {
@@ -373,6 +404,7 @@ int main(void)
         cmocka_unit_test(no_case_and_no_number_is_left_out),
         cmocka_unit_test(every_case_comes_out_as_the_tables_say),
         cmocka_unit_test(usage_is_the_last_that_was_told),
+        cmocka_unit_test(usage_counts_every_request),
         cmocka_unit_test(a_handshake_that_stalls_is_given_up),
     };
 
