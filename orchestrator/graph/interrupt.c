@@ -95,6 +95,8 @@ static void apply(struct agt_run *run, const Crisol__Agent__V1__Resumed *edits)
         else
             replace_more(&run->files, file);
     }
+    if (edits->n_files > 0)
+        agt_generator_note_edits(run);
 }
 
 static void emit(struct agt_run *run, const Crisol__Agent__V1__Resumed *edits)
@@ -140,6 +142,8 @@ void agt_run_on_resume(struct agt_run *run, const struct agt_mail *mail)
     edits = crisol__agent__v1__resumed__unpack(NULL, mail->size, (const uint8_t *)mail->data);
     if (edits)
         agt_run_take_up(run, edits);
+    else
+        agt_guest_take_back_resume(run, run->interrupt_seq); /* no memory: it may be asked again */
     crisol__agent__v1__resumed__free_unpacked(edits, NULL);
 }
 

@@ -238,6 +238,8 @@ void agt_generator_enter(struct agt_run *run);
 /* The same question once more, with what the model has run meanwhile. */
 void agt_generator_ask(struct agt_run *run);
 void agt_generator_on_end(struct agt_run *run, struct agt_call *call);
+/* The files of the answer are others now: what was noted of them is noted anew. */
+void agt_generator_note_edits(struct agt_run *run);
 void agt_sandbox_enter(struct agt_run *run);
 void agt_sandbox_on_end(struct agt_run *run, struct agt_call *call);
 void agt_evaluator_enter(struct agt_run *run);

@@ -29,6 +29,7 @@ struct house {
     struct agt_run *loaded;
     char prompt[4096];   /* the last one of a generator */
     char solution[4096]; /* the last one that was run */
+    bool is_stubborn;    /* the model's code is the same each time, and the first attempt fails */
 };
 
 static struct house *house_of(struct engine_fixture *fixture)
@@ -46,6 +47,8 @@ static void answer(void *user, const struct agt_model_request *request,
         (void)snprintf(house_of(fixture)->prompt, sizeof(house_of(fixture)->prompt), "%s",
                        request->prompt);
     double_solve(NULL, request, ret_answer);
+    if (house_of(fixture)->is_stubborn && strcmp(request->purpose, "plan") != 0)
+        ret_answer->text = double_good_files;
 }
 
 static void execute(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
@@ -56,6 +59,10 @@ static void execute(void *user, const Crisol__Sandbox__V1__ExecuteRequest *reque
     (void)snprintf(house_of(fixture)->solution, sizeof(house_of(fixture)->solution), "%s",
                    request->files[0]->text);
     double_pass(NULL, request, ret_execution);
+    if (!house_of(fixture)->is_stubborn || fixture->executions++ > 0)
+        return;
+    ret_execution->exit_code = 1;
+    ret_execution->failed = 1;
 }
 
 static void open_house(struct house *house, uint32_t run_timeout_ms)
@@ -172,6 +179,37 @@ static void edited_files_are_what_is_run(void **state)
     assert_string_equal(house->solution, edits.files[0].text);
     assert_string_equal(reader.result->files[0]->text, edits.files[0].text);
     assert_int_equal(run_reader_find(&reader, EVENT(RESUMED), 0)->resumed->n_files, 2);
+    run_reader_done(&reader);
+}
+
+/* What was run is the person's: the model's own code of the same attempt never was. */
+static void an_answer_that_an_edit_replaced_is_no_repetition(void **state)
+{
+    struct house *house = *state;
+    const struct agt_edits first = {
+        .files = {{"solution.py", "def add(a, b):\n    return sum((a, b))\n"}}, .file_count = 1};
+    const struct agt_edits second = {
+        .files = {{"test_solution.py", "def test_b():\n    assert True\n"}}, .file_count = 1};
+    const Crisol__Agent__V1__Attempt *attempt;
+    struct run_reader reader;
+    struct agt_run *run;
+
+    house->is_stubborn = true;
+    run = start(house, BEHIND_GENERATOR);
+    resume_when_it_waits(run, &first);
+    resume_when_it_waits(run, &second);
+    run_reader_read(&reader, run);
+
+    assert_int_equal(reader.result->status, STATUS(SUCCESS));
+    assert_int_equal(reader.result->n_attempts, 2);
+    for (size_t i = 0; i < reader.result->n_warnings; i++)
+        assert_null(strstr(reader.result->warnings[i], "again"));
+    attempt = reader.result->attempts[1];
+    assert_non_null(strstr(attempt->diff, "-    return sum((a, b))\n+    return a + b\n"));
+    assert_non_null(strstr(attempt->diff, "+def test_b():\n"));
+    assert_null(reader.result->attempts[0]->test_change);
+    assert_non_null(attempt->test_change);
+    assert_true(attempt->test_change->accepted);
     run_reader_done(&reader);
 }
 
@@ -401,6 +439,7 @@ int main(void)
         CASE(a_run_waits_behind_each_node_that_was_named),
         CASE(an_edited_plan_is_what_the_generator_gets),
         CASE(edited_files_are_what_is_run),
+        CASE(an_answer_that_an_edit_replaced_is_no_repetition),
         CASE(a_run_that_does_not_wait_cannot_be_taken_up),
         CASE(bad_edits_are_named_and_the_run_still_waits),
         CASE(a_run_that_waits_can_be_cancelled),
