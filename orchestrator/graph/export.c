@@ -86,6 +86,8 @@ static void conclude(struct agt_store_batch *batch, int error)
     uint8_t *packed = NULL;
     size_t size = 0;
 
+    if (error == 0 && export->count == 0) /* it was deleted meanwhile, or is just being begun */
+        error = agt_run_has_ended(export->run) ? -ENOENT : -EAGAIN;
     if (error == 0) {
         packed = finish(export, &size);
         error = packed ? 0 : -ENOMEM;

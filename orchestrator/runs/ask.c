@@ -14,6 +14,12 @@
 
 #define RUN_ID_SIZE 32
 
+static void refuse_unknown(struct rpc_status *status)
+{
+    rpc_status_set(status, RPC_NOT_FOUND,
+                   "run_id: you have no run of this id, or it was forgotten after its end");
+}
+
 struct agt_run *agt_runs_find(struct agt_runs *runs, const char *caller, const char *run_id,
                               struct rpc_status *ret_status)
 {
@@ -36,8 +42,7 @@ struct agt_run *agt_runs_find(struct agt_runs *runs, const char *caller, const c
         rpc_status_set(ret_status, RPC_UNAVAILABLE, "run_id: " AGT_RUNS_LEFT);
         ret_status->retry_after_ms = 1000;
     } else if (!run) {
-        rpc_status_set(ret_status, RPC_NOT_FOUND,
-                       "run_id: you have no run of this id, or it was forgotten after its end");
+        refuse_unknown(ret_status);
     }
     return run;
 }
@@ -85,6 +90,8 @@ void agt_runs_export_status(int error, struct rpc_status *ret_status)
         (void)agt_runs_out_of_memory(ret_status);
     else if (error == -EFBIG)
         rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED, "the run is too large to be given out");
+    else if (error == -ENOENT)
+        refuse_unknown(ret_status);
     else
         rpc_status_set(ret_status, RPC_UNAVAILABLE, "the journal cannot be read now; try again");
 }

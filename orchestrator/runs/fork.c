@@ -145,7 +145,8 @@ static void on_read(void *user, uint8_t *take_packed, size_t size, int error)
     /* What follows has one of these less in memory, and a place among the runs. */
     agt_runs_export_done(forking->runs, forking->caller);
     if (error < 0) {
-        fail(forking, RPC_UNAVAILABLE, "the journal cannot be read now; try again");
+        agt_runs_export_status(error, &status);
+        finish(forking, NULL, &status);
         return;
     }
     if (agt_fork_make(packed, size, forking->seq, forking->hint, &batch, &status) < 0) {

@@ -129,6 +129,42 @@ static int fork_run(struct runs_fixture *fixture, const struct agt_run *run, str
     return agt_runs_fork(fixture->runs, "uid:1", &from, on_forked, told, status);
 }
 
+static void expect_code(struct runs_fixture *fixture, const struct agt_run *run, enum rpc_code code)
+{
+    struct rpc_status status;
+    struct told told = {0};
+
+    assert_int_equal(export_run(fixture, run, &told, &status), 0);
+    assert_int_equal(told.count, 1);
+    agt_runs_export_done(fixture->runs, "uid:1");
+    agt_runs_export_status(told.error, &status);
+    assert_int_equal(status.code, code);
+    assert_int_equal(fork_run(fixture, run, &told, &status), 0);
+    assert_int_equal(told.count, 2);
+    assert_int_equal(told.error, code);
+}
+
+/* Between the look at the registry and that at the journal. */
+static void a_run_without_events_is_no_export(void **state)
+{
+    struct runs_fixture fixture;
+    struct run_reader reader;
+    struct agt_run *run = set_up_durable(&fixture);
+
+    (void)state;
+    agt_run_cancel(run);
+    run_reader_read(&reader, agt_run_ref(run));
+    run_reader_done(&reader);
+    double_store_cut(fixture.store, 0); /* as when it was deleted */
+    expect_code(&fixture, run, RPC_NOT_FOUND);
+    tear_down_durable(&fixture, run);
+
+    run = set_up_durable(&fixture);
+    double_store_cut(fixture.store, 0); /* as when its first turn is on its way */
+    expect_code(&fixture, run, RPC_UNAVAILABLE);
+    tear_down_durable(&fixture, run);
+}
+
 static void a_fork_is_a_run_of_its_caller(void **state)
 {
     struct rpc_status status;
@@ -303,6 +339,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cancel_is_told_of_when_it_is_durable),
         cmocka_unit_test(a_caller_has_few_exports_in_memory),
+        cmocka_unit_test(a_run_without_events_is_no_export),
         cmocka_unit_test(a_fork_is_a_run_of_its_caller),
         cmocka_unit_test(forks_on_their_way_count),
         cmocka_unit_test(a_cancel_that_is_not_stored_says_so),
