@@ -38,13 +38,21 @@ static void spent(struct agt_run *run, const char *what, uint64_t used, uint64_t
                  what, (unsigned long long)used, (unsigned long long)allowed);
 }
 
+static uint64_t size_of(const char *text)
+{
+    return text ? strlen(text) : 0;
+}
+
 /* An estimate from above, for all but texts of the rarest characters. */
 static uint64_t estimate(const struct agt_model_request *request)
 {
-    uint64_t bytes = strlen(request->prompt) + (request->system ? strlen(request->system) : 0);
+    uint64_t bytes = size_of(request->prompt) + size_of(request->system) + size_of(request->schema);
 
+    for (size_t i = 0; i < request->function_count; i++)
+        bytes +=
+            size_of(request->functions[i].description) + size_of(request->functions[i].parameters);
     for (size_t i = 0; i < request->turn_count; i++)
-        bytes += strlen(request->turns[i].arguments) + strlen(request->turns[i].output);
+        bytes += size_of(request->turns[i].arguments) + size_of(request->turns[i].output);
     return bytes / BYTES_PER_TOKEN + FRAME_TOKENS;
 }
 

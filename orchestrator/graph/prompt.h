@@ -10,8 +10,9 @@
 struct agt_files;
 struct cr_buf;
 
-/* Enough for a task, its files, a plan, two files and the feedback. */
-#define AGT_PROMPT_MAX 1048576U
+/* Enough for a task, its files, a plan, all files of an attempt and the feedback, each as large as
+ * it may be. */
+#define AGT_PROMPT_MAX 2097152U
 
 enum agt_prompt_kind {
     AGT_PROMPT_PLAN,
