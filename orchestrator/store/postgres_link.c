@@ -30,7 +30,10 @@ int agt_pg_check_uri(const char *uri, struct cr_err *err)
         r = cr_err_set(err, EINVAL, "it is no address of a database: %.*s",
                        message ? (int)strcspn(message, "\n") : 0, message ? message : "");
     for (const PQconninfoOption *option = options; option && option->keyword; option++) {
-        if (strcmp(option->keyword, "password") == 0 && option->val)
+        bool is_secret = strcmp(option->keyword, "password") == 0 ||
+                         strcmp(option->keyword, "sslpassword") == 0; /* of sslkey */
+
+        if (is_secret && option->val)
             r = cr_err_set(err, EINVAL,
                            "a password must not stand in it, where others can read it; put it "
                            "into a password file (…?passfile=/path) or a service file");

@@ -68,6 +68,7 @@ static const struct {
 } bad_addresses[] = {
     {"postgresql://me:secret@localhost/x", -EINVAL, "password file"},
     {"postgresql:///x?password=secret", -EINVAL, "password file"},
+    {"postgresql:///x?sslpassword=secret", -EINVAL, "password file"},
     {"postgresql://[x", -EINVAL, "no address"},
     {"postgresql:///x?nonsense=1", -EINVAL, "no address"},
     {"postgresql:///x?host=/nonexistent", -EHOSTUNREACH, "connect"},
