@@ -93,18 +93,20 @@ def told(folder, *flags, command=(), ids="one id"):
 def make_folder():
     """The programs where everybody can read them, and a folder `own` of the user."""
     path = tempfile.mkdtemp(prefix="crisol-rootless-")
-    os.chmod(path, 0o755)
-    for name in PROGRAMS:
-        shutil.copy(os.path.join(crisol.BIN, name), path)
-    os.mkdir(f"{path}/own")
-    os.chown(f"{path}/own", USER, USER)
-    give_ids(path)
-    tried = subprocess.run(["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "true"], user=USER, group=USER,
-                           extra_groups=[], cwd="/", capture_output=True, text=True, check=False)
-    if tried.returncode != 0:
-        pytest.skip(f"this host lets no ordinary user make a user namespace: {tried.stderr.strip()}")
-    yield path
-    shutil.rmtree(path)
+    try:
+        os.chmod(path, 0o755)
+        for name in PROGRAMS:
+            shutil.copy(os.path.join(crisol.BIN, name), path)
+        os.mkdir(f"{path}/own")
+        os.chown(f"{path}/own", USER, USER)
+        give_ids(path)
+        tried = subprocess.run(["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "true"], user=USER, group=USER,
+                               extra_groups=[], cwd="/", capture_output=True, text=True, check=False)
+        if tried.returncode != 0:
+            pytest.skip(f"this host lets no ordinary user make a user namespace: {tried.stderr.strip()}")
+        yield path
+    finally:
+        shutil.rmtree(path)
 
 
 @pytest.fixture(scope="module", name="ids", params=["one id", "own ids"])

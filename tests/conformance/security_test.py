@@ -349,7 +349,8 @@ class Service(lab.unittest.TestCase):
             self.assertNotIn("sandboxd ready", done.stdout + done.stderr)
 
     def test_security_47_a_backend_that_was_asked_for_is_never_replaced(self):
-        text = self.start_fails("--backend=docker", "--docker-socket=/nonexistent/docker.sock", "--socket=/tmp/crisol-none/s")
+        with lab.host.tempfile.TemporaryDirectory(prefix="crisol-none-") as folder:
+            text = self.start_fails("--backend=docker", f"--docker-socket={folder}/docker.sock", f"--socket={folder}/s/s")
         self.assertIn("docker", text)
         self.assertNotIn("sandboxd ready", text)
         self.assertNotIn("native", text)

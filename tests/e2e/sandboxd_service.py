@@ -85,7 +85,11 @@ class Service:
         # The key is in its environment, as by a careless unit file.
         self.server = Process("sandboxd", self.argv, os.path.join(self.folder, "log"),
                               env=dict(os.environ, GEMINI_API_KEY=CANARY))
-        self.wait_ready(1)
+        try:
+            self.wait_ready(1)
+        except BaseException:  # who fails in here is not asked to leave
+            self.__exit__(*sys.exc_info())
+            raise
         self.channel = grpc.insecure_channel(f"unix:{self.socket}")
         return self
 

@@ -13,6 +13,16 @@
 /* Open file descriptors of this process, for leak checks. */
 int test_count_fds(void);
 
+/* Enough for a path of the next two. */
+#define TEST_PATH_SIZE 40
+
+/*
+ * A new empty folder, and a new empty file in one, of which the descriptor is returned. Both go
+ * with all that is in them when the process ends, wherever a test of it failed.
+ */
+void test_folder_make(char *path, size_t size);
+int test_file_make(char *path, size_t size);
+
 /* Removes the folder and all that is in it, as rm(1) does. Returns 0 or -1: for a teardown. */
 int test_remove_tree(const char *path);
 

@@ -222,8 +222,11 @@ class Agent(unittest.TestCase):
                    {"GEMINI_BASE_URL": f"http://127.0.0.1:{server.server_port}"}) as other:
             run(other, "a task")
             renew("the-second-key")
-            time.sleep(2)  # it looks once a second
-            run(other, "another task")
+
+            def asks_with_the_second():  # it looks once a second
+                run(other, "another task")
+                return keys[-1] == "the-second-key"
+            crisol.wait_for(asks_with_the_second, 30, "the second key is sent")
             with open(other.log, encoding="utf-8") as log:
                 text = log.read()
         server.shutdown()

@@ -73,13 +73,8 @@ static X509 *make_certificate(EVP_PKEY *key, const char *name)
 
 static void write_ca_file(struct tls_peer *peer, X509 *certificate)
 {
-    FILE *file;
-    int fd;
+    FILE *file = fdopen(test_file_make(peer->ca_file, sizeof(peer->ca_file)), "w");
 
-    (void)snprintf(peer->ca_file, sizeof(peer->ca_file), "/tmp/crisol-ca-XXXXXX");
-    fd = mkostemp(peer->ca_file, O_CLOEXEC);
-    assert_true(fd >= 0);
-    file = fdopen(fd, "w");
     assert_non_null(file);
     assert_int_equal(PEM_write_X509(file, certificate), 1);
     assert_int_equal(fclose(file), 0);

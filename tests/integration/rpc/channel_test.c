@@ -24,8 +24,7 @@ struct place {
 static void make_place(struct place *place)
 {
     memset(place, 0, sizeof(*place));
-    (void)snprintf(place->folder, sizeof(place->folder), "/tmp/crisol-channel-XXXXXX");
-    assert_non_null(mkdtemp(place->folder));
+    test_folder_make(place->folder, sizeof(place->folder));
     (void)snprintf(place->address, sizeof(place->address), "unix:%s/s", place->folder);
 }
 

@@ -26,8 +26,7 @@ void listening_start(struct listening *listening, struct rpc_listener_options op
 
     memset(listening, 0, sizeof(*listening));
     listening->fds_before = test_count_fds();
-    (void)snprintf(listening->folder, sizeof(listening->folder), "/tmp/crisol-listener-XXXXXX");
-    assert_non_null(mkdtemp(listening->folder));
+    test_folder_make(listening->folder, sizeof(listening->folder));
     (void)snprintf(listening->unix_address, sizeof(listening->unix_address), "unix:%s/a.sock",
                    listening->folder);
     assert_int_equal(rpc_server_new(tables, 1, &server_options, &listening->server, &err), 0);

@@ -46,11 +46,11 @@ static struct cli_request *new_request(void)
 /* A file in a folder of its own; the caller removes both. */
 static char *make_file(const char *name, const char *content)
 {
-    char folder[] = "/tmp/crisol-test-XXXXXX";
+    char folder[TEST_PATH_SIZE];
     char *path = NULL;
     int fd;
 
-    assert_non_null(mkdtemp(folder));
+    test_folder_make(folder, sizeof(folder));
     assert_true(asprintf(&path, "%s/%s", folder, name) > 0);
     fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0);

@@ -289,8 +289,7 @@ static int set_up(void **state)
     int fd;
 
     (void)state;
-    (void)snprintf(place.root, sizeof(place.root), "/tmp/crisol-confine-XXXXXX");
-    assert_non_null(mkdtemp(place.root));
+    test_folder_make(place.root, sizeof(place.root));
     (void)snprintf(place.writable, sizeof(place.writable), "%s/w", place.root);
     (void)snprintf(place.serving, sizeof(place.serving), "%s/s", place.root);
     (void)snprintf(place.hidden, sizeof(place.hidden), "%s/h", place.root);

@@ -37,8 +37,7 @@ static int set_up(void **state)
     struct place *place = calloc(1, sizeof(*place));
 
     assert_non_null(place);
-    (void)snprintf(place->folder, sizeof(place->folder), "/tmp/crisol-listen-XXXXXX");
-    assert_non_null(mkdtemp(place->folder));
+    test_folder_make(place->folder, sizeof(place->folder));
     (void)snprintf(place->inner, sizeof(place->inner), "%s/run", place->folder);
     (void)snprintf(place->path, sizeof(place->path), "%s/a.sock", place->inner);
     (void)snprintf(place->lock, sizeof(place->lock), "%s.lock", place->path);

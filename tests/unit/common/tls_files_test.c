@@ -36,8 +36,7 @@ static void set_up(struct place *place)
 
     memset(place, 0, sizeof(*place));
     place->fds_before = test_count_fds();
-    (void)snprintf(place->folder, sizeof(place->folder), "/tmp/crisol-tls-XXXXXX");
-    assert_non_null(mkdtemp(place->folder));
+    test_folder_make(place->folder, sizeof(place->folder));
     for (size_t i = 0; i < CR_TLS_PART_COUNT; i++) {
         (void)snprintf(place->texts[i], sizeof(place->texts[i]), "%s/%s", place->folder, names[i]);
         place->paths.path[i] = place->texts[i];

@@ -219,8 +219,7 @@ static int set_up(void **state)
     char folder[96];
 
     (void)state;
-    (void)snprintf(place.root, sizeof(place.root), "/tmp/crisol-confine-XXXXXX");
-    assert_non_null(mkdtemp(place.root));
+    test_folder_make(place.root, sizeof(place.root));
     make_file(place.store, "db", "runs.db");
     make_file(place.ca, "ca", "ca.pem");
     make_file(place.beside, "home", "secret");

@@ -67,7 +67,7 @@ static struct cr_listen open_or_skip(const char *address)
 
 static void accept_knows_a_caller_by_its_user(void **state)
 {
-    char folder[] = "/tmp/crisol-accept-XXXXXX";
+    char folder[TEST_PATH_SIZE];
     struct cr_listen listen = CR_LISTEN_INIT;
     struct rpc_accepted accepted;
     CR_AUTO_CLOSE int client = -1;
@@ -76,7 +76,7 @@ static void accept_knows_a_caller_by_its_user(void **state)
     char expected[64];
 
     (void)state;
-    assert_non_null(mkdtemp(folder));
+    test_folder_make(folder, sizeof(folder));
     (void)snprintf(address, sizeof(address), "unix:%s/a.sock", folder);
     assert_int_equal(cr_listen_open(address, (uid_t)-1, &listen, NULL), 0);
     assert_int_equal(rpc_accept(listen.fd, true, &spare, &accepted), RPC_ACCEPT_NOTHING);

@@ -10,11 +10,10 @@
 /* Loads a script from a file that exists only for this. */
 static int load(const char *json, struct replay_scripts *ret_scripts, struct cr_err *err)
 {
-    char path[] = "/tmp/crisol-script-XXXXXX";
-    int fd = mkostemp(path, 0);
+    char path[TEST_PATH_SIZE];
+    int fd = test_file_make(path, sizeof(path));
     int r;
 
-    assert_true(fd >= 0);
     assert_int_equal(write(fd, json, strlen(json)), (ssize_t)strlen(json));
     (void)close(fd);
     r = replay_scripts_load(path, ret_scripts, err);

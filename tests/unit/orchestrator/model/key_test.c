@@ -42,13 +42,10 @@ static const char *header_now(struct fixture *fixture, struct agt_key **ret_key)
 static int set_up(void **state)
 {
     static struct fixture fixture;
-    int fd;
 
     cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
-    fixture = (struct fixture){.path = "/tmp/crisol-key-XXXXXX"};
-    fd = mkstemp(fixture.path);
-    assert_true(fd >= 0);
-    (void)close(fd);
+    fixture = (struct fixture){.path = ""};
+    (void)close(test_file_make(fixture.path, sizeof(fixture.path)));
     fixture.ring = (struct agt_keyring){.name = "KEY", .prefix = "Authorization: Bearer "};
     write_file(&fixture, "token-one\nignored\n");
     *state = &fixture;

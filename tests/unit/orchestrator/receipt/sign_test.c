@@ -27,14 +27,13 @@ static const char other_public_key[] =
     "MCowBQYDK2VwAyEAPUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw=\n"
     "-----END PUBLIC KEY-----\n";
 
-static char folder[] = "/tmp/crisol-sign-XXXXXX";
+static char folder[TEST_PATH_SIZE];
 static char path[64];
 
 static int start(void **state)
 {
     (void)state;
-    if (!mkdtemp(folder))
-        return -1;
+    test_folder_make(folder, sizeof(folder));
     (void)snprintf(path, sizeof(path), "%s/key", folder);
     return 0;
 }

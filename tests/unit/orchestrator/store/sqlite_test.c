@@ -49,8 +49,7 @@ static int set_up(void **state)
     assert_non_null(fixture);
     cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
     fixture->fds_before = test_count_fds();
-    (void)snprintf(fixture->folder, sizeof(fixture->folder), "/tmp/crisol-store-XXXXXX");
-    assert_non_null(mkdtemp(fixture->folder));
+    test_folder_make(fixture->folder, sizeof(fixture->folder));
     (void)snprintf(fixture->path, sizeof(fixture->path), "%s/journal.db", fixture->folder);
     *state = fixture;
     return 0;

@@ -37,9 +37,8 @@ static int make_tree(void **state)
     static struct tree tree;
     CR_AUTO_CLOSE int root = -1;
 
-    tree = (struct tree){.path = "/tmp/capacity-test-XXXXXX"};
-    if (!mkdtemp(tree.path))
-        return -1;
+    tree = (struct tree){.path = ""};
+    test_folder_make(tree.path, sizeof(tree.path));
     root = open(tree.path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
     write_file(root, "memory.max", "1\n"); /* no group, so it does not count */
     write_file(root, "memory.limit_in_bytes", "1\n");

@@ -8,8 +8,8 @@
 
 void cgroup_folder_open(struct cgroup_folder *folder, const struct sbx_cgroup_ops *ops)
 {
-    *folder = (struct cgroup_folder){.path = "/tmp/cgroup-test-XXXXXX"};
-    assert_non_null(mkdtemp(folder->path));
+    *folder = (struct cgroup_folder){.path = ""};
+    test_folder_make(folder->path, sizeof(folder->path));
     folder->fd = open(folder->path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
     assert_true(folder->fd >= 0);
     folder->host = (struct sbx_cgroup_host){.ops = ops, .hierarchy_count = 1, .has_swap = true};

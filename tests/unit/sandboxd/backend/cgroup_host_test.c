@@ -76,15 +76,15 @@ static void a_host_without_a_freezer_says_so(void **state)
  * folder that is gone. */
 static int open_two(struct sbx_cgroup_host *host, enum sbx_controller second, bool is_joined)
 {
-    char first_path[] = "/tmp/cgroup-test-XXXXXX";
-    char second_path[] = "/tmp/cgroup-test-XXXXXX";
+    char first_path[TEST_PATH_SIZE];
+    char second_path[TEST_PATH_SIZE];
     struct cr_err err = CR_ERR_INIT;
     int r;
 
     sbx_cgroup_host_init(host, &sbx_cgroup_v1);
     (void)snprintf(host->base_name, sizeof(host->base_name), "base");
-    assert_non_null(mkdtemp(first_path));
-    assert_non_null(mkdtemp(second_path));
+    test_folder_make(first_path, sizeof(first_path));
+    test_folder_make(second_path, sizeof(second_path));
     host->own_fds[0] = open(first_path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
     host->own_fds[1] = open(second_path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
     assert_int_equal(rmdir(second_path), 0);

@@ -29,9 +29,8 @@ static int make_box(void **state)
 {
     static struct box box;
 
-    box = (struct box){.path = "/tmp/collector-test-XXXXXX", .other_fd = -1};
-    if (!mkdtemp(box.path))
-        return -1;
+    box = (struct box){.other_fd = -1};
+    test_folder_make(box.path, sizeof(box.path));
     box.fd = open(box.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cr_buf_init(&box.payload, SBX_PAYLOAD_MAX);
     *state = &box;
@@ -370,11 +369,11 @@ static void collector_tells_whether_a_file_has_a_size(void **state)
 static void collector_looks_for_a_size_in_every_place(void **state)
 {
     struct box *box = *state;
-    char path[] = "/tmp/collector-place-XXXXXX";
+    char path[TEST_PATH_SIZE];
     CR_AUTO_CLOSE int pipe_fd = -1;
     CR_AUTO_CLOSE int file_fd = -1;
 
-    assert_non_null(mkdtemp(path));
+    test_folder_make(path, sizeof(path));
     box->other_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(fchmod(box->other_fd, 0777), 0);
     file_fd = openat(box->other_fd, "five", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

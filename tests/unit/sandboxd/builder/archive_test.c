@@ -162,11 +162,11 @@ static int unpack(const char *folder)
  * host, which would become part of the root. */
 static void layers_are_files_of_their_archive(void **state)
 {
-    char folder[] = "/tmp/archive-test-XXXXXX";
+    char folder[TEST_PATH_SIZE];
     char path[64];
 
     (void)state;
-    assert_non_null(mkdtemp(folder));
+    test_folder_make(folder, sizeof(folder));
     must(folder, "mkdir work root image image/a image/b host && echo yes > host/kept && "
                  "tar -C host -cf secret.tar kept && cp secret.tar image/a/layer.tar && "
                  "ln -s ../a/layer.tar image/b/layer.tar && "

@@ -32,9 +32,7 @@ static int make_place(void **state)
 {
     static struct place place;
 
-    (void)snprintf(place.path, sizeof(place.path), "/tmp/crisol-tool-XXXXXX");
-    if (!mkdtemp(place.path))
-        return -1;
+    test_folder_make(place.path, sizeof(place.path));
     place.fd = open(place.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     *state = &place;
     return mkdirat(place.fd, "root", 0755) < 0 || mkdirat(place.fd, "root/shm", 0755) < 0 ? -1 : 0;

@@ -30,9 +30,7 @@ static int make_folders(void **state)
 {
     static struct folders folders;
 
-    (void)snprintf(folders.path, sizeof(folders.path), "/tmp/crisol-tree-XXXXXX");
-    if (!mkdtemp(folders.path))
-        return -1;
+    test_folder_make(folders.path, sizeof(folders.path));
     folders.fd = open(folders.path, O_RDONLY | O_DIRECTORY);
     folders.a = open_folder(folders.fd, "a");
     folders.b = open_folder(folders.fd, "b");

@@ -62,8 +62,7 @@ void fake_engine_start(struct fake_engine *engine, const char *answer)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
     *engine = (struct fake_engine){.answer = answer};
-    (void)snprintf(engine->folder, sizeof(engine->folder), "/tmp/crisol-fake-XXXXXX");
-    assert_non_null(mkdtemp(engine->folder));
+    test_folder_make(engine->folder, sizeof(engine->folder));
     (void)snprintf(engine->path, sizeof(engine->path), "%s/s", engine->folder);
     engine->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(engine->listen_fd >= 0);

@@ -22,9 +22,8 @@ static int make_box(void **state)
 {
     static struct box box;
 
-    box = (struct box){.path = "/tmp/unpack-test-XXXXXX"};
-    if (!mkdtemp(box.path))
-        return -1;
+    box = (struct box){.path = ""};
+    test_folder_make(box.path, sizeof(box.path));
     box.fd = open(box.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cr_buf_init(&box.payload, SBX_PAYLOAD_MAX);
     *state = &box;

@@ -232,9 +232,7 @@ static int make_place(void **state)
 {
     static struct place place;
 
-    (void)snprintf(place.path, sizeof(place.path), "/tmp/runtimes-test-XXXXXX");
-    if (!mkdtemp(place.path))
-        return -1;
+    test_folder_make(place.path, sizeof(place.path));
     *state = &place;
     return 0;
 }

@@ -14,14 +14,14 @@
 
 static void audit_log_is_made_private_and_appended_to(void **state)
 {
-    char folder[] = "/tmp/crisol-audit-XXXXXX";
+    char folder[TEST_PATH_SIZE];
     char path[64];
     struct cr_err err = CR_ERR_INIT;
     int fds = test_count_fds();
     struct stat info;
 
     (void)state;
-    assert_non_null(mkdtemp(folder));
+    test_folder_make(folder, sizeof(folder));
     (void)snprintf(path, sizeof(path), "%s/log", folder);
     for (int i = 0; i < 2; i++) { /* made, then found */
         int fd = sbx_audit_file_open(path, &err);
@@ -40,13 +40,13 @@ static void audit_log_is_made_private_and_appended_to(void **state)
 
 static void audit_log_is_no_link_no_pipe_and_closed_to_others(void **state)
 {
-    char folder[] = "/tmp/crisol-audit-XXXXXX";
+    char folder[TEST_PATH_SIZE];
     char path[64];
     struct cr_err err = CR_ERR_INIT;
     int fds = test_count_fds();
 
     (void)state;
-    assert_non_null(mkdtemp(folder));
+    test_folder_make(folder, sizeof(folder));
     (void)snprintf(path, sizeof(path), "%s/log", folder);
     assert_int_equal(symlink("/dev/null", path), 0);
     assert_int_equal(sbx_audit_file_open(path, &err), -ELOOP);

@@ -26,9 +26,7 @@ static int make_folder(void **state)
     static struct folder folder;
 
     folder.fds = test_count_fds();
-    memcpy(folder.path, "/tmp/crisol-runtimes-XXXXXX", sizeof("/tmp/crisol-runtimes-XXXXXX"));
-    if (!mkdtemp(folder.path))
-        return -1;
+    test_folder_make(folder.path, sizeof(folder.path));
     folder.fd = open(folder.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     *state = &folder;
     return folder.fd < 0 ? -1 : 0;

@@ -40,9 +40,7 @@ static void set_up(struct bench *bench)
     int pair[2];
 
     *bench = (struct bench){.secrets = SBX_SECRETS_INIT, .fds_before = test_count_fds()};
-    (void)snprintf(bench->path, sizeof(bench->path), "/tmp/crisol-secrets-XXXXXX");
-    bench->file_fd = mkstemp(bench->path);
-    assert_true(bench->file_fd >= 0);
+    bench->file_fd = test_file_make(bench->path, sizeof(bench->path));
     write_tokens(bench, FIRST);
     bench->settings.token_file = bench->path;
     assert_int_equal(sbx_secrets_open(&bench->settings, &bench->secrets, NULL), 0);

@@ -13,15 +13,14 @@
 
 static void token_is_kept_sealed_and_read_from_closed_files_only(void **state)
 {
-    char path[] = "/tmp/crisol-token-XXXXXX";
-    int file_fd = mkstemp(path);
+    char path[TEST_PATH_SIZE];
+    int file_fd = test_file_make(path, sizeof(path));
     struct cr_err err = CR_ERR_INIT;
     int fds = test_count_fds();
     char content[32] = "";
     int fd;
 
     (void)state;
-    assert_true(file_fd >= 0);
     assert_int_equal(write(file_fd, "secret-token-1234\n", 18), 18);
     fd = sbx_token_open(path, &err);
     assert_true(fd >= 0);
