@@ -275,5 +275,12 @@ int agt_watch_new(struct agt_run *run, uint32_t from_seq, void (*notify)(void *u
  */
 int agt_watch_next(struct agt_watch *watch, struct agt_event **ret_event);
 
+/*
+ * For a reader of the last event alone: everything else is left out, and notify
+ * is called once there is an end. An answer of the model is hundreds of events,
+ * and each would wake a thread. Before the first agt_watch_next().
+ */
+void agt_watch_only_last(struct agt_watch *watch);
+
 /* After it returned, notify will not be called. NULL is allowed; returns NULL. */
 struct agt_watch *agt_watch_free(struct agt_watch *watch);

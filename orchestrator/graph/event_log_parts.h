@@ -54,6 +54,7 @@ struct agt_watch {
     uint32_t from_seq;     /* 0: placed; else still to be placed at this state event */
     uint64_t position;     /* next to deliver */
     uint32_t last_seq;     /* of the last state event delivered */
+    bool only_last;        /* the other events are none for it */
     bool is_waiting;       /* was told that there is nothing */
     bool is_notify_due;    /* to be told that there is something */
     bool is_unlinked;      /* is in no list any more: `next` says nothing */

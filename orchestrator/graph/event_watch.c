@@ -10,6 +10,8 @@
 void agt_watches_mark(struct agt_event_log *log)
 {
     for (struct agt_watch *watch = log->watches; watch; watch = watch->next) {
+        if (watch->only_last && !log->is_ended)
+            continue;
         watch->is_notify_due |= watch->is_waiting;
         watch->is_waiting = false;
     }
@@ -58,6 +60,13 @@ int agt_event_log_watch(struct agt_event_log *log, uint32_t from_seq, void (*not
     return 0;
 }
 
+void agt_watch_only_last(struct agt_watch *watch)
+{
+    (void)pthread_mutex_lock(&watch->log->lock);
+    watch->only_last = true;
+    (void)pthread_mutex_unlock(&watch->log->lock);
+}
+
 static struct agt_event *new_gap(const struct agt_watch *watch, uint64_t dropped)
 {
     Crisol__Agent__V1__Gap gap = CRISOL__AGENT__V1__GAP__INIT;
@@ -93,13 +102,25 @@ static int nothing_yet(struct agt_watch *watch)
     return 0;
 }
 
+/* Behind everything but the last event, which is a state event. */
+static void skip_to_last(struct agt_watch *watch)
+{
+    const struct agt_event_log *log = watch->log;
+    uint64_t last = log->state_count > 0 ? log->states[log->state_count - 1].position : 0;
+
+    if (watch->position < last)
+        watch->position = last;
+}
+
 static int next_locked(struct agt_watch *watch, struct agt_event **ret_event)
 {
     const struct agt_log_entry *entry;
     struct agt_event *gap;
 
-    if (!place(watch))
+    if (!place(watch) || (watch->only_last && !watch->log->is_ended))
         return nothing_yet(watch);
+    if (watch->only_last)
+        skip_to_last(watch);
     entry = agt_event_log_find(watch->log, watch->position);
     if (!entry)
         return nothing_yet(watch);

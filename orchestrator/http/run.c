@@ -296,8 +296,10 @@ static bool begin_run(struct agt_exchange *exchange)
 
 void agt_handle_generate(struct agt_exchange *exchange)
 {
-    if (begin_run(exchange))
-        wait_for_result(exchange);
+    if (!begin_run(exchange))
+        return;
+    agt_watch_only_last(((struct run *)exchange->user)->watch);
+    wait_for_result(exchange);
 }
 
 void agt_handle_stream(struct agt_exchange *exchange)

@@ -126,6 +126,8 @@ static void follow(struct rpc_call *call, uint32_t from_seq)
         answer_error(call, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
         return;
     }
+    if (!exchange->is_stream && !exchange->is_submit)
+        agt_watch_only_last(exchange->watch);
     (void)rpc_call_ref(call);
     agt_exchange_pump(call);
 }

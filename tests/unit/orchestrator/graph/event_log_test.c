@@ -249,6 +249,33 @@ static void log_that_ends_without_a_result_wakes_its_readers(void **state)
     assert_null(agt_event_log_unref(log));
 }
 
+static void reader_of_the_last_event_is_told_of_no_other(void **state)
+{
+    struct agt_event_log *log = agt_event_log_new(RUN_ID);
+    struct agt_watch *watch = NULL;
+    uint32_t seq = 0;
+    uint32_t dropped;
+    int notified = 0;
+
+    (void)state;
+    add_state(log, 1, false);
+    assert_int_equal(agt_event_log_watch(log, 0, count_notify, &notified, &watch), 0);
+    agt_watch_only_last(watch);
+    assert_int_equal(next(watch, &seq, &dropped), 0);
+    add_delta(log, 1, 0, "a");
+    add_state(log, 2, false);
+    assert_int_equal(notified, 0);
+    assert_int_equal(next(watch, &seq, &dropped), 0);
+    add_state(log, 3, true);
+
+    assert_int_equal(notified, 1);
+    assert_int_equal(next(watch, &seq, &dropped), 1);
+    assert_int_equal(seq, 3);
+    assert_int_equal(next(watch, &seq, &dropped), -EPIPE);
+    assert_null(agt_watch_free(watch));
+    assert_null(agt_event_log_unref(log));
+}
+
 static void watch_outlives_the_last_reference_to_its_log(void **state)
 {
     struct agt_event_log *log = agt_event_log_new(RUN_ID);
@@ -371,6 +398,7 @@ int main(void)
         cmocka_unit_test(reader_starts_at_the_state_event_that_it_names),
         cmocka_unit_test(reader_behind_the_end_is_told_so),
         cmocka_unit_test(log_that_ends_without_a_result_wakes_its_readers),
+        cmocka_unit_test(reader_of_the_last_event_is_told_of_no_other),
         cmocka_unit_test(watch_outlives_the_last_reference_to_its_log),
         cmocka_unit_test(events_of_an_ended_log_lie_behind_each_other),
         cmocka_unit_test(readers_come_and_go_while_events_are_written),
