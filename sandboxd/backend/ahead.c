@@ -90,6 +90,24 @@ int64_t sbx_ahead_quiet_ns(const struct sbx_backend *backend)
     return from_ns;
 }
 
+int64_t sbx_ahead_room_ns(const struct sbx_backend *backend, uint32_t cores)
+{
+    int64_t now_ns = cr_clock_mono_ns();
+    int64_t room_ns = INT64_MAX;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < backend->slot_count; i++) {
+        const struct sbx_job *job = backend->jobs[i];
+        int64_t until_ns = job->received_ns + PATIENCE_NS;
+
+        if (job->state == SBX_JOB_FREE || until_ns <= now_ns)
+            continue;
+        count++;
+        room_ns = until_ns < room_ns ? until_ns : room_ns;
+    }
+    return count >= cores ? room_ns : 0;
+}
+
 bool sbx_ahead_is_small(const struct sbx_job *job)
 {
     struct stat stat;

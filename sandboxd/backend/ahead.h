@@ -34,6 +34,13 @@ int sbx_ahead_parse(const char *text, const char *const *kinds, size_t kind_coun
 int64_t sbx_ahead_quiet_ns(const struct sbx_backend *backend);
 
 /*
+ * From when on fewer runs than `cores` are young; 0 when they are. What is made
+ * beside as many takes its time from them. One that goes on for long may as
+ * well wait for something.
+ */
+int64_t sbx_ahead_room_ns(const struct sbx_backend *backend, uint32_t cores);
+
+/*
  * True for a payload that is read in no time. Putting a larger one in place is
  * work of ours, which must not count as the program's: then GO comes after
  * READY, else it goes along.

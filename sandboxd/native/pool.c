@@ -309,13 +309,37 @@ static bool is_ready(const struct sbx_native *native, const struct sbx_pool_slot
     return !slot->starter->is_ready || slot->starter->is_ready(native);
 }
 
-static void fill(struct sbx_native *native)
+/*
+ * A box of a template takes about as long as a short run: as long as one of its
+ * kind waits, it is not made beside runs that have all cores already.
+ */
+static bool can_wait(const struct sbx_pool *pool, const struct sbx_pool_slot *slot)
+{
+    bool is_there = false;
+
+    for (uint32_t i = 0; i < pool->slot_count; i++)
+        is_there = is_there || (pool->slots[i].starter == slot->starter &&
+                                (pool->slots[i].state == SBX_POOL_STARTING ||
+                                 pool->slots[i].state == SBX_POOL_IDLE));
+    return is_there && slot->starter->needs_templates;
+}
+
+/* From when on this one may be filled, as far as other runs are concerned. */
+static int64_t room_ns(const struct sbx_native *native, const struct sbx_pool_slot *slot)
+{
+    return can_wait(&native->pool, slot)
+               ? sbx_ahead_room_ns(&native->base, native->pool.starting_most)
+               : 0;
+}
+
+static void fill(struct sbx_native *native, int64_t now_ns)
 {
     struct sbx_pool *pool = &native->pool;
     uint32_t starting = count_in(pool, SBX_POOL_STARTING);
 
     for (uint32_t i = 0; i < pool->slot_count && starting < pool->starting_most; i++) {
-        if (pool->slots[i].state != SBX_POOL_FREE || !is_ready(native, &pool->slots[i]))
+        if (pool->slots[i].state != SBX_POOL_FREE || !is_ready(native, &pool->slots[i]) ||
+            now_ns < room_ns(native, &pool->slots[i]))
             continue;
         if (!start(native, &pool->slots[i]))
             return;
@@ -342,19 +366,21 @@ void sbx_pool_on_time(struct sbx_native *native, int64_t now_ns)
 {
     recycle(native, now_ns);
     if (!native->base.is_stopping && now_ns >= fill_ns(native))
-        fill(native);
+        fill(native, now_ns);
 }
 
 int64_t sbx_pool_next_ns(const struct sbx_native *native)
 {
     const struct sbx_pool *pool = &native->pool;
     int64_t now_ns = cr_clock_mono_ns();
-    int64_t wanted_ns = fill_ns(native);
+    int64_t quiet_ns = fill_ns(native);
     int64_t next = INT64_MAX;
 
     for (uint32_t i = 0; i < pool->slot_count; i++) {
         const struct sbx_pool_slot *slot = &pool->slots[i];
+        int64_t wanted_ns = slot->state == SBX_POOL_FREE ? room_ns(native, slot) : 0;
 
+        wanted_ns = quiet_ns > wanted_ns ? quiet_ns : wanted_ns;
         if (slot->state != SBX_POOL_FREE && slot->deadline_ns < next)
             next = slot->deadline_ns;
         /* One that may be filled already waits for the keeper or for others that are starting. */

@@ -121,7 +121,8 @@ on the arguments, so it cannot be done ahead."""
 CPU_LIMIT_TRIED = """Tried, and in: the counter is read when the limit can be used up at the earliest, and then at the next such moment; the backend stands in front of all programs (nice). Beside programs that keep all processors
 busy it waits for one as everybody does, and the program goes on meanwhile on the other: the error is what it had until then. Nothing of it is charged wrongly: the result tells the time that was used."""
 
-LRU_TRIED = """Tried, and in: the runs of the stubs side by side, programs and packages kept by the service, one connection to sandboxd, one write for the events of a step, a box that waits for each of the three checks, and no test behind the first one that notices an emptied function. Tried, and out: the canary together with a stub
+LRU_TRIED = """Tried, and in: the runs of the stubs side by side, programs and packages kept by the service, one connection to sandboxd, one write for the events of a step, a box that waits for each of the three checks, no box made ahead beside checks that have all processors, no test behind the first one
+that notices an emptied function, no wake-up of who waits for the result before it is there. Tried, and out: the canary together with a stub
 (a runner that was patched would pass), the canary ahead of the verdict (a run more for each attempt that fails)."""
 
 SLOT_TRIED = """Tried, and in: a static sandbox-init as the only process of a container that waits, no log driver, no network, a relay only for containers that run. The engine's shim is a program of its own for each container, and

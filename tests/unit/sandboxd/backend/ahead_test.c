@@ -68,12 +68,36 @@ static void a_pool_is_filled_when_no_run_is_being_prepared(void **state)
     assert_true(sbx_ahead_quiet_ns(&backend) < CR_NS_PER_S + 10 * CR_NS_PER_MS);
 }
 
+static void there_is_room_beside_fewer_young_runs_than_cores(void **state)
+{
+    const int64_t now_ns = cr_clock_mono_ns();
+    struct sbx_backend backend = {.slot_count = 2};
+    struct sbx_job jobs[2];
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        sbx_job_init(&jobs[i], i);
+        backend.jobs[i] = &jobs[i];
+        jobs[i].state = SBX_JOB_RUNNING;
+        jobs[i].received_ns = now_ns + (1 + i) * 60 * CR_NS_PER_S; /* young for this whole test */
+    }
+    assert_int_equal(sbx_ahead_room_ns(&backend, 3), 0);
+    assert_true(sbx_ahead_room_ns(&backend, 2) > jobs[0].received_ns);
+    assert_true(sbx_ahead_room_ns(&backend, 2) < jobs[1].received_ns);
+    jobs[1].received_ns = 0; /* goes on for long */
+    assert_int_equal(sbx_ahead_room_ns(&backend, 2), 0);
+    jobs[1] = jobs[0];
+    jobs[0].state = SBX_JOB_FREE;
+    assert_int_equal(sbx_ahead_room_ns(&backend, 2), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_are_read_in_their_order),
         cmocka_unit_test(what_is_no_item_is_refused_by_name),
         cmocka_unit_test(a_pool_is_filled_when_no_run_is_being_prepared),
+        cmocka_unit_test(there_is_room_beside_fewer_young_runs_than_cores),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
