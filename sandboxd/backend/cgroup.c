@@ -372,6 +372,29 @@ void sbx_cgroup_fall_behind(struct sbx_cgroup *group)
     group->is_behind = sbx_cgroup_put(group, SBX_CGROUP_FILE_CPU_WEIGHT, weight, NULL) == 0;
 }
 
+/* What it was behind by, and no more: in front of others it would be of use to a program. */
+static int catch_up(struct sbx_cgroup *group)
+{
+    const struct sbx_cgroup_ops *ops = group->host->ops;
+    int r =
+        group->is_behind ? sbx_cgroup_put(group, SBX_CGROUP_FILE_CPU_WEIGHT, ops->weight, NULL) : 0;
+
+    if (r == 0)
+        group->is_behind = false;
+    return r;
+}
+
+void sbx_cgroup_hurry(struct sbx_cgroup *group)
+{
+    const struct sbx_cgroup_ops *ops = group->host->ops;
+
+    if (sbx_cgroup_fd(group, SBX_CONTROLLER_CPU) < 0)
+        return;
+    if (ops->widen)
+        (void)ops->widen(group);
+    (void)catch_up(group);
+}
+
 int sbx_cgroup_arm(struct sbx_cgroup *group, struct cr_err *err)
 {
     if (sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY) < 0)
@@ -433,11 +456,7 @@ int sbx_cgroup_renew(struct sbx_cgroup *group)
     const struct sbx_cgroup_ops *ops = group->host->ops;
     int r = ops->renew ? ops->renew(group) : -EOPNOTSUPP;
 
-    if (r == 0 && group->is_behind)
-        r = sbx_cgroup_put(group, SBX_CGROUP_FILE_CPU_WEIGHT, ops->weight, NULL);
-    if (r == 0)
-        group->is_behind = false;
-    return r;
+    return r == 0 ? catch_up(group) : r;
 }
 
 int sbx_cgroup_kill(const struct sbx_cgroup *group)

@@ -55,6 +55,10 @@ struct sbx_cgroup_file_name {
     bool is_written;  /* and read back */
 };
 
+/* A share that nobody can use up, in microseconds of a period. Not "none": to turn bandwidth on and
+ * off again is a change of the kernel's code. */
+#define SBX_CGROUP_WIDE_US (UINT64_C(1) << 32)
+
 /* What differs between the versions. */
 struct sbx_cgroup_ops {
     uint32_t version;
@@ -64,6 +68,8 @@ struct sbx_cgroup_ops {
     int (*limit)(const struct sbx_cgroup *group, const struct sbx_limits *limits,
                  struct cr_err *err);
     int (*limit_cpu)(const struct sbx_cgroup *group, uint64_t millicores, struct cr_err *err);
+    int (*widen)(
+        const struct sbx_cgroup *group); /* to a share that nobody can use up; NULL: cannot be */
     int (*arm)(struct sbx_cgroup *group, struct cr_err *err); /* with a memory controller */
     int (*usage)(const struct sbx_cgroup *group, struct sbx_cgroup_usage *ret_usage,
                  struct cr_err *err);
@@ -192,6 +198,15 @@ int sbx_cgroup_limit_cpu(const struct sbx_cgroup *group, const struct sbx_limits
  * so those with little to do need not wait for it. Best effort.
  */
 void sbx_cgroup_fall_behind(struct sbx_cgroup *group);
+
+/*
+ * Lets those who were just killed have the processor: with a share that is used
+ * up, or behind others, they could not even die before it is their turn, and
+ * while pid 1 of a box waits so, the rest of the box goes on (without
+ * cgroup.kill, it is pid 1's end that ends them). Its share has to be limited
+ * anew before another box uses it. Best effort.
+ */
+void sbx_cgroup_hurry(struct sbx_cgroup *group);
 
 /* Opens event_fd. */
 int sbx_cgroup_arm(struct sbx_cgroup *group, struct cr_err *err);

@@ -14,10 +14,6 @@
 
 #include <sys/eventfd.h>
 
-/* A share that nobody can use up. Not "none": to turn bandwidth on and off again is a change of the
- * kernel's code. */
-#define WIDE_QUOTA_US (UINT64_C(1) << 32)
-
 /* What a box may leave behind in its group: pages of the kernel that are given back later. */
 #define RESIDUE_BYTES (UINT64_C(512) << 10)
 
@@ -56,6 +52,17 @@ static int v1_limit_cpu(const struct sbx_cgroup *group, uint64_t millicores, str
     if (sbx_cgroup_count(group, SBX_CGROUP_FILE_CPU_PERIOD, NULL, &now) < 0 || now != period)
         r = sbx_cgroup_put(group, SBX_CGROUP_FILE_CPU_PERIOD, period, err);
     return r < 0 ? r : sbx_cgroup_put(group, SBX_CGROUP_FILE_CPU_LIMIT, quota, err);
+}
+
+static int v1_widen(const struct sbx_cgroup *group)
+{
+    char quota[32];
+    int r;
+
+    (void)snprintf(quota, sizeof(quota), "%" PRIu64, SBX_CGROUP_WIDE_US);
+    r = sbx_cgroup_put_text(group, SBX_CGROUP_FILE_CPU_LIMIT, quota);
+    /* A group above ours has a share itself, and no part of it may be wider. */
+    return r == -EINVAL ? sbx_cgroup_put_text(group, SBX_CGROUP_FILE_CPU_LIMIT, "-1") : r;
 }
 
 static int v1_limit(const struct sbx_cgroup *group, const struct sbx_limits *limits,
@@ -191,17 +198,11 @@ static bool is_like_new(const struct sbx_cgroup *group)
 
 static int v1_renew(const struct sbx_cgroup *group)
 {
-    char quota[32];
     int r = is_like_new(group) ? 0 : -EBUSY;
 
     if (r == 0 && sbx_cgroup_fd(group, SBX_CONTROLLER_MEMORY) >= 0)
         r = sbx_cgroup_put_text(group, peak_file(group), "0");
-    if (r < 0 || sbx_cgroup_fd(group, SBX_CONTROLLER_CPU) < 0)
-        return r;
-    (void)snprintf(quota, sizeof(quota), "%" PRIu64, WIDE_QUOTA_US);
-    r = sbx_cgroup_put_text(group, SBX_CGROUP_FILE_CPU_LIMIT, quota);
-    /* A group above ours has a share itself, and no part of it may be wider. */
-    return r == -EINVAL ? sbx_cgroup_put_text(group, SBX_CGROUP_FILE_CPU_LIMIT, "-1") : r;
+    return r < 0 || sbx_cgroup_fd(group, SBX_CONTROLLER_CPU) < 0 ? r : v1_widen(group);
 }
 
 /* FREEZING: somebody has yet to come to a halt. */
@@ -243,6 +244,7 @@ const struct sbx_cgroup_ops sbx_cgroup_v1 = {
         },
     .limit = v1_limit,
     .limit_cpu = v1_limit_cpu,
+    .widen = v1_widen,
     .arm = v1_arm,
     .usage = v1_usage,
     .cpu_us = v1_cpu_us,

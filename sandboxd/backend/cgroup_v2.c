@@ -39,6 +39,15 @@ static int v2_limit_cpu(const struct sbx_cgroup *group, uint64_t millicores, str
     return 0;
 }
 
+/* cgroup-v2.rst, "cpu.max": a text without a period leaves it as it is. */
+static int v2_widen(const struct sbx_cgroup *group)
+{
+    char quota[32];
+
+    (void)snprintf(quota, sizeof(quota), "%" PRIu64, SBX_CGROUP_WIDE_US);
+    return sbx_cgroup_put_text(group, SBX_CGROUP_FILE_CPU_LIMIT, quota);
+}
+
 static int limit_memory(const struct sbx_cgroup *group, uint64_t bytes, struct cr_err *err)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -241,6 +250,7 @@ const struct sbx_cgroup_ops sbx_cgroup_v2 = {
         },
     .limit = v2_limit,
     .limit_cpu = v2_limit_cpu,
+    .widen = v2_widen,
     .arm = v2_arm,
     .usage = v2_usage,
     .cpu_us = v2_cpu_us,

@@ -22,7 +22,7 @@
 
 #define READY_DEADLINE_NS (15 * CR_NS_PER_S)
 #define KILL_DEADLINE_NS (10 * CR_NS_PER_S) /* then we say that it hangs, and go on waiting */
-#define POLL_MIN_NS (5 * CR_NS_PER_MS)
+#define POLL_MIN_NS (2 * CR_NS_PER_MS)
 #define OOM_POLL_NS (2 * CR_NS_PER_MS)
 #define OOM_WATCH_NS (500 * CR_NS_PER_MS)
 

@@ -96,8 +96,10 @@ void sbx_docker_run_kill(struct sbx_backend *backend, struct sbx_job *job)
      * for the relay, which has passed everything on.
      */
     run->is_alone = job->facts.has_leader && sbx_cgroup_is_alone(&job->group);
-    if (run->box.pidfd >= 0 && !run->is_alone)
+    if (run->box.pidfd >= 0 && !run->is_alone) {
         (void)pidfd_send_signal(run->box.pidfd, SIGKILL, NULL, 0);
+        sbx_cgroup_hurry(&job->group);
+    }
     /* Everything that the program wrote has come before the word of its end. */
     if (job->facts.has_leader)
         cr_close_fd(&job->control_fd);

@@ -215,6 +215,8 @@ void sbx_cell_kill(struct sbx_cell *cell)
 {
     (void)sbx_cgroup_kill(&cell->group);
     sbx_box_kill(&cell->box);
+    sbx_cgroup_hurry(&cell->group);
+    cell->millicores = 0;
     (void)sbx_cell_freeze(cell, false); /* or it would not hear of it, see sbx_cgroup_freeze() */
 }
 

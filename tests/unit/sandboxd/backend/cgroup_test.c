@@ -173,6 +173,24 @@ static void v1_groups_that_fell_behind_are_renewed(void **state)
     close_used(&folder);
 }
 
+static void v1_groups_that_are_killed_hurry(void **state)
+{
+    struct cgroup_folder folder;
+
+    (void)state;
+    open_used(&folder);
+
+    sbx_cgroup_hurry(&folder.group);
+    cgroup_folder_expect(&folder, "cpu.cfs_quota_us", "4294967296");
+    cgroup_folder_expect(&folder, "cpu.shares", ""); /* it was not behind */
+
+    sbx_cgroup_fall_behind(&folder.group);
+    sbx_cgroup_hurry(&folder.group);
+    cgroup_folder_expect(&folder, "cpu.shares", "1024");
+    assert_false(folder.group.is_behind);
+    close_used(&folder);
+}
+
 static void v1_groups_with_a_trace_are_not_renewed(void **state)
 {
     static const char *const traces[][2] = {
@@ -246,6 +264,17 @@ static void v2_limits_are_written(void **state)
     cgroup_folder_expect(&folder, "memory.oom.group", "1");
     cgroup_folder_expect(&folder, "pids.max", "11");
     cgroup_folder_expect(&folder, "cpu.max", "25000 100000\n");
+    cgroup_folder_close(&folder, v2_files);
+}
+
+static void v2_groups_that_are_killed_hurry(void **state)
+{
+    struct cgroup_folder folder;
+
+    (void)state;
+    open_v2(&folder);
+    sbx_cgroup_hurry(&folder.group);
+    cgroup_folder_expect(&folder, "cpu.max", "4294967296");
     cgroup_folder_close(&folder, v2_files);
 }
 
@@ -364,9 +393,11 @@ int main(void)
         cmocka_unit_test(counters_that_were_opened_are_read_anew_each_time),
         cmocka_unit_test(v1_groups_without_a_trace_are_renewed),
         cmocka_unit_test(v1_groups_that_fell_behind_are_renewed),
+        cmocka_unit_test(v1_groups_that_are_killed_hurry),
         cmocka_unit_test(v1_groups_with_a_trace_are_not_renewed),
         cmocka_unit_test(a_missing_counter_is_an_error),
         cmocka_unit_test(v2_limits_are_written),
+        cmocka_unit_test(v2_groups_that_are_killed_hurry),
         cmocka_unit_test(v2_counters_are_read),
         cmocka_unit_test(a_value_that_does_not_stick_is_an_error),
         cmocka_unit_test(keys_are_found_whole),
