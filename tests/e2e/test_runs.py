@@ -43,6 +43,12 @@ def test_a_detached_run_can_be_watched_to_its_end(services):
     assert f"{run_id}  SUCCESS    2  {TASK}\n" in listed
 
 
+def test_a_hint_is_for_a_run_that_stalled(services):
+    run_id = json.loads(services.crisol("run", "--json", TASK).stdout)["run_id"]
+    refused = services.crisol("resume", "--hint", "Mind the carry.", run_id)
+    assert refused.returncode == 125 and b"a hint is for a run that ended STALLED" in refused.stderr
+
+
 def test_a_key_starts_one_run(services):
     first = services.crisol("run", "--detach", "--key", "once", TASK)
     again = services.crisol("run", "--detach", "--key", "once", TASK)
