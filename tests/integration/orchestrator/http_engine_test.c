@@ -411,7 +411,7 @@ static void taking_up_waits_for_the_store_and_not_for_ever(void **state)
     static const char body[] = "{\"task\":\"a cache\",\"interrupt_after\":[\"PLANNER\"]}";
     struct awaited awaited = {.status = "INTERRUPTED"};
     CR_AUTO_BUF struct cr_buf answer;
-    char path[80];
+    char path[112];
     cJSON *root;
 
     (void)state;
