@@ -119,6 +119,60 @@ run_group() {
     tell_group "$1" "$2"
 }
 
+# split_log FOLDER LABEL…: of the log of all these groups, a log and an exit status for each of them.
+split_log() {
+    local folder=$1 label
+    shift
+    for label in "$@"; do
+        : >"$folder/group-$label.log"
+        ctest --test-dir "$folder" -N -L "^$label\$" | sed -nE "s/^ *Test +#[0-9]+: (.*)/\1 $label/p"
+    done | awk -v folder="$folder" -v all="$*" '
+        BEGIN {count = split(all, labels, " "); for (i = 1; i <= count; i++) status[labels[i]] = 8}
+        FILENAME != folder "/group-all.log" {groups[$1] = groups[$1] " " $2; is_open[$1] = 1; status[$2] = 0; next}
+        {number = $0}
+        /^ +Start +[0-9]+: / {sub(/^ +Start +/, "", number); name_of[number + 0] = $NF}
+        /^ *([0-9]+\/[0-9]+ )?Test +#[0-9]+: / {
+            sub(/^.*Test +#/, "", number)
+            if (/ Passed |\*\*\*Skipped /) delete is_open[name_of[number + 0]]
+        }
+        number ~ /^[0-9]+: / {
+            count = split(groups[name_of[number + 0]], labels, " ")
+            for (i = 1; i <= count; i++) print >(folder "/group-" labels[i] ".log")
+        }
+        END {
+            for (name in is_open) {
+                count = split(groups[name], labels, " ")
+                for (i = 1; i <= count; i++) status[labels[i]] = 8
+            }
+            for (label in status) print status[label] >(folder "/group-" label ".log.status")
+        }' - "$folder/group-all.log"
+}
+# Says once a minute how far the tests of a log are.
+tell_progress() {
+    local seconds=0
+    while sleep 1 && kill -0 "$$" 2>/dev/null; do
+        seconds=$((seconds + 1))
+        [ $((seconds % 60)) -ne 0 ] || echo "    … $(grep -cE '^ *[0-9]+/[0-9]+ Test +#[0-9]+: ' "$1" || true) tests have ended"
+    done
+}
+# run_groups FOLDER JOBS LABEL…: the tests of all these groups in one run: where one waits, another has the processors,
+# whatever its group is, and no group waits for the last test of the one before.
+run_groups() {
+    local log=$1/group-all.log folder=$1 jobs=$2 label ticker
+    shift 2
+    : >"$log"
+    tell_progress "$log" &
+    ticker=$!
+    run_tests all "$folder" -L "^($(IFS='|' && echo "$*"))\$" -j "$jobs"
+    kill "$ticker" 2>/dev/null || true
+    split_log "$folder" "$@"
+    for label in "$@"; do tell_group "$label" "$folder"; done
+    if [ "$(cat "$log.status")" -ne 0 ] && [ "$failed" -eq 0 ]; then
+        failed=1
+        tail -n 12 "$log"
+    fi
+}
+
 # All groups, and the summary of them all; returns 1 when one has failed.
 tell_groups() {
     local total skips bad

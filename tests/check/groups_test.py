@@ -47,15 +47,24 @@ class Groups(unittest.TestCase):
         self.tests.append(f'add_test(test_{number} "/bin/sh" "-c" "cat {path}; exit {status}")\n'
                           f'set_tests_properties(test_{number} PROPERTIES LABELS "{label}" SKIP_RETURN_CODE 77)\n')
 
-    def run_group(self, name="g"):
-        """(whether it failed, its line, all that was said)"""
+    def run_script(self, command):
+        """(whether a group failed, all that was said)"""
         with open(os.path.join(self.folder, "CTestTestfile.cmake"), "w", encoding="utf-8") as file:
             file.writelines(self.tests)
-        script = f'set -eu; . scripts/groups.sh; run_group {name} "$1" -L "^g$"; tell_groups'
-        done = subprocess.run(["/bin/bash", "-c", script, "-", self.folder], cwd=SOURCE, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=90, check=False)
+        done = subprocess.run(["/bin/bash", "-c", f"set -eu; . scripts/groups.sh; {command}; tell_groups", "-", self.folder],
+                              cwd=SOURCE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=90, check=False)
         self.assertIn(done.returncode, (0, 1), done.stdout)
-        return done.returncode == 1, done.stdout.splitlines()[0].split(maxsplit=1)[1], done.stdout
+        return done.returncode == 1, done.stdout
+
+    def run_group(self, name="g"):
+        """(whether it failed, its line, all that was said)"""
+        has_failed, said = self.run_script(f'run_group {name} "$1" -L "^g$"')
+        return has_failed, said.splitlines()[0].split(maxsplit=1)[1], said
+
+    def run_groups(self, *labels):
+        """(whether one failed, the line of each at the end, all that was said)"""
+        has_failed, said = self.run_script(f'run_groups "$1" 3 {" ".join(labels)}')
+        return has_failed, [" ".join(line.split()) for line in said.split("groups:\n")[1].splitlines()], said
 
     def check(self, expected_failure, expected_line):
         has_failed, line, said = self.run_group()
@@ -99,6 +108,41 @@ class Groups(unittest.TestCase):
         self.add(SAID["pytest"])
         self.tests[0] = self.tests[0].replace("; exit 0", f"; test -e {mark} || {{ touch {mark}; exit 1; }}")
         self.check(False, "1 passed, 1 skipped, ctest status 0, 2 cases, passed only at the second try: test_0 ")
+
+    # ---- several groups in one run ----
+
+    def test_groups_in_one_run_are_told_one_by_one(self):
+        self.add(SAID["cmocka"], label="one")
+        self.add(SAID["pytest"], label="two")
+        self.add(SAID["unittest"], label="one;two")
+        self.add(SAID["unittest"], label="other")
+        self.add("skipped: there is no engine", status=77, label="two")
+        has_failed, lines, said = self.run_groups("one", "two")
+        self.assertEqual((has_failed, lines), (False, ["one 2 passed, 2 skipped, ctest status 0, 4 cases",
+                                                       "two 2 passed, 3 skipped, ctest status 0, 4 cases",
+                                                       "4 passed, 0 failed, 5 skipped"]), said)
+
+    def test_a_test_that_failed_fails_its_own_group_alone(self):
+        self.add(SAID["cmocka"], label="one")
+        self.add("[  PASSED  ] 3 test(s).\nthe last words", status=1, label="one")
+        self.add(SAID["pytest"], label="two")
+        mark = os.path.join(self.folder, "mark")
+        self.tests[2] = self.tests[2].replace("; exit 0", f"; test -e {mark} || {{ touch {mark}; exit 1; }}")
+        has_failed, lines, said = self.run_groups("one", "two")
+        self.assertEqual((has_failed, lines), (True, ["one 1 passed, 1 skipped, ctest status 8, 2 cases",
+                                                      "two 1 passed, 1 skipped, ctest status 0, 2 cases, passed only at the "
+                                                      "second try: test_2", "2 passed, 1 failed, 2 skipped"]), said)
+        self.assertIn("the last words", said)
+
+    def test_a_test_that_nobody_started_fails_its_group(self):
+        self.add(SAID["cmocka"], label="one")
+        self.add(SAID["cmocka"], label="two")
+        self.tests.append('set_tests_properties(test_1 PROPERTIES REQUIRED_FILES "/nothing/there")\n')
+        has_failed, lines, said = self.run_groups("one", "two", "three")
+        self.assertEqual((has_failed, lines), (True, ["one 1 passed, 1 skipped, ctest status 0, 2 cases",
+                                                      "two 0 passed, 0 skipped, ctest status 8, 0 cases",
+                                                      "three 0 passed, 0 skipped, ctest status 8, 0 cases",
+                                                      "1 passed, 2 failed, 1 skipped"]), said)
 
 
 if __name__ == "__main__":

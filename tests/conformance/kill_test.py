@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 import time
-import uuid
 
 import lab
 from lab import CANCELLED, MIB, OK, SIGNALED, WALL, grpc, pb, services
@@ -16,11 +15,6 @@ LOST = pb.VERDICT_CODE_SANDBOX_LOST
 def named(mark):
     """pids of processes whose command line has the mark."""
     return [pid for pid, (_, command) in lab.host.processes().items() if mark in command]
-
-
-def mark():
-    """A sleep that only this test starts: found by its command line."""
-    return f"sleep 9{uuid.uuid4().int % 10 ** 9}"
 
 
 class Kill(lab.Suite):
@@ -49,13 +43,13 @@ class Kill(lab.Suite):
         self.must(OK, self.run_code("pass"))
 
     def test_sandbox_27_security_16_25_a_busy_program_is_dead_when_its_verdict_comes(self):
-        command = mark()
+        command = lab.host.own_sleep()
         result = self.shell(f"{command} & while :; do :; done", limits={"wall_time_ms": 400}).result
         self.assertEqual(result.verdict.code, WALL)
         self.gone(command, 0.5)
 
     def test_sandbox_28_nobody_survives_and_nothing_is_written_later(self):
-        command = mark()
+        command = lab.host.own_sleep()
         code = (f"setsid nohup {command} >/dev/null 2>&1 &\n( ( {command} & ) & )\n"
                 "(while :; do date +%s%N > clock; done) &\nsleep 0.1; exit 0")
         result = self.must(OK, self.shell(code, collect=[pb.CollectSpec(path="clock")]))
@@ -63,7 +57,7 @@ class Kill(lab.Suite):
         self.gone(command, 0.5)
 
     def test_sandbox_29_security_34_a_child_that_holds_the_pipe_holds_nobody(self):
-        command = mark()
+        command = lab.host.own_sleep()
         # The shell between may itself be on its way out yet, and is killed and counted then.
         for code, most in ((f"{command} & echo hi", 1), (f"setsid {command} & echo hi", 1),
                            (f"(({command} &) &); echo hi", 2)):
@@ -77,7 +71,7 @@ class Kill(lab.Suite):
             self.assertLess(result.timing.kill_us, 5000000)
 
     def test_sandbox_30_a_deadline_and_a_broken_connection_kill_the_program(self):
-        commands = [mark() for _ in range(3)]
+        commands = [lab.host.own_sleep() for _ in range(3)]
         # The start counts as well, and on docker others start beside it.
         stream = self.running(f"exec {commands[0]}", timeout=5 if lab.BACKEND == "native" else 15)
         with self.assertRaises(grpc.RpcError) as caught:
@@ -100,7 +94,7 @@ class Kill(lab.Suite):
         pids = [self.service.process.pid, self.service.child("sandboxd-front")]
         state = lambda: (len(self.service.family()), [lab.host.count_fds(pid) for pid in pids])  # noqa: E731
         before = lab.host.settled(state)
-        command = mark()
+        command = lab.host.own_sleep()
         request = pb.ExecuteRequest(runtime="shell", code=f"head -c 200000 /dev/zero; {command}",
                                     collect=[pb.CollectSpec(path="main.sh")], files=[pb.InputFile(
                                         path="big", data=bytes(MIB))], request_id="")
@@ -114,7 +108,7 @@ class Kill(lab.Suite):
         self.must(OK, self.run_code("pass"))
 
     def test_cancel_ends_a_waiting_and_a_running_one(self):
-        streams = [self.running(mark()) for _ in range(self.slots)]
+        streams = [self.running(lab.host.own_sleep()) for _ in range(self.slots)]
         waiting = self.stub.Run.future(pb.RunRequest(runtime="shell", code="echo never", request_id="waits"), timeout=90)
         lab.host.wait_for(lambda: self.stub.Cancel(pb.CancelRequest(request_id="waits")).found, 5, "it waits")
         self.assertEqual(waiting.result().result.verdict.code, CANCELLED)
@@ -123,7 +117,7 @@ class Kill(lab.Suite):
             stream.cancel()
 
     def test_security_12_a_set_id_program_is_killed_like_any_other(self):
-        command = mark()
+        command = lab.host.own_sleep()
         self.must(WALL, self.shell(f"cp /usr/bin/sleep s; chmod 6755 s; ./s 9 & {command}", limits={"wall_time_ms": 300}))
         self.gone(command, 0.5)
 
@@ -132,7 +126,7 @@ class Faults(lab.unittest.TestCase):
     """Those that kill parts of sandboxd have one of their own."""
 
     def test_sandbox_31_33_a_killed_supervisor_leaves_nothing_and_the_next_start_works(self):
-        command = mark()
+        command = lab.host.own_sleep()
         with lab.start(slots=8) as service:
             stub = services.SandboxServiceStub(service.channel)
             streams = [stub.Execute(pb.ExecuteRequest(runtime="shell", code=f"echo; {command}", limits=pb.Limits(wall_time_ms=60000)),
@@ -157,7 +151,7 @@ class Faults(lab.unittest.TestCase):
                 self.assertEqual(stub.Run(pb.RunRequest(runtime="shell", code="true"), timeout=60).result.verdict.code, OK)
 
     def test_sandbox_32_a_backend_that_dies_at_any_moment_leaves_no_program_behind(self):
-        command = mark()
+        command = lab.host.own_sleep()
         with lab.start() as service:
             stub = services.SandboxServiceStub(service.channel)
             for i in range(6):  # the restart is slower each time

@@ -338,7 +338,8 @@ class Own(unittest.TestCase):
     def test_a_killed_backend_loses_its_runs_and_is_restarted(self):
         with lab.Service() as service:
             stub = services.SandboxServiceStub(service.channel)
-            stream = stub.Execute(pb.ExecuteRequest(runtime="shell", code="echo up; sleep 30",
+            sleep = lab.own_sleep()
+            stream = stub.Execute(pb.ExecuteRequest(runtime="shell", code=f"echo up; {sleep}",
                                                     limits=pb.Limits(wall_time_ms=60000)), timeout=60)
             next(stream)
             next(stream)
@@ -350,13 +351,14 @@ class Own(unittest.TestCase):
             service.wait_ready(2)
             self.assertNotEqual(service.child("sandboxd-native"), old)
             self.assertEqual(result_of(stub, runtime="python", code="pass").verdict.code, OK)
-            lab.wait_for(lambda: not [1 for _, command in lab.processes().values() if command == "sleep 30"],
+            lab.wait_for(lambda: not [1 for _, command in lab.processes().values() if command == sleep],
                          5, "the lost program is dead")
 
     def test_a_killed_front_is_restarted_with_its_backend(self):
         with lab.Service() as service:
             stub = services.SandboxServiceStub(service.channel)
-            stream = stub.Execute(pb.ExecuteRequest(runtime="shell", code="echo up; sleep 31",
+            sleep = lab.own_sleep()
+            stream = stub.Execute(pb.ExecuteRequest(runtime="shell", code=f"echo up; {sleep}",
                                                     limits=pb.Limits(wall_time_ms=60000)), timeout=60)
             next(stream)
             os.kill(service.child("sandboxd-front"), signal.SIGKILL)
@@ -366,7 +368,7 @@ class Own(unittest.TestCase):
             service.wait_ready(2)
             answer = stub.Run(pb.RunRequest(runtime="python", code="pass"), wait_for_ready=True, timeout=90)
             self.assertEqual(answer.result.verdict.code, OK)
-            lab.wait_for(lambda: not [1 for _, command in lab.processes().values() if command == "sleep 31"],
+            lab.wait_for(lambda: not [1 for _, command in lab.processes().values() if command == sleep],
                          5, "the program is dead")
 
     def test_sigterm_lets_a_run_in_flight_finish(self):
