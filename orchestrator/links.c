@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/renewals.h"
 #include "common/tls_files.h"
 #include "orchestrator/config.h"
 #include "rpc/client.h"
@@ -34,6 +35,7 @@ struct agt_links {
     bool has_sandbox;
     struct cr_tls_material sandbox;
     char *sandbox_token;
+    struct cr_renewals renewals;
 };
 
 static int read_files(const struct cr_tls_paths *paths, struct cr_tls_material *ret_material,
@@ -97,6 +99,7 @@ static int load_server(struct agt_links *links, struct cr_err *err)
         r = tls_context_load(links->grpc, &material, err);
     if (r == 0)
         r = tls_context_load(links->http, &material, err);
+    cr_renewals_set_end(&links->renewals, tls_context_end_s(links->grpc));
     cr_tls_material_done(&material);
     if (r < 0)
         return r;
@@ -217,6 +220,11 @@ struct agt_links *agt_links_free(struct agt_links *links)
     return NULL;
 }
 
+const struct cr_renewals *agt_links_renewals(const struct agt_links *links)
+{
+    return &links->renewals;
+}
+
 struct rpc_tokens *agt_links_tokens(const struct agt_links *links)
 {
     return links->tokens;
@@ -253,8 +261,10 @@ static bool has_changed(const struct cr_tls_paths *paths, uint64_t stamp)
 static void renew_tokens(struct agt_links *links)
 {
     struct cr_err err = CR_ERR_INIT;
+    int r = load_tokens(links, &err);
 
-    if (load_tokens(links, &err) < 0)
+    cr_renewals_note(&links->renewals, CR_RENEWAL_TOKEN, r >= 0);
+    if (r < 0)
         cr_log_error("new tokens: %s; keeping the old ones", err.text);
     else
         cr_log_info("new tokens in use count=%zu", rpc_tokens_count(links->tokens));
@@ -268,6 +278,7 @@ static void renew_sandbox(struct agt_links *links, struct rpc_channel *channel)
 
     if (r == 0)
         r = rpc_channel_renew(channel, &material, &err);
+    cr_renewals_note(&links->renewals, CR_RENEWAL_CERTIFICATE, r >= 0);
     if (r < 0) {
         cr_tls_material_done(&material);
         cr_log_error("new certificates for sandboxd: %s; keeping the old ones", err.text);
@@ -287,21 +298,29 @@ static void renew_sandbox_token(struct agt_links *links, struct rpc_channel *cha
     if (r == 0)
         r = rpc_channel_set_token(channel, token, &err);
     (void)free_token(token);
+    cr_renewals_note(&links->renewals, CR_RENEWAL_TOKEN, r >= 0);
     if (r < 0)
         cr_log_error("new token for sandboxd: %s; keeping the old one", err.text);
     else
         cr_log_info("new token for sandboxd in use");
 }
 
-void agt_links_refresh(struct agt_links *links, struct rpc_channel *channel, bool is_forced)
+static void renew_server(struct agt_links *links)
 {
     struct cr_err err = CR_ERR_INIT;
+    int r = load_server(links, &err);
 
+    cr_renewals_note(&links->renewals, CR_RENEWAL_CERTIFICATE, r >= 0);
+    if (r < 0)
+        cr_log_error("new certificates: %s; keeping the old ones", err.text);
+}
+
+void agt_links_refresh(struct agt_links *links, struct rpc_channel *channel, bool is_forced)
+{
     if (links->tokens && (is_forced || has_changed(&links->token_path, links->token_stamp)))
         renew_tokens(links);
-    if (links->grpc && (is_forced || has_changed(&links->server_paths, links->server_stamp)) &&
-        load_server(links, &err) < 0)
-        cr_log_error("new certificates: %s; keeping the old ones", err.text);
+    if (links->grpc && (is_forced || has_changed(&links->server_paths, links->server_stamp)))
+        renew_server(links);
     if (links->has_sandbox &&
         (is_forced || has_changed(&links->sandbox_paths, links->sandbox_stamp)))
         renew_sandbox(links, channel);

@@ -5,6 +5,7 @@
 
 struct agt_config;
 struct cr_err;
+struct cr_renewals;
 struct cr_tls_material;
 struct rpc_channel;
 struct rpc_tokens;
@@ -28,6 +29,9 @@ const struct cr_tls_material *agt_links_sandbox(const struct agt_links *links);
 
 /* Of callers; NULL: none is asked for. Borrowed. */
 struct rpc_tokens *agt_links_tokens(const struct agt_links *links);
+
+/* What became of those that were read anew; any thread. Borrowed. */
+const struct cr_renewals *agt_links_renewals(const struct agt_links *links);
 
 /* The token for sandboxd, as it was read first; NULL: none. Borrowed. */
 const char *agt_links_sandbox_token(const struct agt_links *links);

@@ -3,6 +3,7 @@
 
 #include "common/err.h"
 #include "common/log.h"
+#include "common/renewals.h"
 #include "common/slice.h"
 #include "orchestrator/config.h"
 #include "orchestrator/graph/engine.h"
@@ -33,6 +34,7 @@
 #define SERVICE_NAME "crisol.agent.v1.AgentService"
 
 struct agt_stack {
+    const struct cr_renewals *renewals; /* of the links; borrowed */
     struct agt_model *model;
     bool has_rpc;
     struct rpc_channel *channel;
@@ -159,6 +161,7 @@ static void write_metrics(void *user, struct cr_metrics *metrics)
     rpc_server_write_metrics(stack->server, metrics);
     rpc_channel_write_metrics(stack->channel, metrics);
     agt_tracer_write(stack->tracer, metrics);
+    cr_renewals_write(stack->renewals, metrics);
 }
 
 static int make_http(struct agt_stack *stack, const struct agt_config *config,
@@ -275,6 +278,7 @@ int agt_stack_up(const struct agt_config *config, const struct agt_links *links,
 
     if (!stack)
         return cr_err_set(err, ENOMEM, "out of memory");
+    stack->renewals = agt_links_renewals(links);
     r = make_model(stack, config, err);
     if (r == 0)
         r = make_sandbox(stack, config, links, err);

@@ -28,6 +28,7 @@ struct tls_context {
     SSL_CTX *current;                          /* NULL before the first certificate */
     bool asks_clients;
     char summary[TLS_SUMMARY_MAX];
+    int64_t end_s; /* of the certificate, since 1970 */
 };
 
 int tls_context_new(const struct tls_context_options *options, struct tls_context **ret_context,
@@ -195,20 +196,25 @@ static SSL_CTX *make_ssl(struct tls_context *context)
     return ssl;
 }
 
-static void summarize(SSL_CTX *ssl, bool asks_clients, char summary[TLS_SUMMARY_MAX])
+/* Returns when its certificate ends. */
+static int64_t summarize(SSL_CTX *ssl, bool asks_clients, char summary[TLS_SUMMARY_MAX])
 {
     const X509 *certificate = SSL_CTX_get0_certificate(ssl);
     BIGNUM *number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), NULL);
     char *serial = number ? BN_bn2hex(number) : NULL;
     char end[32] = "?";
+    int64_t end_s = 0;
     struct tm when;
 
-    if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &when) == 1)
+    if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &when) == 1) {
         (void)strftime(end, sizeof(end), "%Y-%m-%dT%H:%M:%SZ", &when);
+        end_s = timegm(&when);
+    }
     (void)snprintf(summary, TLS_SUMMARY_MAX, "serial=%.80s not_after=%s client_certificates=%s",
                    serial ? serial : "?", end, asks_clients ? "required" : "none");
     OPENSSL_free(serial);
     BN_free(number);
+    return end_s;
 }
 
 int tls_context_load(struct tls_context *context, const struct cr_tls_material *material,
@@ -227,14 +233,15 @@ int tls_context_load(struct tls_context *context, const struct cr_tls_material *
     else if (r == 0 && context->asks_clients)
         r = cr_err_set(err, EINVAL, "the authority of clients is empty");
     if (r == 0) {
+        const int64_t end_s = summarize(ssl, authority != NULL, summary);
         SSL_CTX *before;
 
-        summarize(ssl, authority != NULL, summary);
         (void)pthread_mutex_lock(&context->lock);
         before = context->current;
         context->current = ssl;
         context->asks_clients = authority != NULL;
         memcpy(context->summary, summary, sizeof(summary));
+        context->end_s = end_s;
         (void)pthread_mutex_unlock(&context->lock);
         ssl = before; /* connections that use it hold it */
     }
@@ -263,6 +270,16 @@ void tls_context_describe(struct tls_context *context, char summary[TLS_SUMMARY_
     (void)pthread_mutex_lock(&context->lock);
     memcpy(summary, context->summary, TLS_SUMMARY_MAX);
     (void)pthread_mutex_unlock(&context->lock);
+}
+
+int64_t tls_context_end_s(struct tls_context *context)
+{
+    int64_t end_s;
+
+    (void)pthread_mutex_lock(&context->lock);
+    end_s = context->end_s;
+    (void)pthread_mutex_unlock(&context->lock);
+    return end_s;
 }
 
 SSL *tls_context_connect(struct tls_context *context)

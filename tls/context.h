@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct cr_err;
 struct cr_tls_material;
@@ -46,3 +47,6 @@ int tls_pair_check(const struct cr_tls_material *material, struct cr_err *err);
 /* "serial=0A1B not_after=2026-12-01T00:00:00Z client_certificates=required", for logs. "" before
  * the first. */
 void tls_context_describe(struct tls_context *context, char summary[TLS_SUMMARY_MAX]);
+
+/* Until when the certificate is good, in seconds since 1970; 0 before the first. */
+int64_t tls_context_end_s(struct tls_context *context);

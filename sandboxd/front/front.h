@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "common/renewals.h"
 #include "common/turns.h"
 #include "sandboxd/front/audit.h"
 #include "sandboxd/front/auth.h"
@@ -41,6 +42,7 @@ struct sbx_front {
     struct rpc_listener *listener;
     struct rpc_health_port *health; /* NULL: none */
     struct tls_context *tls;        /* NULL: TCP callers speak plain text */
+    struct cr_renewals renewals;    /* read by the thread of the metrics */
     struct sbx_scrape *scrape;      /* NULL: none */
     int64_t started_ms;             /* since 1970 */
     atomic_bool is_serving;         /* read by the thread of the metrics */

@@ -33,6 +33,7 @@ int sbx_front_on_tokens(void *user, int fd)
     int r = front->auth.tokens ? rpc_tokens_read(front->auth.tokens, fd, &err) : -ENOTSUP;
 
     (void)close(fd);
+    cr_renewals_note(&front->renewals, CR_RENEWAL_TOKEN, r >= 0);
     if (r < 0)
         cr_log_error("new tokens: %s; keeping the old ones", err.text);
     else
@@ -53,6 +54,7 @@ static int load_tls(struct sbx_front *front, int fd, struct cr_err *err)
     cr_tls_material_done(&material);
     if (r < 0)
         return r;
+    cr_renewals_set_end(&front->renewals, tls_context_end_s(front->tls));
     tls_context_describe(front->tls, summary);
     cr_log_info("certificate in use %s", summary);
     return 0;
@@ -69,6 +71,7 @@ int sbx_front_on_tls(void *user, int fd)
         return -ENOTSUP;
     }
     r = load_tls(front, fd, &err);
+    cr_renewals_note(&front->renewals, CR_RENEWAL_CERTIFICATE, r >= 0);
     if (r < 0)
         cr_log_error("new certificates: %s; keeping the old ones", err.text);
     return r;

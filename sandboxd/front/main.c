@@ -204,6 +204,7 @@ static void write_metrics(void *user, struct cr_metrics *metrics)
     cr_metrics_process(metrics, front->started_ms);
     sbx_backend_write_metrics(front->backend, metrics);
     rpc_server_write_metrics(front->server, metrics);
+    cr_renewals_write(&front->renewals, metrics);
 }
 
 static int start_metrics(struct sbx_front *front, struct cr_err *err)

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import threading
@@ -14,6 +15,7 @@ import time
 import urllib.error
 import urllib.request
 
+import exposition
 import pytest
 import services as crisol
 from certificates import Authority, flags
@@ -82,6 +84,14 @@ class Links:
         finally:
             connection.close()
 
+    def certificate_of(self, files):
+        """What the orchestrator shows, as ssl tells it."""
+        context = ssl.create_default_context(cafile=self.fleet.authority.certificate)
+        context.load_cert_chain(f"{files}/tls.crt", f"{files}/tls.key")
+        host, port = self.http.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), 90) as plain, context.wrap_socket(plain, server_hostname=host) as secure:
+            return secure.getpeercert()
+
     def close(self):
         code = self.orchestrator.stop()
         self.fleet.close()
@@ -140,9 +150,16 @@ def connect_by_openssl(links, files):
                    timeout=90)
 
 
+def renewals(links):
+    """Certificates that the orchestrator has refused and taken, and when the one in use ends, as its metrics tell."""
+    _, samples = exposition.parse(links.rest(links.web, "/metrics")[1].decode())
+    return [exposition.value(samples, "secret_renewals_total", kind="certificate", outcome=outcome) for outcome in ("refused", "taken")], \
+        exposition.value(samples, "tls_certificate_not_after_seconds")
+
+
 def test_new_certificates_are_taken_while_calls_go_on(links):
     """Under load, with a stream in flight that began before; the old pair is not shown any more."""
-    before = links.rest(links.web)[2]
+    before, (_, taken) = links.rest(links.web)[2], renewals(links)[0]
     long_one = subprocess.Popen([
         os.path.join(crisol.BIN, "crisol"), f"--tls-ca={links.fleet.authority.certificate}", f"--tls-name={NAME}",
         f"--tls-cert={links.web}/tls.crt", f"--tls-key={links.web}/tls.key", "exec", "--wall-ms=30000", "--runtime", "shell", "--",
@@ -163,6 +180,7 @@ def test_new_certificates_are_taken_while_calls_go_on(links):
         links.sandboxd.process.popen.send_signal(signal.SIGHUP)  # the orchestrator looks by itself
         begin = time.monotonic()
         crisol.wait_for(lambda: links.rest(links.web)[2] != before, 15, "the new certificate is shown")
+        crisol.wait_for(lambda: renewals(links)[0][1] > taken, 15, "it is counted")
         print(f"shown {time.monotonic() - begin:.1f} s after the change")
         crisol.wait_for(lambda: links.sandboxd.log().count("certificate in use") == 2, 15, "sandboxd takes it")
         assert long_one.stdout.read() == "2\n3\n4\n5\n6\n7\n8\n" and long_one.wait(90) == 0
@@ -176,6 +194,8 @@ def test_new_certificates_are_taken_while_calls_go_on(links):
 
 def test_a_mixed_pair_is_refused_and_the_old_one_kept(links):
     before = links.rest(links.web)[2]
+    (refused, taken), ends = renewals(links)
+    assert ends == ssl.cert_time_to_seconds(links.certificate_of(links.web)["notAfter"])
     make = links.fleet.authority.make
     mixed = make("localhost", os.path.join(links.volume, "..3"), san="DNS:localhost,IP:127.0.0.1")
     other = make(NAME, os.path.join(links.folder, "server-3"))
@@ -187,6 +207,7 @@ def test_a_mixed_pair_is_refused_and_the_old_one_kept(links):
     for who, log in (("orchestrator", links.orchestrator.log), ("sandboxd", links.sandboxd.log)):
         crisol.wait_for(lambda log=log: said in log(), 15, f"{who} refuses the pair")
     assert links.rest(links.web)[2] == before
+    assert renewals(links) == ([refused + 1, taken], ends)
     runs(links.exec(files=links.web))
     # A front that is started anew begins with the pair that was good.
     links.sandboxd.signal_front(signal.SIGKILL)

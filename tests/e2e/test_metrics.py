@@ -160,7 +160,7 @@ def test_no_caller_makes_a_series(services):
 def names_used(text):
     """The metric names in an expression of PromQL: our words outside of selectors and groupings."""
     text = re.sub(r"\{[^}]*\}|\bby \([^)]*\)", "", text)
-    return set(re.findall(r"\b((?:crisol|sandboxd|process|grpc)_[a-z0-9_]+)", text))
+    return set(re.findall(r"\b((?:crisol|sandboxd|process|grpc|secret|tls)_[a-z0-9_]+)", text))
 
 
 def expressions():
