@@ -95,10 +95,30 @@ const char *agt_config_model_url(const struct agt_config *config)
     return strcmp(config->provider, "openai") == 0 ? config->openai_base_url : config->base_url;
 }
 
+/* A name that Google's own libraries read, where nothing else was said. */
+static int take_name(char **value, const char *name, struct cr_err *err)
+{
+    const char *text = secure_getenv(name);
+
+    if (!is_empty(*value) || is_empty(text))
+        return 0;
+    free(*value);
+    *value = strdup(text);
+    return *value ? 0 : cr_err_set(err, ENOMEM, "out of memory for %s", name);
+}
+
+static int take_names(struct agt_config *config, struct cr_err *err)
+{
+    int r = take_name(&config->api_key, "GOOGLE_API_KEY", err);
+
+    if (r == 0 && strcmp(config->provider, "vertex") == 0)
+        r = take_name(&config->base_url, "GOOGLE_VERTEX_BASE_URL", err);
+    return r == 0 ? take_name(&config->base_url, "GOOGLE_GEMINI_BASE_URL", err) : r;
+}
+
 int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_err *err)
 {
     int r = cr_config_load_program(&agt_config_program, argc, argv, config, err);
-    const char *google = secure_getenv("GOOGLE_GEMINI_BASE_URL");
 
     if (r == 0)
         r = cr_edge_parse(&config->edge, &config->limits, err);
@@ -113,12 +133,9 @@ int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_
         r = agt_tracer_check(config->otlp_endpoint, config->otlp_headers, err);
     if (r < 0)
         return r;
-    /* The name that Google's own libraries read. */
-    if (!config->base_url && google && google[0]) {
-        config->base_url = strdup(google);
-        if (!config->base_url)
-            return cr_err_set(err, ENOMEM, "out of memory for GOOGLE_GEMINI_BASE_URL");
-    }
+    r = take_names(config, err);
+    if (r < 0)
+        return r;
     r = cr_log_setup_by_name("orchestrator", config->log_level, config->log_format, err);
     if (r < 0 || !config->must_check_config)
         return r;

@@ -166,7 +166,7 @@ static const struct cr_setting settings[] = {
      .type = CR_SETTING_STRING,
      .offset = MEMBER(api_key),
      .is_secret = true,
-     .help = "Key of the Gemini API."},
+     .help = "Key of the Gemini API (also GOOGLE_API_KEY)."},
     {.flag = "gemini-model",
      .environment = "GEMINI_MODEL",
      .type = CR_SETTING_STRING,
@@ -177,8 +177,8 @@ static const struct cr_setting settings[] = {
      .environment = "GEMINI_BASE_URL",
      .type = CR_SETTING_STRING,
      .offset = MEMBER(base_url),
-     .help = "Another endpoint of the Gemini API (also GOOGLE_GEMINI_BASE_URL); "
-             "http:// only on loopback."},
+     .help = "Another endpoint of the Gemini API (also GOOGLE_GEMINI_BASE_URL, of provider "
+             "vertex GOOGLE_VERTEX_BASE_URL); http:// only on loopback."},
     {.flag = "receipt-key",
      .environment = "CRISOL_RECEIPT_KEY",
      .type = CR_SETTING_STRING,

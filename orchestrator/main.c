@@ -147,6 +147,7 @@ static int run(struct agt_config *config, const struct secrets *secrets, struct 
     if (r < 0)
         return r;
     agt_process_wipe_environment("GEMINI_API_KEY");
+    agt_process_wipe_environment("GOOGLE_API_KEY");
     agt_process_wipe_environment("OPENAI_API_KEY");
     agt_process_wipe_environment("OTEL_EXPORTER_OTLP_HEADERS");
     if (config->must_check)

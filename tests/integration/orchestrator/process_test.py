@@ -193,7 +193,12 @@ class ProcessTest(unittest.TestCase):
             self.assertFalse(os.path.exists(sock))
 
     def test_key_is_in_no_place_that_others_can_read(self):
-        with orchestrator(env={"GEMINI_API_KEY": CANARY}) as service:
+        for variable in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
+            with self.subTest(variable):
+                self.check_places_of_key(variable)
+
+    def check_places_of_key(self, variable):
+        with orchestrator(env={variable: CANARY}) as service:
             for name in ("environ", "cmdline"):
                 try:
                     with open(f"/proc/{service.popen.pid}/{name}", "rb") as file:
@@ -301,6 +306,20 @@ class ProcessTest(unittest.TestCase):
         said = refused("--check-config", "--grpc-rate-ping=1")
         self.assertIn("--grpc-rate-ping", said)
         self.assertNotIn("well formed", said)
+
+    def test_names_of_googles_own_libraries_are_read_where_none_of_ours_is_set(self):
+        urls = {"GOOGLE_GEMINI_BASE_URL": "https://gemini.invalid", "GOOGLE_VERTEX_BASE_URL": "https://vertex.invalid"}
+        cases = (("gemini", {"GOOGLE_API_KEY": CANARY, **urls}, "https://gemini.invalid"),
+                 ("vertex", {"GOOGLE_API_KEY": CANARY, **urls}, "https://vertex.invalid"),
+                 ("vertex", {"GEMINI_API_KEY": CANARY, "GEMINI_BASE_URL": "https://ours.invalid", **urls}, "https://ours.invalid"))
+        for provider, env, url in cases:
+            with self.subTest(provider=provider, url=url):
+                done = subprocess.run([ORCHESTRATOR, "--check-config", f"--provider={provider}"], capture_output=True,
+                                      text=True, timeout=90, env={**ENVIRONMENT, **env}, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("GEMINI_API_KEY = (set)", done.stdout)
+                self.assertIn(f"gemini-base-url = {url}\n", done.stdout)
+                self.assertNotIn(CANARY, done.stdout + done.stderr)
 
     def test_plain_http_to_a_foreign_host_is_refused(self):
         said = refused(env={"GEMINI_API_KEY": CANARY, "GEMINI_BASE_URL": "http://192.0.2.1"})
