@@ -2,11 +2,9 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
-#include "orchestrator/store/postgres_db.h"
+#include "orchestrator/store/postgres_parts.h"
 #include "orchestrator/store/writer.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,53 +17,14 @@
 #define LOOK_EVERY_MS 1000U
 #define COMPLAIN_EVERY_NS (10 * CR_NS_PER_S)
 
-/* Runs that this process cannot read. When there are more, the first are forgotten: they may be
- * told of, taken and let go of once more. */
-#define REFUSED_MAX 256U
-
-/* As an array of PostgreSQL, "{id,id}"; ids have no other characters than digits. */
-struct refused {
-    char ids[REFUSED_MAX][AGT_STORE_ID_SIZE];
-    size_t count; /* of all that ever were; the next is at its remainder */
-    char text[REFUSED_MAX * AGT_STORE_ID_SIZE + 2];
-};
-
-struct postgres_store {
-    struct agt_store base; /* first */
-    char *uri;
-    struct agt_writer *writer;
-    atomic_bool is_reachable;
-
-    pthread_mutex_t lock; /* guards the next two; not held while a callback runs */
-    struct agt_pg_db db;
-    /* There may be runs that this process holds and does not go on with: the answer to a claim was
-     * lost, or a run could not be taken up. They would be renewed, and so be lost to everybody. */
-    bool must_recount;
-
-    pthread_mutex_t watch_lock; /* guards the next two, held while on_run runs; taken first */
-    agt_store_on_run on_run;    /* NULL: nobody watches */
-    void *on_run_user;
-
-    /* The writer's thread only. */
-    int64_t renew_at_ns;
-    int64_t look_at_ns;
-    int64_t complain_at_ns;
-    int64_t seen_ns;    /* the database answered the last look */
-    int64_t claim_ns;   /* until then a run whose lease ran out is left alone */
-    bool has_looked;    /* the runs of the others are known but for new ones */
-    bool is_recounting; /* a part of what this process holds at each look … */
-    uint64_t recounted; /* … up to here */
-    struct refused refused;
-};
-
-static struct postgres_store *of(struct agt_store *store)
+static struct agt_pg_store *of(struct agt_store *store)
 {
-    return (struct postgres_store *)(void *)store;
+    return (struct agt_pg_store *)(void *)store;
 }
 
 /* ---- on the writer's thread ---- */
 
-static void complain(struct postgres_store *store, const struct cr_err *err)
+static void complain(struct agt_pg_store *store, const struct cr_err *err)
 {
     int64_t now_ns = cr_clock_mono_ns();
 
@@ -79,7 +38,7 @@ static void complain(struct postgres_store *store, const struct cr_err *err)
 }
 
 /* Connects when that is needed. With the lock. */
-static int ensure(struct postgres_store *store, struct cr_err *err)
+static int ensure(struct agt_pg_store *store, struct cr_err *err)
 {
     int r;
 
@@ -95,7 +54,7 @@ static int ensure(struct postgres_store *store, struct cr_err *err)
 
 /* Takes the lock of a database that is connected. Returns 0 with it, or a negative errno without.
  */
-static int enter(struct postgres_store *store, struct cr_err *err)
+static int enter(struct agt_pg_store *store, struct cr_err *err)
 {
     int r;
 
@@ -106,7 +65,7 @@ static int enter(struct postgres_store *store, struct cr_err *err)
     return r;
 }
 
-static void leave(struct postgres_store *store)
+static void leave(struct agt_pg_store *store)
 {
     (void)pthread_mutex_unlock(&store->lock);
 }
@@ -122,7 +81,7 @@ static bool has_stale(const struct agt_store_batch *first)
 
 static bool write_list(void *user, struct agt_store_batch *first, bool is_repeat)
 {
-    struct postgres_store *store = user;
+    struct agt_pg_store *store = user;
     struct cr_err err = CR_ERR_INIT;
     int r = enter(store, &err);
 
@@ -139,127 +98,12 @@ static bool write_list(void *user, struct agt_store_batch *first, bool is_repeat
     return r == 0;
 }
 
-static bool is_refused(const struct refused *refused, const char *run_id)
-{
-    for (size_t i = 0; i < refused->count && i < REFUSED_MAX; i++) {
-        if (strcmp(refused->ids[i], run_id) == 0)
-            return true;
-    }
-    return false;
-}
-
-static void note_refused(struct refused *refused, const char *run_id)
-{
-    bool is_id = strspn(run_id, "0123456789abcdef") == AGT_STORE_ID_SIZE - 1;
-    size_t size = 0;
-
-    if (is_id && !is_refused(refused, run_id))
-        (void)snprintf(refused->ids[refused->count++ % REFUSED_MAX], AGT_STORE_ID_SIZE, "%s",
-                       run_id);
-    for (size_t i = 0; i < refused->count && i < REFUSED_MAX; i++)
-        size += (size_t)snprintf(refused->text + size, sizeof(refused->text) - size, "%c%s",
-                                 i == 0 ? '{' : ',', refused->ids[i]);
-    (void)snprintf(refused->text + size, sizeof(refused->text) - size, size > 0 ? "}" : "{}");
-}
-
-/* This process would renew it, and never go on with it. */
-static void let_go(struct postgres_store *store, const struct agt_store_run *run)
-{
-    struct cr_err err = CR_ERR_INIT;
-
-    (void)pthread_mutex_lock(&store->lock);
-    if (agt_pg_db_let_go(&store->db, run->run_id, run->fence, &err) < 0)
-        store->must_recount = true;
-    (void)pthread_mutex_unlock(&store->lock);
-}
-
-static int tell(void *user, const struct agt_store_run *run)
-{
-    struct postgres_store *store = user;
-    bool is_held = !run->is_elsewhere && !run->has_ended;
-    int r = 0;
-
-    if (store->on_run && (is_held || !is_refused(&store->refused, run->run_id)))
-        r = store->on_run(store->on_run_user, run);
-    if (r == -EPROTO)
-        note_refused(&store->refused, run->run_id);
-    if (r == -EPROTO && is_held) {
-        let_go(store, run);
-    } else if (r < 0 && r != -EPROTO) {
-        (void)pthread_mutex_lock(&store->lock);
-        store->must_recount = true;
-        (void)pthread_mutex_unlock(&store->lock);
-    }
-    return 0;
-}
-
-/* What a look has found. */
-struct look {
-    PGresult *held;
-    PGresult *claimed;
-    PGresult *ended;
-    PGresult *others;
-};
-
-/* Returns whether all of it could be asked for. */
-static bool ask_for_runs(struct postgres_store *store, struct look *look, struct cr_err *err)
-{
-    (void)pthread_mutex_lock(&store->lock);
-    /* One round after the other: what fails again and again must not hide those behind it. */
-    if (store->must_recount && !store->is_recounting) {
-        store->must_recount = false;
-        store->is_recounting = true;
-        store->recounted = 0;
-    }
-    /* Before the claim, which tells of its runs itself. */
-    if (store->is_recounting)
-        look->held = agt_pg_db_held(&store->db, &store->recounted, err);
-    if (look->held || !store->is_recounting)
-        look->claimed = agt_pg_db_claim(&store->db, cr_clock_mono_ns() < store->claim_ns,
-                                        store->refused.text, err);
-    if (look->claimed)
-        look->ended = agt_pg_db_ended_elsewhere(&store->db, err);
-    if (look->ended)
-        look->others = agt_pg_db_elsewhere(&store->db, !store->has_looked, err);
-    (void)pthread_mutex_unlock(&store->lock);
-    return look->others != NULL;
-}
-
-static void tell_all(struct postgres_store *store, PGresult *take_result, bool is_elsewhere)
-{
-    if (take_result)
-        (void)agt_pg_db_each(take_result, is_elsewhere, tell, store);
-}
-
-/* Runs that are free, and those that ended elsewhere. With watch_lock. False: not now. */
-static bool look_for_runs(struct postgres_store *store, struct cr_err *err)
-{
-    struct look look = {.held = NULL};
-    bool is_whole = ask_for_runs(store, &look, err);
-
-    if (look.claimed && PQntuples(look.claimed) > 0)
-        cr_log_info("store: taking over runs that nobody holds runs=%d", PQntuples(look.claimed));
-    if (look.held && PQntuples(look.held) < AGT_PG_HELD_MAX)
-        store->is_recounting = false;
-    if ((look.claimed && PQntuples(look.claimed) == AGT_PG_CLAIM_MAX) ||
-        (look.held && store->is_recounting))
-        store->look_at_ns = 0; /* there may be more */
-    tell_all(store, look.held, false);
-    tell_all(store, look.claimed, false);
-    tell_all(store, look.ended, false);
-    tell_all(store, look.others, true);
-    store->has_looked |= is_whole;
-    if (is_whole && store->on_run)
-        (void)store->on_run(store->on_run_user, NULL);
-    return is_whole;
-}
-
-static int64_t lease_ns(const struct postgres_store *store)
+int64_t agt_pg_lease_ns(const struct agt_pg_store *store)
 {
     return store->db.lease_ms * CR_NS_PER_MS;
 }
 
-static int64_t look_every_ns(const struct postgres_store *store)
+static int64_t look_every_ns(const struct agt_pg_store *store)
 {
     uint32_t quarter_ms = store->db.lease_ms / 4;
 
@@ -267,7 +111,7 @@ static int64_t look_every_ns(const struct postgres_store *store)
 }
 
 /* When it is due. With the lock, connected. */
-static int renew(struct postgres_store *store, struct cr_err *err)
+static int renew(struct agt_pg_store *store, struct cr_err *err)
 {
     int64_t now_ns = cr_clock_mono_ns();
     uint64_t left = 0;
@@ -277,7 +121,8 @@ static int renew(struct postgres_store *store, struct cr_err *err)
         return 0;
     r = agt_pg_db_renew(&store->db, &left, err);
     if (r == 0)
-        store->renew_at_ns = now_ns + (left > 0 ? look_every_ns(store) : lease_ns(store) / 4);
+        store->renew_at_ns =
+            now_ns + (left > 0 ? look_every_ns(store) : agt_pg_lease_ns(store) / 4);
     if (left > 0)
         cr_log_warn("store: another session of the database has locked runs of ours, whose leases "
                     "may run out runs=%llu",
@@ -288,7 +133,7 @@ static int renew(struct postgres_store *store, struct cr_err *err)
 /* A write that fails again and again: without this, another process would take all our runs. */
 static void keep_up(void *user)
 {
-    struct postgres_store *store = user;
+    struct agt_pg_store *store = user;
     struct cr_err err = CR_ERR_INIT;
     int r;
 
@@ -299,26 +144,9 @@ static void keep_up(void *user)
         complain(store, &err);
 }
 
-/*
- * While the database did not answer us it may have answered nobody, and the
- * server's clock went on: the leases of the others ran out for no fault of
- * theirs. They get the time of one to renew them.
- */
-static bool look_around(struct postgres_store *store, struct cr_err *err)
-{
-    int64_t now_ns = cr_clock_mono_ns();
-
-    if (now_ns - store->seen_ns > lease_ns(store) / 2)
-        store->claim_ns = now_ns + lease_ns(store);
-    if (store->on_run && !look_for_runs(store, err))
-        return false;
-    store->seen_ns = cr_clock_mono_ns();
-    return true;
-}
-
 static void look_after(void *user)
 {
-    struct postgres_store *store = user;
+    struct agt_pg_store *store = user;
     struct cr_err err = CR_ERR_INIT;
     int64_t now_ns = cr_clock_mono_ns();
     int r;
@@ -333,7 +161,7 @@ static void look_after(void *user)
     if (r == 0 && now_ns >= store->look_at_ns) {
         store->look_at_ns = now_ns + look_every_ns(store);
         (void)pthread_mutex_lock(&store->watch_lock);
-        if (!look_around(store, &err))
+        if (!agt_pg_look_around(store, &err))
             r = -EIO;
         (void)pthread_mutex_unlock(&store->watch_lock);
     }
@@ -345,7 +173,7 @@ static void look_after(void *user)
 
 static int wake_fd(void *user)
 {
-    struct postgres_store *store = user;
+    struct agt_pg_store *store = user;
     int fd;
 
     (void)pthread_mutex_lock(&store->lock);
@@ -369,7 +197,7 @@ static bool is_accepting(struct agt_store *base)
 static int load_runs(struct agt_store *base, agt_store_on_run on_run, void *user,
                      struct cr_err *err)
 {
-    struct postgres_store *store = of(base);
+    struct agt_pg_store *store = of(base);
     int r = enter(store, err);
 
     if (r < 0)
@@ -383,7 +211,7 @@ static int load_events(struct agt_store *base, const char *run_id,
                        int (*on_event)(void *user, const struct agt_store_event *event), void *user,
                        struct cr_err *err)
 {
-    struct postgres_store *store = of(base);
+    struct agt_pg_store *store = of(base);
     int r = enter(store, err);
 
     if (r < 0)
@@ -399,7 +227,7 @@ static int load_tails(struct agt_store *base, const struct agt_store_tail *tails
                                       const struct agt_store_event *event),
                       void *user, struct cr_err *err)
 {
-    struct postgres_store *store = of(base);
+    struct agt_pg_store *store = of(base);
     PGresult *result;
     int r = enter(store, err);
 
@@ -414,7 +242,7 @@ static int load_tails(struct agt_store *base, const struct agt_store_tail *tails
     return agt_pg_tails_each(result, on_event, user);
 }
 
-static int settle(struct postgres_store *store, const struct agt_store_request *request,
+static int settle(struct agt_pg_store *store, const struct agt_store_request *request,
                   struct cr_err *err)
 {
     int r = enter(store, err);
@@ -430,7 +258,7 @@ static int load_requests(struct agt_store *base,
                          int (*on_request)(void *user, const struct agt_store_request *request),
                          void *user, struct cr_err *err)
 {
-    struct postgres_store *store = of(base);
+    struct agt_pg_store *store = of(base);
     PGresult *result;
     int r = enter(store, err);
 
@@ -461,7 +289,7 @@ static const struct agt_writer_ops writer_ops = {
 
 static void watch(struct agt_store *base, agt_store_on_run on_run, void *user)
 {
-    struct postgres_store *store = of(base);
+    struct agt_pg_store *store = of(base);
 
     (void)pthread_mutex_lock(&store->watch_lock);
     store->on_run = on_run;
@@ -476,7 +304,7 @@ static void hurry(struct agt_store *base)
 
 static void free_store(struct agt_store *base)
 {
-    struct postgres_store *store = of(base);
+    struct agt_pg_store *store = of(base);
 
     (void)agt_writer_stop(store->writer);
     if (store->writer && store->db.link.handle)
@@ -511,7 +339,7 @@ static void name_owner(struct agt_pg_db *db)
     (void)snprintf(db->owner, sizeof(db->owner), "%016llx", (unsigned long long)number);
 }
 
-static int open_parts(struct postgres_store *store, struct cr_err *err)
+static int open_parts(struct agt_pg_store *store, struct cr_err *err)
 {
     int r = agt_pg_check_uri(store->uri, err);
 
@@ -525,7 +353,7 @@ static int open_parts(struct postgres_store *store, struct cr_err *err)
 int agt_store_postgres_new(const struct agt_postgres_options *options, struct agt_store **ret_store,
                            struct cr_err *err)
 {
-    struct postgres_store *store = calloc(1, sizeof(*store));
+    struct agt_pg_store *store = calloc(1, sizeof(*store));
     int r;
 
     if (!store)
