@@ -58,11 +58,11 @@ open('locked', 'w'); os.chmod('locked', 0); os.rename('folder', 'gone'); os.syml
         self.assertEqual(found["host"], (MISSING, b""))
 
     def test_sandbox_47_nothing_moves_while_files_are_collected(self):
-        code = ("import os, subprocess\nos.mkdir('d'); open('d/f', 'w').write('x' * 1000)\n"
+        code = ("import os, subprocess\nos.mkdir('d'); open('d/passwd', 'w').write('x' * 1000)\n"
                 "swap = \"while :; do mv d e; ln -s /etc d; rm d; mv e d; done\"\n"
                 "subprocess.Popen(['sh', '-c', swap], start_new_session=True)\nimport time; time.sleep(0.1)\n")
         for _ in range(5):
-            status, data = self.collected(code, "d/f")["d/f"]
+            status, data = self.collected(code, "d/passwd")["d/passwd"]  # there is one behind the link, too
             self.assertIn((status, data), ((FOUND, b"x" * 1000), (MISSING, b""), (IRREGULAR, b"")))
 
     # ---- patterns ----

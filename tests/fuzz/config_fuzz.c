@@ -77,17 +77,13 @@ static bool is_answered(const char *word)
 /* One argument per line. What is refused says why. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *text = malloc(size + 1);
+    char *text = fuzz_text(data, size);
     char *argv[ARGUMENTS_MAX + 1] = {(char[]){"fuzz"}};
     struct values values = {0};
     struct cr_err err = CR_ERR_INIT;
     int argc = 1;
     int r;
 
-    if (!text)
-        return 0;
-    memcpy(text, data, size);
-    text[size] = '\0';
     for (char *line = text; line && argc < ARGUMENTS_MAX;) {
         char *end = strchr(line, '\n');
 

@@ -13,18 +13,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct sbx_container_plan plan = {
         .image = "image", .instance = "i", .seccomp = "{}"};
-    char *text = malloc(size + 1);
+    char *text = fuzz_text(data, size);
     char id[SBX_CONTAINER_ID_SIZE];
     char message[64];
     struct cr_err err = CR_ERR_INIT;
     struct sbx_container_end end = {.finish_s = -1};
     pid_t pid = -1;
 
-    if (!text)
-        return 0;
-    if (size > 0)
-        memcpy(text, data, size);
-    text[size] = '\0';
     sbx_engine_message(text, message, sizeof(message));
     FUZZ_CHECK(strlen(message) < sizeof(message) && !strchr(message, '\n'));
     if (sbx_container_id(text, id) == 0)

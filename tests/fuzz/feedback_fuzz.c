@@ -96,12 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!cr_utf8_is_valid(data, size))
         return 0;
     make_delimiter(data, size, delimiter);
-    text = malloc(size + 1);
-    if (!text)
-        return 0;
-    if (size > 0)
-        memcpy(text, data, size);
-    text[size] = '\0';
+    text = fuzz_text(data, size);
     split(text, size, parts);
     judge(parts, delimiter);
     free(text);

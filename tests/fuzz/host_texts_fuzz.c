@@ -55,13 +55,8 @@ static void read_ids(const char *text)
 /* Texts of the host: most are the kernel's, with names in them that are anybody's. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *text = malloc(size + 1);
+    char *text = fuzz_text(data, size);
 
-    if (!text)
-        return 0;
-    if (size > 0)
-        memcpy(text, data, size);
-    text[size] = '\0';
     read_process(text);
     read_groups(text);
     read_ids(text);

@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct agt_request_rules rules = {.allowed_hosts = "localhost,[::1]"};
     char caller[64] = "ip:192.0.2.1";
     struct agt_request request = {.caller = caller};
-    char *text = malloc(size + 1);
+    char *text = fuzz_text(data, size);
     char *at = text;
 
     if (!tokens)
@@ -76,9 +76,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     rules.tokens = tokens;
-    if (size > 0)
-        memcpy(text, data, size);
-    text[size] = '\0';
     request.method = next_line(&at);
     request.raw_url = next_line(&at);
     if (request.raw_url) {

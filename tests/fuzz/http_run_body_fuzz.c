@@ -35,13 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Crisol__Agent__V1__GenerateRequest *request = NULL;
     struct agt_problem problem;
     CR_AUTO_BUF struct cr_buf buf = {0};
-    char *text = malloc(size + 1);
+    char *text = fuzz_text(data, size);
 
-    if (!text)
-        return 0;
-    if (size > 0)
-        memcpy(text, data, size);
-    text[size] = '\0';
     cr_buf_init(&buf, 1 << 20);
     if (agt_run_body_read(text, size, &request, &problem) == 0) {
         FUZZ_CHECK(request->task);

@@ -30,15 +30,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static char expected[] = "3";
     Crisol__Agent__V1__OracleCase one = CRISOL__AGENT__V1__ORACLE_CASE__INIT;
     Crisol__Agent__V1__OracleCase *cases[] = {&one};
-    char *text = malloc(size + 1);
+    char *text = fuzz_text(data, size);
     char summary[256];
     int finding;
 
-    if (!text)
-        return 0;
-    if (size > 0)
-        memcpy(text, data, size);
-    text[size] = '\0';
     one.name = name;
     one.expression = expression;
     one.expected_json = expected;

@@ -74,15 +74,12 @@ static void check_mutants(const struct agt_py_tokens *tokens, const struct agt_p
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *text = malloc(size + 1);
+    char *text = fuzz_text(data, size);
     AGT_AUTO_PY_TOKENS struct agt_py_tokens tokens = {.text = NULL};
     AGT_AUTO_PY_OUTLINE struct agt_py_outline outline = {NULL, 0, 0};
     struct agt_audit audit;
     int r;
 
-    FUZZ_CHECK(text);
-    memcpy(text, data, size);
-    text[size] = '\0';
     size = strlen(text);
     r = agt_py_scan(text, size, &tokens, NULL);
     if (r == 0) {

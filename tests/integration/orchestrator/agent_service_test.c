@@ -10,6 +10,7 @@
 #include "rpc/status.h"
 #include "tests/harness/double_store.h"
 #include "tests/harness/engine_fixture.h"
+#include "tests/harness/rpc_group.h"
 #include "tests/harness/test.h"
 
 #include <poll.h>
@@ -560,20 +561,6 @@ static void drain_cancels_the_runs_of_live_calls(void **state)
     tear_down(&fixture);
 }
 
-static int group_init(void **state)
-{
-    (void)state;
-    rpc_init();
-    return 0;
-}
-
-static int group_fini(void **state)
-{
-    (void)state;
-    rpc_fini();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -592,5 +579,5 @@ int main(void)
         cmocka_unit_test(drain_cancels_the_runs_of_live_calls),
     };
 
-    return cmocka_run_group_tests(tests, group_init, group_fini);
+    return cmocka_run_group_tests(tests, test_rpc_init, test_rpc_fini);
 }

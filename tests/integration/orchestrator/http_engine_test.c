@@ -11,6 +11,7 @@
 #include "rpc/server.h"
 #include "tests/harness/double_store.h"
 #include "tests/harness/doubles.h"
+#include "tests/harness/rpc_group.h"
 #include "tests/harness/test.h"
 #include "tests/integration/orchestrator/http_client.h"
 
@@ -589,20 +590,6 @@ static void an_answer_that_memory_has_no_room_for_is_an_error(void **state)
     assert_int_equal(client_get(house.port, "/api/v1/runtimes", &answer), 200);
 }
 
-static int group_init(void **state)
-{
-    (void)state;
-    rpc_init();
-    return 0;
-}
-
-static int group_fini(void **state)
-{
-    (void)state;
-    rpc_fini();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -626,5 +613,5 @@ int main(void)
                                         stop),
     };
 
-    return cmocka_run_group_tests(tests, group_init, group_fini);
+    return cmocka_run_group_tests(tests, test_rpc_init, test_rpc_fini);
 }

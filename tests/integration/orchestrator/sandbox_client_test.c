@@ -8,6 +8,7 @@
 #include "rpc/connection.h"
 #include "rpc/server.h"
 #include "rpc/status.h"
+#include "tests/harness/rpc_group.h"
 #include "tests/harness/test.h"
 
 #include <poll.h>
@@ -322,20 +323,6 @@ static void unreachable_sandboxd_is_unavailable_and_no_path_is_told(void **state
     (void)rpc_channel_free(fixture.channel);
 }
 
-static int group_init(void **state)
-{
-    (void)state;
-    rpc_init();
-    return 0;
-}
-
-static int group_fini(void **state)
-{
-    (void)state;
-    rpc_fini();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,5 +337,5 @@ int main(void)
         cmocka_unit_test(unreachable_sandboxd_is_unavailable_and_no_path_is_told),
     };
 
-    return cmocka_run_group_tests(tests, group_init, group_fini);
+    return cmocka_run_group_tests(tests, test_rpc_init, test_rpc_fini);
 }

@@ -4,6 +4,7 @@
 #include "common/err.h"
 #include "rpc/listener.h"
 #include "rpc/status.h"
+#include "tests/harness/rpc_group.h"
 #include "tests/integration/rpc/fixture.h"
 
 #include <errno.h>
@@ -214,5 +215,5 @@ int main(void)
         cmocka_unit_test(options_that_cannot_work_are_refused),
     };
 
-    return cmocka_run_group_tests(tests, group_init, group_fini);
+    return cmocka_run_group_tests(tests, test_rpc_init, test_rpc_fini);
 }

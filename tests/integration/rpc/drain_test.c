@@ -3,6 +3,7 @@
 #include "common/err.h"
 #include "rpc/connection.h"
 #include "rpc/status.h"
+#include "tests/harness/rpc_group.h"
 #include "tests/integration/rpc/fixture.h"
 
 #include <errno.h>
@@ -188,5 +189,5 @@ int main(void)
         cmocka_unit_test(a_method_in_two_tables_is_refused),
     };
 
-    return cmocka_run_group_tests(tests, group_init, group_fini);
+    return cmocka_run_group_tests(tests, test_rpc_init, test_rpc_fini);
 }

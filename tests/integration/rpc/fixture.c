@@ -104,17 +104,3 @@ int fixture_echo(struct fixture *fixture, const char *type_url, int deadline_ms,
     rpc_message_free(response);
     return code;
 }
-
-int group_init(void **state)
-{
-    (void)state;
-    rpc_init();
-    return 0;
-}
-
-int group_fini(void **state)
-{
-    (void)state;
-    rpc_fini();
-    return 0;
-}

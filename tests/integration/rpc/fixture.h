@@ -35,7 +35,3 @@ int fixture_echo(struct fixture *fixture, const char *type_url, int deadline_ms,
 
 /* Waits until `*counter` is at least `value`; asserts that it takes less than 10 s. */
 void wait_for_count(atomic_int *counter, int value);
-
-/* For cmocka: rpc_init and rpc_fini around a group. */
-int group_init(void **state);
-int group_fini(void **state);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "grpc/health/v1/health.pb-c.h"
 #include "rpc/status.h"
+#include "tests/harness/rpc_group.h"
 #include "tests/integration/rpc/fixture.h"
 
 #include <sched.h>
@@ -252,5 +253,5 @@ int main(void)
         cmocka_unit_test(those_who_watch_leave_room_for_those_who_ask),
     };
 
-    return cmocka_run_group_tests(tests, group_init, group_fini);
+    return cmocka_run_group_tests(tests, test_rpc_init, test_rpc_fini);
 }

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "google/protobuf/any.pb-c.h"
 #include "rpc/status.h"
+#include "tests/harness/rpc_group.h"
 #include "tests/integration/rpc/fixture.h"
 #include "tests/integration/rpc/listener_fixture.h"
 
@@ -355,5 +356,5 @@ int main(void)
         cmocka_unit_test(ten_thousand_cancels_of_running_calls_are_borne),
     };
 
-    return cmocka_run_group_tests(tests, group_init, group_fini);
+    return cmocka_run_group_tests(tests, test_rpc_init, test_rpc_fini);
 }

@@ -6,6 +6,7 @@
 #include "common/listen.h"
 #include "google/protobuf/any.pb-c.h"
 #include "rpc/status.h"
+#include "tests/harness/rpc_group.h"
 #include "tests/integration/rpc/fixture.h"
 #include "tests/integration/rpc/listener_fixture.h"
 #include "tests/integration/rpc/raw.h"
@@ -288,5 +289,5 @@ int main(void)
         cmocka_unit_test(listener_survives_running_out_of_fds),
     };
 
-    return cmocka_run_group_tests(tests, group_init, group_fini);
+    return cmocka_run_group_tests(tests, test_rpc_init, test_rpc_fini);
 }

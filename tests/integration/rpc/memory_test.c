@@ -3,6 +3,7 @@
 /* Our own allocations fail, one after the other; those of core abort and are not ours to test. */
 #include "rpc/status.h"
 #include "tests/harness/alloc.h"
+#include "tests/harness/rpc_group.h"
 #include "tests/integration/rpc/fixture.h"
 
 #include <errno.h>
@@ -85,5 +86,5 @@ int main(void)
         cmocka_unit_test(a_call_fails_alone),
     };
 
-    return cmocka_run_group_tests(tests, group_init, group_fini);
+    return cmocka_run_group_tests(tests, test_rpc_init, test_rpc_fini);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "grpc/reflection/v1/reflection.pb-c.h"
 #include "rpc/status.h"
+#include "tests/harness/rpc_group.h"
 #include "tests/integration/rpc/bidi.h"
 #include "tests/integration/rpc/fixture.h"
 
@@ -147,5 +148,5 @@ int main(void)
         cmocka_unit_test(an_idle_stream_does_not_hold_the_drain),
     };
 
-    return cmocka_run_group_tests(tests, group_init, group_fini);
+    return cmocka_run_group_tests(tests, test_rpc_init, test_rpc_fini);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/clock.h"
 #include "rpc/status.h"
+#include "tests/harness/rpc_group.h"
 #include "tests/integration/rpc/bidi.h"
 #include "tests/integration/rpc/fixture.h"
 
@@ -345,5 +346,5 @@ int main(void)
         cmocka_unit_test(a_bidi_call_is_cancelled),
     };
 
-    return cmocka_run_group_tests(tests, group_init, group_fini);
+    return cmocka_run_group_tests(tests, test_rpc_init, test_rpc_fini);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/channel.h"
 #include "rpc/status.h"
+#include "tests/harness/rpc_group.h"
 #include "tests/integration/rpc/fixture.h"
 #include "tests/integration/rpc/raw.h"
 
@@ -414,5 +415,5 @@ int main(void)
         cmocka_unit_test(core_keeps_the_fd_while_a_call_lives),
     };
 
-    return cmocka_run_group_tests(tests, group_init, group_fini);
+    return cmocka_run_group_tests(tests, test_rpc_init, test_rpc_fini);
 }

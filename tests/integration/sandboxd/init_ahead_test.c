@@ -17,11 +17,17 @@
 
 #define BOX_TEST(function) cmocka_unit_test_setup_teardown(function, init_box_make, init_box_remove)
 
-static void waiting_init_runs_what_comes_with_load(void **state)
+static struct init_box *waiting_box(void **state, bool is_go_along)
 {
     struct init_box *box = *state;
 
     box->argument = SBX_INIT_WAIT_ARGUMENT;
+    box->is_go_along = is_go_along;
+    return box;
+}
+
+static void assert_runs_what_comes(struct init_box *box)
+{
     init_box_add(box, SBX_PAYLOAD_FILE, "hello", "hello\n");
     init_box_add_shell(box, "cat hello; ls /proc/self/fd; exit 3");
 
@@ -30,26 +36,21 @@ static void waiting_init_runs_what_comes_with_load(void **state)
     assert_string_equal(init_box_output(box), "hello\n0\n1\n2\n3\n");
 }
 
+static void waiting_init_runs_what_comes_with_load(void **state)
+{
+    assert_runs_what_comes(waiting_box(state, false));
+}
+
 static void waiting_init_goes_at_once_when_it_is_told_so(void **state)
 {
-    struct init_box *box = *state;
-
-    box->argument = SBX_INIT_WAIT_ARGUMENT;
-    box->is_go_along = true;
-    init_box_add(box, SBX_PAYLOAD_FILE, "hello", "hello\n");
-    init_box_add_shell(box, "cat hello; ls /proc/self/fd; exit 3");
-
-    init_assert_exited(init_box_run(box), 3 << 8);
-
-    assert_string_equal(init_box_output(box), "hello\n0\n1\n2\n3\n");
+    assert_runs_what_comes(waiting_box(state, true));
 }
 
 /* They are another process' work, and the program a second one's. */
 static void waiting_init_puts_read_only_files_in_place(void **state)
 {
-    struct init_box *box = *state;
+    struct init_box *box = waiting_box(state, false);
 
-    box->argument = SBX_INIT_WAIT_ARGUMENT;
     init_box_add_read_only(box, "fixed", "fixed\n");
     init_box_add(box, SBX_PAYLOAD_FILE, "hello", "hello\n");
     init_box_add_shell(box, "cat fixed hello; rm -f fixed 2>/dev/null; cat fixed; exit 4");
@@ -61,10 +62,8 @@ static void waiting_init_puts_read_only_files_in_place(void **state)
 
 static void waiting_init_never_goes_at_once_with_read_only_files(void **state)
 {
-    struct init_box *box = *state;
+    struct init_box *box = waiting_box(state, true);
 
-    box->argument = SBX_INIT_WAIT_ARGUMENT;
-    box->is_go_along = true;
     init_box_add_read_only(box, "fixed", "fixed\n");
     init_box_add_shell(box, "exit 0");
 
@@ -107,11 +106,9 @@ static void init_tells_whether_a_socket_was_made(void **state)
 
 static void waiting_init_that_goes_at_once_reports_what_cannot_be_executed(void **state)
 {
-    struct init_box *box = *state;
+    struct init_box *box = waiting_box(state, true);
     struct sbx_init_msg msg;
 
-    box->argument = SBX_INIT_WAIT_ARGUMENT;
-    box->is_go_along = true;
     init_box_add(box, SBX_PAYLOAD_ARG, "", "/no/such/program");
     init_box_start(box);
     init_box_receive(box, &msg);
@@ -123,10 +120,9 @@ static void waiting_init_that_goes_at_once_reports_what_cannot_be_executed(void 
 
 static void waiting_init_ends_with_its_backend(void **state)
 {
-    struct init_box *box = *state;
+    struct init_box *box = waiting_box(state, false);
     struct sbx_init_msg msg;
 
-    box->argument = SBX_INIT_WAIT_ARGUMENT;
     init_box_add_shell(box, "exit 0");
     init_box_start(box);
     init_box_receive(box, &msg);
@@ -138,10 +134,9 @@ static void waiting_init_ends_with_its_backend(void **state)
 
 static void waiting_init_refuses_go_before_load(void **state)
 {
-    struct init_box *box = *state;
+    struct init_box *box = waiting_box(state, false);
     struct sbx_init_msg msg;
 
-    box->argument = SBX_INIT_WAIT_ARGUMENT;
     init_box_add_shell(box, "exit 0");
     init_box_start(box);
     init_box_receive(box, &msg);

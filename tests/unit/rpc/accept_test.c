@@ -65,6 +65,18 @@ static struct cr_listen open_or_skip(const char *address)
     return listen;
 }
 
+/* The caller closes its fd. */
+static struct rpc_accepted accept_one(const struct cr_listen *listen, int client)
+{
+    CR_AUTO_CLOSE int spare = -1;
+    struct rpc_accepted accepted;
+
+    assert_true(client >= 0);
+    wait_readable(listen->fd);
+    assert_int_equal(rpc_accept(listen->fd, false, &spare, &accepted), RPC_ACCEPT_DONE);
+    return accepted;
+}
+
 static void accept_knows_a_caller_by_its_user(void **state)
 {
     char folder[TEST_PATH_SIZE];
@@ -101,14 +113,9 @@ static void accept_knows_a_caller_by_its_address(void **state)
 {
     struct cr_listen listen = open_or_skip("127.0.0.1:0");
     CR_AUTO_CLOSE int client = connect_v4(listen.port);
-    CR_AUTO_CLOSE int spare = -1;
-    struct rpc_accepted accepted;
+    struct rpc_accepted accepted = accept_one(&listen, client);
 
     (void)state;
-    assert_true(client >= 0);
-    wait_readable(listen.fd);
-    assert_int_equal(rpc_accept(listen.fd, false, &spare, &accepted), RPC_ACCEPT_DONE);
-
     assert_false(accepted.peer.is_unix);
     assert_string_equal(accepted.peer.caller, "ip:127.0.0.1");
     assert_string_equal(accepted.quota_key, "ip:127.0.0.1");
@@ -122,14 +129,9 @@ static void accept_counts_an_ipv6_network_as_one(void **state)
 {
     struct cr_listen listen = open_or_skip("[::1]:0");
     CR_AUTO_CLOSE int client = connect_v6(listen.port);
-    CR_AUTO_CLOSE int spare = -1;
-    struct rpc_accepted accepted;
+    struct rpc_accepted accepted = accept_one(&listen, client);
 
     (void)state;
-    assert_true(client >= 0);
-    wait_readable(listen.fd);
-    assert_int_equal(rpc_accept(listen.fd, false, &spare, &accepted), RPC_ACCEPT_DONE);
-
     assert_string_equal(accepted.peer.caller, "ip:::1");
     assert_string_equal(accepted.quota_key, "net:::");
     (void)close(accepted.fd);
@@ -140,14 +142,9 @@ static void accept_sees_ipv4_behind_an_ipv6_socket(void **state)
 {
     struct cr_listen listen = open_or_skip("[::]:0");
     CR_AUTO_CLOSE int client = connect_v4(listen.port);
-    CR_AUTO_CLOSE int spare = -1;
-    struct rpc_accepted accepted;
+    struct rpc_accepted accepted = accept_one(&listen, client);
 
     (void)state;
-    assert_true(client >= 0);
-    wait_readable(listen.fd);
-    assert_int_equal(rpc_accept(listen.fd, false, &spare, &accepted), RPC_ACCEPT_DONE);
-
     assert_string_equal(accepted.peer.caller, "ip:127.0.0.1");
     assert_string_equal(accepted.quota_key, "ip:127.0.0.1");
     (void)close(accepted.fd);

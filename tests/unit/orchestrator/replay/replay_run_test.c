@@ -197,16 +197,24 @@ static int replay_changed(run_export *export, struct agt_replay_report *report, 
     return r;
 }
 
+/* What the file holds happens again, with no difference. */
+static void repeat(const struct file *file, struct agt_replay_report *ret_report)
+{
+    struct cr_err err = CR_ERR_INIT;
+
+    cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
+    if (agt_replay_run(file->data, file->size, ret_report, &err) < 0)
+        fail_msg("%s", err.text);
+    if (ret_report->different_at != 0)
+        fail_msg("event %u: %s", ret_report->different_at, ret_report->difference);
+}
+
 static void a_run_that_is_repeated_is_the_same(void **state)
 {
     const struct file *file = *state;
     struct agt_replay_report report;
-    struct cr_err err = CR_ERR_INIT;
 
-    if (agt_replay_run(file->data, file->size, &report, &err) < 0)
-        fail_msg("%s", err.text);
-    if (report.different_at != 0)
-        fail_msg("event %u: %s", report.different_at, report.difference);
+    repeat(file, &report);
     assert_int_equal(report.compared, report.events);
     assert_true(report.events > 25);
 }
@@ -340,14 +348,9 @@ static void a_run_that_was_cancelled_is_repeated_up_to_there(void **state)
 {
     struct file *file = make_file(hold_sandbox, true);
     struct agt_replay_report report;
-    struct cr_err err = CR_ERR_INIT;
 
     (void)state;
-    cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
-    if (agt_replay_run(file->data, file->size, &report, &err) < 0)
-        fail_msg("%s", err.text);
-    if (report.different_at != 0)
-        fail_msg("event %u: %s", report.different_at, report.difference);
+    repeat(file, &report);
     assert_true(report.was_stopped);
     assert_in_range(report.compared, 9, report.events - 1);
     free_file(file);
@@ -357,19 +360,14 @@ static void a_run_with_terms_is_repeated_with_its_cases_and_checks(void **state)
 {
     struct file *file = make_file(solve_with_cases, false);
     struct agt_replay_report report;
-    struct cr_err err = CR_ERR_INIT;
     run_export *export = open_file(file);
     Crisol__Journal__V1__RunSpec *spec =
         crisol__journal__v1__run_spec__unpack(NULL, export->spec.len, export->spec.data);
 
     (void)state;
-    cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
     assert_non_null(spec);
     assert_true(spec->terms.len > 0);
-    if (agt_replay_run(file->data, file->size, &report, &err) < 0)
-        fail_msg("%s", err.text);
-    if (report.different_at != 0)
-        fail_msg("event %u: %s", report.different_at, report.difference);
+    repeat(file, &report);
     assert_int_equal(report.compared, report.events);
     crisol__journal__v1__run_spec__free_unpacked(spec, NULL);
     crisol__journal__v1__run_export__free_unpacked(export, NULL);
@@ -381,14 +379,9 @@ static void a_run_whose_checks_were_cancelled_is_the_same(void **state)
 {
     struct file *file = make_file(refute_at_once, false);
     struct agt_replay_report report;
-    struct cr_err err = CR_ERR_INIT;
 
     (void)state;
-    cr_log_setup("test", CR_LOG_ERROR, CR_LOG_TEXT);
-    if (agt_replay_run(file->data, file->size, &report, &err) < 0)
-        fail_msg("%s", err.text);
-    if (report.different_at != 0)
-        fail_msg("event %u: %s", report.different_at, report.difference);
+    repeat(file, &report);
     assert_int_equal(report.compared, report.events);
     free_file(file);
 }
