@@ -5,6 +5,7 @@
 #include "common/err.h"
 #include "common/port_holder.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -83,6 +84,52 @@ static int open_folder(struct place *place, uid_t owner, struct cr_err *err)
     if (place->dir_fd < 0)
         return cr_err_sys(err, errno, "open folder '%s'", folder);
     if (place->is_folder_new && owner != (uid_t)-1 && fchown(place->dir_fd, owner, (gid_t)-1) < 0)
+        return cr_err_sys(err, errno, "give folder '%s' to uid %u", folder, (unsigned)owner);
+    return 0;
+}
+
+/* True when nothing is in the folder but what a server of this path leaves there. */
+static bool is_of_this_path_alone(const struct place *place)
+{
+    CR_AUTO_CLOSE int fd = openat(place->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    bool is_alone = folder != NULL;
+
+    if (!folder)
+        return false;
+    (void)cr_take_fd(&fd);                                /* the folder has it */
+    while (is_alone && (entry = readdir(folder)) != NULL) // NOLINT(concurrency-mt-unsafe): own DIR
+        is_alone = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+                   strcmp(entry->d_name, place->name) == 0 ||
+                   strcmp(entry->d_name, place->lock_name) == 0;
+    (void)closedir(folder);
+    return is_alone;
+}
+
+/*
+ * A folder that was there may be the private one of a server with another
+ * owner: what such a one has left behind would shut the new owner out, without
+ * a word. Ours alone becomes his; any other is the operator's to open.
+ */
+static int let_in(const struct place *place, uid_t owner, struct cr_err *err)
+{
+    char folder[sizeof(place->path)];
+    struct stat info;
+
+    if (owner == (uid_t)-1 || owner == 0 || place->is_folder_new)
+        return 0;
+    write_folder(place, folder);
+    if (fstat(place->dir_fd, &info) < 0)
+        return cr_err_sys(err, errno, "look at folder '%s'", folder);
+    if (info.st_mode & (info.st_uid == owner ? S_IXUSR : S_IXGRP | S_IXOTH))
+        return 0;
+    if (info.st_uid != geteuid() || !is_of_this_path_alone(place))
+        return cr_err_set(err, EACCES,
+                          "folder '%s' cannot be entered by uid %u, who is to have the socket in "
+                          "it; give it to that user, open it (chmod o+x), or choose another path",
+                          folder, (unsigned)owner);
+    if (fchown(place->dir_fd, owner, (gid_t)-1) < 0)
         return cr_err_sys(err, errno, "give folder '%s' to uid %u", folder, (unsigned)owner);
     return 0;
 }
@@ -254,6 +301,8 @@ static int open_unix(const char *text, uid_t owner, struct cr_listen *ret_listen
         r = open_folder(&place, owner, err);
     if (r == 0)
         r = lock_path(&place, err);
+    if (r == 0)
+        r = let_in(&place, owner, err);
     if (r == 0)
         r = remove_stale(&place, err);
     if (r == 0)

@@ -216,5 +216,8 @@ void agt_sandbox_hide_address(struct rpc_status *status)
     if (status->code != RPC_UNAVAILABLE || !strstr(status->message, "failed to connect"))
         return;
     cr_log_debug("sandboxd cannot be reached reason=%s", status->message);
-    rpc_status_set(status, RPC_UNAVAILABLE, "sandboxd cannot be reached; is it running?");
+    rpc_status_set(status, RPC_UNAVAILABLE, "sandboxd cannot be reached; %s",
+                   strstr(status->message, "Permission denied")
+                       ? "the orchestrator's user may not use its socket (--socket-owner)"
+                       : "is it running?");
 }

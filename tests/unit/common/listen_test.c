@@ -121,6 +121,46 @@ static void listen_gives_socket_and_folder_to_their_owner(void **state)
     cr_listen_close(&listen);
 }
 
+static uid_t owner_of(const char *path)
+{
+    struct stat info;
+
+    assert_int_equal(stat(path, &info), 0);
+    return info.st_uid;
+}
+
+/* What a server of another owner has left behind must not shut the next one out. */
+static void listen_opens_a_folder_that_it_left_to_the_new_owner(void **state)
+{
+    const struct place *place = *state;
+    struct cr_listen listen = CR_LISTEN_INIT;
+    struct cr_err err = CR_ERR_INIT;
+    char other[128];
+
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(mkdir(place->inner, 0700), 0);
+
+    assert_int_equal(cr_listen_open(place->address, NOBODY_IN_PARTICULAR, &listen, &err), 0);
+    assert_int_equal(owner_of(place->inner), NOBODY_IN_PARTICULAR);
+    cr_listen_close(&listen);
+
+    /* One of a third user, and one in which there is something else, are left as they are. */
+    assert_int_equal(cr_listen_open(place->address, NOBODY_IN_PARTICULAR + 1, &listen, &err),
+                     -EACCES);
+    assert_non_null(strstr(err.text, "cannot be entered by uid 12346"));
+    assert_int_equal(chown(place->inner, 0, 0), 0);
+    (void)snprintf(other, sizeof(other), "%s/other", place->inner);
+    assert_int_equal(mkdir(other, 0700), 0);
+    assert_int_equal(cr_listen_open(place->address, NOBODY_IN_PARTICULAR, &listen, &err), -EACCES);
+    assert_int_equal(owner_of(place->inner), 0);
+    assert_int_equal(chmod(place->inner, 0711), 0);
+    assert_int_equal(cr_listen_open(place->address, NOBODY_IN_PARTICULAR, &listen, &err), 0);
+    assert_int_equal(owner_of(place->inner), 0);
+    cr_listen_close(&listen);
+    assert_int_equal(rmdir(other), 0);
+}
+
 static void listen_refuses_the_path_of_a_live_server_and_names_it(void **state)
 {
     const struct place *place = *state;
@@ -331,6 +371,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_PLACE(listen_makes_a_private_socket_in_a_private_folder),
         WITH_PLACE(listen_gives_socket_and_folder_to_their_owner),
+        WITH_PLACE(listen_opens_a_folder_that_it_left_to_the_new_owner),
         WITH_PLACE(listen_refuses_the_path_of_a_live_server_and_names_it),
         WITH_PLACE(listen_replaces_what_a_killed_server_left),
         WITH_PLACE(listen_leaves_the_socket_of_another_program_alone),
