@@ -25,7 +25,7 @@
 #define EXPRESSION_MAX 16384U
 #define EXPECTED_MAX 65536U
 #define PROMPT_MAX 32768U
-#define RUNTIME_MAX 64
+#define RUNTIME_MAX 65 /* NAME:VERSION, 32 bytes each */
 #define PATH_BYTES_MAX 255
 #define PATH_PARTS_MAX 16          /* folders and the name, as sandboxd wants it */
 #define ARGUMENT_BYTES_MAX 131071U /* of the kernel */
@@ -64,9 +64,9 @@ static void check_runtime(const char *name, const char *runtime, struct rpc_stat
 {
     size_t size = strlen(runtime);
 
-    if (size > RUNTIME_MAX || strspn(runtime, "abcdefghijklmnopqrstuvwxyz0123456789._-") != size)
+    if (size > RUNTIME_MAX || strspn(runtime, "abcdefghijklmnopqrstuvwxyz0123456789._+-:") != size)
         rpc_status_add_violation(
-            status, name, "is no name of a runtime: at most %d of a-z, 0-9 and ._-", RUNTIME_MAX);
+            status, name, "is no name of a runtime: at most %d of a-z, 0-9 and ._+-:", RUNTIME_MAX);
 }
 
 /* As sandboxd wants it, and no name that the answer's own files or pytest's would have. */

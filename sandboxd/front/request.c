@@ -97,10 +97,10 @@ int sbx_request_find_runtime(const char *name, const struct sbx_request_rules *r
         rpc_status_add_violation(status, "runtime", "is required: one of %s", known);
         return -EINVAL;
     }
-    index = strlen(name) <= SBX_REQUEST_ID_MAX ? sbx_runtime_find(name) : -ENOENT;
+    index = sbx_runtime_find(name);
     if (index < 0 || !(rules->runtimes & (UINT32_C(1) << index))) {
         rpc_status_set(status, RPC_NOT_FOUND,
-                       "runtime: '%.64s' is not known here; this host has %s", name, known);
+                       "runtime: '%.65s' is not known here; this host has %s", name, known);
         return -EINVAL;
     }
     *ret_runtime = (uint32_t)index;

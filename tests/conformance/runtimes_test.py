@@ -22,6 +22,8 @@ entry_file = main.awk
 limit.wall_time_ms = 2500
 limit.memory_bytes = 33554432
 """
+# NAME:VERSION, both as long as they may be.
+LONGEST = AWK.replace("name = awk", f"name = {'a' * 32}\nversion = {'1' * 32}")
 # The argv of the runtime python, so that its interpreters do for it.
 SMALL = """\
 name = python-small
@@ -62,7 +64,7 @@ def make_folder(**files):
 class Runtimes(lab.Suite):
     @classmethod
     def setUpClass(cls):
-        cls.folder = make_folder(awk=AWK, small=SMALL, staged=STAGED)
+        cls.folder = make_folder(awk=AWK, small=SMALL, staged=STAGED, longest=LONGEST)
         cls.flags = (f"--runtimes-dir={cls.folder}",)
         super().setUpClass()
 
@@ -73,6 +75,11 @@ class Runtimes(lab.Suite):
 
     def awk(self, code, **fields):
         return self.run_code(code, runtime="awk", **fields)
+
+    def test_the_longest_name_can_be_asked_for(self):
+        answer = self.run_code('BEGIN { print "here" }', runtime=f"{'a' * 32}:{'1' * 32}")
+        self.must(OK, answer)
+        self.assertEqual(answer.stdout_data, b"here\n")
 
     def test_runtimes_are_listed_with_their_own_defaults(self):
         runtimes = self.stub.ListRuntimes(pb.ListRuntimesRequest(), timeout=90).runtimes

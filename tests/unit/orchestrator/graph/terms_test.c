@@ -55,6 +55,8 @@ static void good_terms_are_taken(void **state)
         "{\"checks\":[{\"command\":[\"/bin/true\"],\"runtime\":\"shell\"}],\"language\":\"es\"}",
         "{\"stall\":{\"same_code\":2,\"same_failure\":100}}",
         "{\"prompts\":{\"planner\":\"You are the planner.\"},\"runtime\":\"pytest\"}",
+        "{\"checks\":[{\"command\":[\"/bin/true\"],\"runtime\":\"c++\"}],"
+        "\"runtime\":\"pytest:3-requests\"}",
     };
 
     (void)state;
