@@ -35,6 +35,7 @@ int cli_watch(int argc, char **argv);
 int cli_runs(int argc, char **argv);
 int cli_resume(int argc, char **argv);
 int cli_fork(int argc, char **argv);
+int cli_cancel(int argc, char **argv);
 int cli_forget(int argc, char **argv);
 int cli_export(int argc, char **argv);
 int cli_replay(int argc, char **argv);

@@ -22,6 +22,7 @@ static const struct {
     {"runs", cli_runs, "list the runs"},
     {"resume", cli_resume, "take up a run that waits"},
     {"fork", cli_fork, "start a new run with the beginning of another"},
+    {"cancel", cli_cancel, "end a run that goes on"},
     {"forget", cli_forget, "delete a run that has ended"},
     {"export", cli_export, "write all that is stored of a run"},
     {"replay", cli_replay, "repeat a run that was exported, and compare"},
@@ -39,14 +40,17 @@ static void print_usage(FILE *file)
     (void)fputs("Usage: crisol COMMAND [OPTIONS]\n\nCommands:\n", file);
     for (size_t i = 0; i < CR_ARRAY_SIZE(commands); i++)
         (void)fprintf(file, "  %-14s %s\n", commands[i].name, commands[i].help);
-    (void)fputs("\n'crisol COMMAND --help' tells more; 'crisol --version' prints the version.\n"
-                "\nLinks, before the command, or in the environment as CRISOL_CLIENT_TLS_CA and so "
-                "on:\n"
-                "  --tls-ca=FILE    speak TLS by TCP; who signs the certificates of services\n"
-                "  --tls-cert=FILE  certificate to show, with\n"
-                "  --tls-key=FILE   its key\n"
-                "  --tls-name=NAME  of the service's certificate, if not the host of the address\n",
-                file);
+    (void)fputs(
+        "\n'crisol COMMAND --help' tells more; 'crisol --version' prints the version.\n"
+        "\nLinks, before the command, or in the environment as CRISOL_CLIENT_TLS_CA and so "
+        "on:\n"
+        "  --tls-ca=FILE    speak TLS by TCP; who signs the certificates of services\n"
+        "  --tls-cert=FILE  certificate to show, with\n"
+        "  --tls-key=FILE   its key\n"
+        "  --tls-name=NAME  of the service's certificate, if not the host of the address\n"
+        "\nIn the environment: CRISOL_SANDBOX and CRISOL_ORCHESTRATOR, where the services are;\n"
+        "CRISOL_TOKEN, for one that asks for a token; NO_COLOR; TRACEPARENT.\n",
+        file);
 }
 
 /*

@@ -40,6 +40,13 @@ static const char fork_help[] =
     "\n"
     "  --orchestrator ADDRESS  [CRISOL_ORCHESTRATOR, default " CLI_DEFAULT_ORCHESTRATOR "]\n";
 
+static const char cancel_help[] =
+    "Usage: crisol cancel [OPTIONS] RUN\n"
+    "\n"
+    "Ends a run that goes on or waits. One that had ended stays as it is, which is said.\n"
+    "\n"
+    "  --orchestrator ADDRESS  [CRISOL_ORCHESTRATOR, default " CLI_DEFAULT_ORCHESTRATOR "]\n";
+
 static const char forget_help[] =
     "Usage: crisol forget [OPTIONS] RUN\n"
     "\n"
@@ -198,7 +205,7 @@ int cli_resume(int argc, char **argv)
     return code;
 }
 
-/* ---- fork and forget ---- */
+/* ---- fork, cancel and forget ---- */
 
 static void show_fork(const ProtobufCMessage *message)
 {
@@ -240,6 +247,42 @@ int cli_fork(int argc, char **argv)
     return cli_with_calls(fork_run, &options);
 }
 
+/* A command that takes one RUN and no option of its own. */
+static int manage_one(int argc, char **argv, const char *help, int (*calls)(const void *, int))
+{
+    struct options options = {.address = NULL};
+    const struct cli_option table[] = {CLI_TEXT("orchestrator", &options.address)};
+    struct cli_command command = {.name = argv[0], .help = help, .arguments = 1};
+    int r = parse(&command, table, CR_ARRAY_SIZE(table), argc, argv, &options);
+
+    if (r != 0)
+        return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
+    return cli_with_calls(calls, &options);
+}
+
+static void show_cancel(const ProtobufCMessage *message)
+{
+    const Crisol__Agent__V1__CancelRunResponse *response = (const void *)message;
+
+    if (!response->found)
+        (void)puts("the run had ended");
+}
+
+static int cancel(const void *user, int cancel_fd)
+{
+    Crisol__Agent__V1__CancelRunRequest request = CRISOL__AGENT__V1__CANCEL_RUN_REQUEST__INIT;
+    const struct options *options = user;
+
+    (void)cancel_fd; /* the call has a deadline of its own */
+    request.run_id = options->run_id;
+    return call(options->address, &cli_method_cancel_run, &request.base, show_cancel);
+}
+
+int cli_cancel(int argc, char **argv)
+{
+    return manage_one(argc, argv, cancel_help, cancel);
+}
+
 static int forget(const void *user, int cancel_fd)
 {
     Crisol__Agent__V1__DeleteRunRequest request = CRISOL__AGENT__V1__DELETE_RUN_REQUEST__INIT;
@@ -252,12 +295,5 @@ static int forget(const void *user, int cancel_fd)
 
 int cli_forget(int argc, char **argv)
 {
-    struct options options = {.address = NULL};
-    const struct cli_option table[] = {CLI_TEXT("orchestrator", &options.address)};
-    struct cli_command command = {.name = "forget", .help = forget_help, .arguments = 1};
-    int r = parse(&command, table, CR_ARRAY_SIZE(table), argc, argv, &options);
-
-    if (r != 0)
-        return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
-    return cli_with_calls(forget, &options);
+    return manage_one(argc, argv, forget_help, forget);
 }

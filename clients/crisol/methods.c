@@ -72,6 +72,12 @@ const struct rpc_client_method cli_method_fork_run = {
     &crisol__agent__v1__fork_run_response__descriptor,
 };
 
+const struct rpc_client_method cli_method_cancel_run = {
+    "/crisol.agent.v1.AgentService/CancelRun",
+    &crisol__agent__v1__cancel_run_request__descriptor,
+    &crisol__agent__v1__cancel_run_response__descriptor,
+};
+
 const struct rpc_client_method cli_method_delete_run = {
     "/crisol.agent.v1.AgentService/DeleteRun",
     &crisol__agent__v1__delete_run_request__descriptor,

@@ -15,6 +15,7 @@ extern const struct rpc_client_method cli_method_list_runs;
 extern const struct rpc_client_method cli_method_watch_run;
 extern const struct rpc_client_method cli_method_resume_run;
 extern const struct rpc_client_method cli_method_fork_run;
+extern const struct rpc_client_method cli_method_cancel_run;
 extern const struct rpc_client_method cli_method_delete_run;
 extern const struct rpc_client_method cli_method_export_run;
 extern const struct rpc_client_method cli_method_health_check;

@@ -4,6 +4,7 @@
 #include "clients/crisol/options.h"
 #include "clients/crisol/view.h"
 #include "common/auto.h"
+#include "common/utf8.h"
 #include "crisol/agent/v1/agent.pb-c.h"
 #include "rpc/status.h"
 
@@ -52,10 +53,12 @@ static void print_run(const Crisol__Agent__V1__RunResult *run)
 {
     size_t size = strcspn(run->task, "\r\n");
 
+    if (size > TASK_SHOWN)
+        size = cr_utf8_complete_prefix(run->task, TASK_SHOWN);
     cli_print_untrusted(stdout, run->run_id, strlen(run->run_id));
     (void)printf("  %-9s  %d  ", cli_status_name((int)run->status), (int)run->iterations);
-    cli_print_untrusted(stdout, run->task, size < TASK_SHOWN ? size : TASK_SHOWN);
-    (void)putchar('\n');
+    cli_print_untrusted(stdout, run->task, size);
+    (void)puts(run->task[size] ? "…" : "");
 }
 
 /* Prints one page; leaves what follows in *token. Returns the code of the call. */

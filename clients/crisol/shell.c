@@ -34,15 +34,15 @@ static const char help[] =
     "does. Nothing of the sandbox is kept.\n"
     "\n"
     "  --runtime NAME       whose root file system and limits (default shell)\n"
-    "  --wall-time-ms N     how long it may run (default 300000)\n"
-    "  --memory-bytes N     memory of all processes together\n"
+    "  --wall-ms N          wall clock limit in ms (default 300000)\n"
+    "  --memory-mib N       memory limit in MiB\n"
     "  --sandbox ADDRESS    [CRISOL_SANDBOX, default " CLI_DEFAULT_SANDBOX "]\n";
 
 struct shell_options {
     const char *runtime;
     const char *address;
     unsigned long long wall_time_ms;
-    unsigned long long memory_bytes;
+    unsigned long long memory_mib; /* 0: the default */
     char **command;
     size_t command_count;
     int window_fd; /* SIGWINCH */
@@ -152,7 +152,7 @@ static bool send_start(struct shell *shell)
     char *kind = getenv("TERM"); // NOLINT(concurrency-mt-unsafe): nobody changes the environment
 
     limits.wall_time_ms = (uint32_t)options->wall_time_ms;
-    limits.memory_bytes = options->memory_bytes;
+    limits.memory_bytes = (uint64_t)options->memory_mib << 20;
     entry.key = term;
     entry.value = kind && *kind ? kind : plain;
     request.runtime = cr_unconst(options->runtime);
@@ -357,8 +357,8 @@ int cli_shell(int argc, char **argv)
     const struct cli_option list[] = {
         CLI_TEXT("runtime", &options.runtime),
         CLI_TEXT("sandbox", &options.address),
-        CLI_NUMBER("wall-time-ms", &options.wall_time_ms, 1, UINT32_MAX),
-        CLI_NUMBER("memory-bytes", &options.memory_bytes, 1, UINT64_MAX),
+        CLI_NUMBER("wall-ms", &options.wall_time_ms, 1, UINT32_MAX),
+        CLI_NUMBER("memory-mib", &options.memory_mib, 1, UINT32_MAX),
     };
     const struct cli_command command = {
         .name = "shell",

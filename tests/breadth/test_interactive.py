@@ -294,7 +294,7 @@ def select_read(terminal):
 
 
 def test_shell_with_a_command_and_a_limit(services):
-    terminal = Terminal(services, "--wall-time-ms", "3000", "--", "/usr/bin/python3", "-c", "input('> ')")
+    terminal = Terminal(services, "--wall-ms", "3000", "--", "/usr/bin/python3", "-c", "input('> ')")
     terminal.until(b"> ")
     terminal.until(b"crisol: WALL_TIME_LIMIT")
     assert terminal.end() == 124
