@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that the documents speak of what is there; exits non-zero and names each breach.
 
-  controls  README.md and docs/threat-model.md have one row per control, and every proof is a test
+  controls  README.md and docs/threat-model.md have one row per control, and every proof is a test; so is that
+            of what is protected
   verdicts  docs/verdicts.md has one row per verdict code of the contract
-  settings  .env.example names what scripts/run.sh reads, and no more
+  settings  .env.example names what scripts/run.sh reads, and no more; docs/ names every variable of the environment
+            that a program reads
+  reasons   docs/clients.md has every reason that a refusal may have, and no other
   links     relative links, their anchors, and paths in backticks lead somewhere
   commands  every make target, command of ours and flag that is named is there
   names     every test, function, field and source file that is named in backticks is there
+  manual    crisol(1) has every command, sandboxd(8) every subcommand
   spanish   README.es.md has the first two commands of README.md, and no other
 
 Usage: docs.py CHECK SOURCE_DIR BUILD_DIR
@@ -75,6 +79,19 @@ def check_controls(root):
             problems += [f"{path}: {name}: there is no probe {number}" for number in numbers if number not in probes]
             if not tests and not numbers and "crisol attack" not in proof:
                 problems.append(f"{path}: {name}: no test proves it")
+    return problems + check_assets(root, names)
+
+
+def check_assets(root, names):
+    """The first table of the threat model: what its last column names are tests."""
+    table = re.search(r"^## What is protected.*?\n(\|.*?)\n\n", read(root, "docs/threat-model.md"), re.S | re.M).group(1)
+    problems = []
+    for line in table.split("\n")[2:]:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        tests = re.findall(r"`(\w+)`", cells[-1])
+        problems += [f"docs/threat-model.md: {cells[0]}: there is no test '{test}'" for test in tests if test not in names]
+        if len(cells) != 4 or not (tests or "(#the-probes)" in cells[-1]):
+            problems.append(f"docs/threat-model.md: {cells[0]}: no test proves it")
     return problems
 
 
@@ -91,7 +108,58 @@ def check_settings(root):
     read_by_script = set(re.sub(r"[\s\\]", "", names).split("|"))
     shown = set(re.findall(r"^#? ?([A-Z][A-Z_]+)=", read(root, ".env.example"), re.M))
     return ([f".env.example: '{name}' is missing" for name in sorted(read_by_script - shown)] +
-            [f".env.example: scripts/run.sh knows no '{name}'" for name in sorted(shown - read_by_script)])
+            [f".env.example: scripts/run.sh knows no '{name}'" for name in sorted(shown - read_by_script)] +
+            check_environment(root))
+
+
+# Of gemini-replay, which is for tests, and those that a program of ours sets for itself.
+INNER_VARIABLES = {"GEMINI_REPLAY_KEY", "CRISOL_LEAVE_OUT", "PGSERVICE"}
+
+
+def sources(root, *tops):
+    """The text of every source file below these folders."""
+    for top in tops:
+        for path in sorted(glob.glob(os.path.join(root, top, "**", "*.[ch]"), recursive=True)):
+            yield read(root, path)
+
+
+def check_environment(root):
+    names = set()
+    for text in sources(root, "common", "rpc", "tls", "sandboxd", "orchestrator", "clients"):
+        names.update(re.findall(r'getenv\("(\w+)"\)', text))
+        names.update(re.findall(r'"((?:CRISOL|GEMINI|OPENAI|GOOGLE|OTEL|PG)_?[A-Z_]*[A-Z])"', text))
+    names = {name for name in names if "_" in name or name.startswith("PG")} - INNER_VARIABLES
+    documents_of_it = "".join(read(root, path) for path in documents(root))
+    return [f"docs/settings.md: no word of the variable {name}" for name in sorted(names)
+            if not re.search(rf"\b{name}\b", documents_of_it)]
+
+
+# Names in capitals that are no reason: of verdicts and codes, and of a refusal that no caller is told.
+NO_REASONS = {"RES_OPTIONS", "GIVES_WAY"}
+
+
+def check_reasons(root):
+    """A reason is a name in capitals that is given with a refusal: behind `reason`, or as an argument of its own."""
+    known = set()
+    for text in sources(root, "sandboxd/front", "orchestrator", "rpc"):
+        known.update(re.findall(r'\b(?:\w*reason|\w*refuse|finish_exists)\b(?:[^;{}"]|"[^"]*")*?"([A-Z]+(?:_[A-Z]+)+)"', text))
+        known.update(re.findall(r'\[SBX_\w+\] = \{"(SANDBOX_[A-Z]+)"', text))
+        known.update(re.findall(r'define RPC_REASON_\w+ "([A-Z_]+)"', text))
+        known.update(re.findall(r': "(SANDBOX_[A-Z_]+)"', text))
+    shown = set(re.findall(r"`([A-Z]+(?:_[A-Z]+)*)`", "".join(line for line in read(root, "docs/clients.md").split("\n")
+                                                           if line.startswith("| `"))))
+    return ([f"docs/clients.md: no row for the reason {name}" for name in sorted(known - NO_REASONS - shown)] +
+            [f"docs/clients.md: no refusal has the reason {name}" for name in sorted(shown - known)])
+
+
+def check_manual(root):
+    crisol, sandboxd = (read(root, f"deploy/debian/{name}").replace("\\-", "-") for name in ("crisol.1", "sandboxd.8"))
+    commands = re.findall(r'^    \{"([\w-]+)", cli_\w+, "(.*)"\}', read(root, "clients/crisol/main.c"), re.M)
+    problems = [f"crisol.1: no '{name}', or it does something else" for name, help_text in commands
+                if f"\n.B {name}\n{help_text}" not in crisol]
+    problems += [f"crisol.1: there is no command '{name}'" for name in re.findall(r"^\.TP\n\.B ([a-z-]+)$", crisol, re.M)
+                 if name not in dict(commands)]
+    return problems + [f"sandboxd.8: no '{name}'" for name in sorted(SUBCOMMANDS) if f"\n.B sandboxd {name}" not in sandboxd]
 
 
 def anchors(text):
@@ -110,6 +178,7 @@ def check_anchors(root):
     return problems
 
 
+SUBCOMMANDS = {"check", "gc", "selftest", "runtime"}  # of sandboxd
 FOREIGN_FLAGS = {"clean"}  # of pg_restore, which nothing but a document calls
 
 
@@ -132,7 +201,7 @@ def check_commands(root):
     targets = set(re.findall(r"^([a-z][\w-]*(?: [a-z][\w-]*)*):", read(root, "Makefile"), re.M))
     targets = {word for line in targets for word in line.split()}
     ours = {"crisol": set(re.findall(r'^    \{"([\w-]+)", cli_', read(root, "clients/crisol/main.c"), re.M)),
-            "sandboxd": {"check", "gc", "selftest", "runtime"}}
+            "sandboxd": SUBCOMMANDS}
     words = words_of_the_tree(root)
     problems = []
     for path in documents(root):
@@ -148,7 +217,7 @@ def check_commands(root):
 
 
 # Of the kernel and of other programs.
-FOREIGN_NAMES = {"sched_autogroup_enabled", "cpu_shares", "pg_dump"}
+FOREIGN_NAMES = {"sched_autogroup_enabled", "cpu_shares", "pg_dump", "grpc_tools"}
 # Of programs that run in a sandbox, of clients and of other programs.
 FOREIGN_FILES = {"solution.py", "test_solution.py", "cart.py", "sitecustomize.py", "main.py"}
 # Its figures are named by what a bench puts together.
@@ -207,7 +276,8 @@ def check_spanish(root):
 
 def main():
     checks = {"controls": check_controls, "verdicts": check_verdicts, "settings": check_settings,
-              "links": check_links, "commands": check_commands, "names": check_names, "spanish": check_spanish}
+              "reasons": check_reasons, "links": check_links, "commands": check_commands, "names": check_names,
+              "manual": check_manual, "spanish": check_spanish}
     name, root = sys.argv[1], sys.argv[2]
     problems = checks[name](root)
     for problem in problems:

@@ -28,6 +28,7 @@ for path in ("/etc/shadow", "/etc/outside", "/opt/outside"):
     except OSError as error:
         print(path, error.strerror)
 """
+SET_ID = "usr/local/whose"
 
 
 def unpack(folder):
@@ -45,6 +46,9 @@ def unpack(folder):
     # Links of an image lead nowhere on the host.
     for name in ("etc/outside", "opt/outside"):
         os.symlink("/../../etc/machine-id", os.path.join(folder, name))
+    # Says whose rights it has: root's for whoever may run it, were it not for the controls.
+    shutil.copy(os.path.join(folder, "usr/bin/id"), os.path.join(folder, SET_ID))
+    os.chmod(os.path.join(folder, SET_ID), 0o6755)
 
 
 @unittest.skipIf(BACKEND != "native", "docker takes images as they are")
@@ -71,6 +75,17 @@ class Rootfs(lab.Suite):
                                        for path in ("/usr/x", "/opt/x", "/etc/x", "/.etc/x", "/x")])
         self.assertEqual(lines[11:], ["/etc/shadow Permission denied", "/etc/outside No such file or directory",
                                       "/opt/outside No such file or directory"])
+
+    def test_set_id_programs_of_an_image_have_no_effect(self):
+        outside = subprocess.run(["setpriv", "--reuid=65000", "--regid=65000", "--clear-groups",
+                                  os.path.join(self.folder, SET_ID)], capture_output=True, text=True, check=True, timeout=60)
+        self.assertIn("euid=0(root)", outside.stdout)
+        inside = self.output(f"import subprocess\nsubprocess.run(['/{SET_ID}'])\n"
+                             f"import shutil, os; shutil.copy('/{SET_ID}', 'own'); os.chmod('own', 0o6755)\nsubprocess.run(['./own'])")
+        self.assertEqual(len(inside.splitlines()), 2, inside)
+        for line in inside.splitlines():
+            self.assertTrue(line.startswith("uid=1000(sandbox) gid=1000(sandbox)"), line)
+            self.assertNotIn("euid", line)
 
     def test_the_runtimes_are_those_of_the_image_and_the_policy_says_so(self):
         names = [runtime.name for runtime in self.stub.ListRuntimes(pb.ListRuntimesRequest(), timeout=90).runtimes]

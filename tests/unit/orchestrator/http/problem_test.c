@@ -49,6 +49,23 @@ static void a_parameter_is_told_as_part_of_the_query(void **state)
                           "\"type\":\"extra_forbidden\"}]}");
 }
 
+static void what_is_not_in_the_body_is_named_by_where_it_is(void **state)
+{
+    struct rpc_status status = RPC_STATUS_INIT;
+    struct agt_problem problem;
+
+    (void)state;
+    rpc_status_add_violation(&status, "run_id", "bad");
+    rpc_status_add_violation(&status, "page_size", "bad");
+    rpc_status_add_violation(&status, "idempotency_key", "bad");
+    agt_problem_from_status(&problem, &status);
+    assert_body(&problem, "{\"detail\":[{\"loc\":[\"path\",\"run_id\"],\"msg\":\"bad\","
+                          "\"type\":\"value_error\"},{\"loc\":[\"query\",\"page_size\"],"
+                          "\"msg\":\"bad\",\"type\":\"value_error\"},"
+                          "{\"loc\":[\"header\",\"Idempotency-Key\"],\"msg\":\"bad\","
+                          "\"type\":\"value_error\"}]}");
+}
+
 static void text_that_is_no_json_is_told_so(void **state)
 {
     struct rpc_status status = RPC_STATUS_INIT;
@@ -128,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(violations_are_written_as_fastapi_does),
         cmocka_unit_test(a_parameter_is_told_as_part_of_the_query),
+        cmocka_unit_test(what_is_not_in_the_body_is_named_by_where_it_is),
         cmocka_unit_test(text_that_is_no_json_is_told_so),
         cmocka_unit_test(field_names_of_the_caller_stay_text),
         cmocka_unit_test(other_problems_carry_a_sentence_and_a_code),

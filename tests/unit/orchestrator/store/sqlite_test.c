@@ -102,6 +102,27 @@ FROM_SUITE(large_events_come_back_whole)
 FROM_SUITE(a_request_is_told_until_it_is_settled)
 FROM_SUITE(a_key_starts_one_run)
 
+/* Whatever the mask of the process is. */
+static void files_are_the_owners_alone(void **state)
+{
+    static const char *const endings[] = {"", "-wal", "-shm", ".lock", ".ballast"};
+    struct fixture *fixture = *state;
+    const mode_t before = umask(0);
+
+    open_store(fixture);
+    assert_int_equal(suite_begin_run(fixture->store, ID_A), 0);
+    (void)umask(before);
+
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+        struct stat info;
+        char path[128];
+
+        (void)snprintf(path, sizeof(path), "%s%s", fixture->path, endings[i]);
+        assert_int_equal(stat(path, &info), 0);
+        assert_int_equal(info.st_mode & 07777, 0600);
+    }
+}
+
 /* ---- what can be wrong with the file ---- */
 
 static int try_open(struct fixture *fixture, struct cr_err *err)
@@ -347,6 +368,7 @@ int main(void)
         CASE(large_events_come_back_whole),
         CASE(a_request_is_told_until_it_is_settled),
         CASE(a_key_starts_one_run),
+        CASE(files_are_the_owners_alone),
         CASE(a_second_store_on_the_same_file_is_refused),
         CASE(a_newer_schema_is_refused),
         CASE(another_programs_database_is_refused),

@@ -153,6 +153,8 @@ static void seccomp_looks_at_arguments(void **state)
         {{0, TIOCSTI}, __NR_ioctl, SECCOMP_RET_ERRNO | EPERM},
         {{0, TIOCSTI | high}, __NR_ioctl, SECCOMP_RET_ERRNO | EPERM},
         {{0, TIOCLINUX}, __NR_ioctl, SECCOMP_RET_ERRNO | EPERM},
+        {{0, TIOCSETD}, __NR_ioctl, SECCOMP_RET_ERRNO | EPERM},
+        {{0, TIOCCONS}, __NR_ioctl, SECCOMP_RET_ERRNO | EPERM},
         {{AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0}, __NR_socket, SBX_SECCOMP_SOCKET},
         {{AF_INET, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_TCP}, __NR_socket, SBX_SECCOMP_SOCKET},
         {{AF_INET6, SOCK_DGRAM, IPPROTO_UDP}, __NR_socket, SBX_SECCOMP_SOCKET},
