@@ -23,18 +23,22 @@ die() {
 # Reads NAME=VALUE lines of .env for the names that we know; the environment wins.
 load_env_file() {
     [ -f .env ] || return 0
-    local mode_bits line name
+    local mode_bits line name value
     mode_bits=$(stat -c %a .env)
     case $mode_bits in
     ?00) ;;
     *) die ".env holds a key and can be read by others (mode $mode_bits): chmod 600 .env" ;;
     esac
     while IFS= read -r line || [ -n "$line" ]; do
+        line=${line%$'\r'}
         name=${line%%=*}
+        value=${line#*=}
+        # Quotes around all of it are not part of it.
+        case $value in \"*\" | \'*\') value=${value:1:-1} ;; esac
         case $name in
         GEMINI_API_KEY | GEMINI_MODEL | GEMINI_BASE_URL | CRISOL_STORE | CRISOL_PROVIDER | CRISOL_MODEL_KEY_FILE | \
             OPENAI_API_KEY | OPENAI_MODEL | OPENAI_BASE_URL | GOOGLE_CLOUD_PROJECT | GOOGLE_CLOUD_LOCATION)
-            [ -n "${!name:-}" ] || export "$name=${line#*=}"
+            [ -n "${!name:-}" ] || export "$name=$value"
             ;;
         '' | '#'*) ;;
         *) die ".env: there is no setting '$name'; .env.example shows every one" ;;
@@ -68,6 +72,10 @@ key=${GEMINI_API_KEY:-}
 openai_key=${OPENAI_API_KEY:-}
 unset GEMINI_API_KEY OPENAI_API_KEY # handed to the orchestrator alone
 provider=${CRISOL_PROVIDER:-gemini}
+case $provider in gemini | vertex | openai) ;; *) die "CRISOL_PROVIDER is '$provider': there are gemini, vertex and openai" ;; esac
+if [ "$provider" = openai ] && [ -z "${OPENAI_MODEL:-}" ]; then
+    die "CRISOL_PROVIDER=openai needs the name of a model, e.g. OPENAI_MODEL=qwen2.5-coder:7b"
+fi
 has_model=""
 if [ -n "$key" ] || [ "$provider" = openai ] || [ -n "${CRISOL_MODEL_KEY_FILE:-}" ]; then has_model=1; fi
 task=${TASK:-}
@@ -104,8 +112,8 @@ if [ "$mode" = demo ]; then
     say "crisol    installs (apt): what is missing of the packages in scripts/deps.sh"
     say "          as root: apt, and sandboxd, which makes the namespaces, cgroups and id maps of the sandboxes"
     say "          without any privilege: everything else (uid $service_uid)"
-    [ -x build/bin/orchestrator ] || say "          builds into build/: one to three minutes the first time"
 fi
+[ -x build/bin/orchestrator ] || say "crisol    builds into build/: one to three minutes the first time"
 build
 bin="$PWD/build/bin"
 

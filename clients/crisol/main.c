@@ -128,6 +128,8 @@ int main(int argc, char **argv)
     }
     first = take_links(argc, argv);
     if (first < 0 || first >= argc) {
+        if (first >= argc)
+            (void)cli_fail("name a COMMAND behind the options");
         print_usage(stderr);
         return CLI_EXIT_SERVICE;
     }

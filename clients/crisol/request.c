@@ -135,11 +135,11 @@ static int set_limit(struct cli_request *request, int option, const char *text)
 {
     Crisol__Sandbox__V1__Limits *limits = &request->limits;
     unsigned long long value;
-    const char *name = NULL;
+    char name[32] = "";
 
     for (size_t i = 0; options[i].name; i++) {
         if (options[i].val == option)
-            name = options[i].name;
+            (void)snprintf(name, sizeof(name), "--%s", options[i].name);
     }
     if (cli_parse_number(name, text, 1, UINT32_MAX, &value) < 0)
         return -EINVAL;

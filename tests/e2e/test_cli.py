@@ -188,6 +188,26 @@ def test_run_names_what_is_wrong_with_its_terms(services):
         assert done.returncode == 125 and field in done.stderr, done.stderr
 
 
+def test_a_run_is_cancelled_by_its_id(services):
+    run = services.crisol("run", "--detach", "--pause-after", "planner", "Write an LRU cache in Python.").stdout.decode().strip()
+    done = services.crisol("cancel", run)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert services.crisol("watch", run).returncode == 1
+    assert services.crisol("cancel", run).stdout == b"the run had ended\n"
+    done = services.crisol("cancel", "0" * 32)
+    assert done.returncode == 125 and b"NOT_FOUND" in done.stderr
+    done = services.crisol("cancel")
+    assert done.returncode == 125 and b"'crisol runs' lists them" in done.stderr
+
+
+def test_runs_are_listed_with_whole_characters(services):
+    task = "x" + "ñ" * 60
+    run = services.crisol("run", "--detach", "--pause-after", "planner", task).stdout.decode().strip()
+    line = next(line for line in services.crisol("runs").stdout.decode().splitlines() if line.startswith(run))
+    assert line.endswith("  x" + "ñ" * 29 + "…"), line
+    assert services.crisol("cancel", run).returncode == 0
+
+
 def test_run_refuses_an_empty_task(services):
     done = services.crisol("run", "  ")
     assert done.returncode == 125
