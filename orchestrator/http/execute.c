@@ -301,6 +301,20 @@ static void start(struct agt_exchange *exchange, const Crisol__Sandbox__V1__Exec
     agt_exchange_fail(exchange, &problem);
 }
 
+/* Nobody can take an execution up again here: it would run on for its grace when a client leaves. */
+static int read_request(const struct cr_buf *body, ProtobufCMessage **ret_message,
+                        struct rpc_status *status)
+{
+    int r = rpc_json_read(&crisol__sandbox__v1__execute_request__descriptor, cr_buf_str(body),
+                          body->size, ret_message, status);
+
+    if (r < 0 || !((const Crisol__Sandbox__V1__ExecuteRequest *)(void *)*ret_message)->resume)
+        return r;
+    rpc_status_add_violation(status, "resume", "is for callers of sandboxd, who have Attach");
+    protobuf_c_message_free_unpacked(*ret_message, NULL);
+    return -EINVAL;
+}
+
 void agt_handle_execute(struct agt_exchange *exchange)
 {
     struct rpc_status status = RPC_STATUS_INIT;
@@ -308,8 +322,7 @@ void agt_handle_execute(struct agt_exchange *exchange)
     Crisol__Sandbox__V1__ExecuteRequest *request;
     struct agt_problem problem;
 
-    if (rpc_json_read(&crisol__sandbox__v1__execute_request__descriptor,
-                      cr_buf_str(&exchange->body), exchange->body.size, &message, &status) < 0) {
+    if (read_request(&exchange->body, &message, &status) < 0) {
         agt_problem_from_status(&problem, &status);
         agt_exchange_fail(exchange, &problem);
         return;

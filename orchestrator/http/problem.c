@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/http/problem.h"
 
+#include "common/auto.h"
 #include "common/buf.h"
 #include "orchestrator/http/json_out.h"
 
@@ -61,11 +62,31 @@ static void write_index(struct agt_json *json, const char *text, size_t size)
     agt_json_int(json, NULL, number);
 }
 
+/* What is not in the body, and what it is called there. */
+static const struct {
+    const char *field;
+    const char *part;
+    const char *name;
+} outside[] = {
+    {"run_id", "path", "run_id"},
+    {"page_size", "query", "page_size"},
+    {"page_token", "query", "page_token"},
+    {"Last-Event-ID", "header", "Last-Event-ID"},
+    {"idempotency_key", "header", "Idempotency-Key"},
+};
+
 /* "files[2].path" -> "body","files",2,"path"; "env["A.B"]" -> "body","env","A.B" */
 static void write_location(struct agt_json *json, const char *place, const char *field)
 {
+    for (size_t i = 0; !place && i < CR_ARRAY_SIZE(outside); i++) {
+        if (strcmp(field, outside[i].field) == 0) {
+            place = outside[i].part;
+            field = outside[i].name;
+        }
+    }
+    place = place ? place : "body";
     agt_json_open(json, "loc", '[');
-    agt_json_str(json, NULL, place ? place : "body");
+    agt_json_str(json, NULL, place);
     while (*field) {
         const char *key_end = *field == '"' ? strstr(field + 1, "\"]") : NULL;
         size_t size = key_end ? (size_t)(key_end - field) + 1 : strcspn(field, ".[]");

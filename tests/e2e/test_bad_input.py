@@ -166,7 +166,8 @@ def test_rest_refuses(services, path, body, status, where, text):
     ({"runtime": "python", "code": "x", "files": [{"path": "a"}, {"path": "a"}]}, 422, '["body", "files", 1, "path"]'),
     ({"runtime": "python", "code": "x", "files": [{"path": "a", "colour": 1}]}, 422, '["body", "files", 0, "colour"]'),
     ({"runtime": "python", "code": "x", "limits": {"wall_time_ms": 1 << 30}}, 422, "maximum of 300000"),
-], ids=["runtime", "dotdot", "absolute", "nul", "twice", "unknown", "limit"])
+    ({"runtime": "python", "code": "x", "resume": {}}, 422, '["body", "resume"]'),
+], ids=["runtime", "dotdot", "absolute", "nul", "twice", "unknown", "limit", "resume"])
 def test_rest_execute_refuses(services, accept, body, status, text):
     found, answer = post(services, "/api/v1/execute", json.dumps(body), f"Accept: {accept}")
     assert found == status and text in json.dumps(answer), answer
