@@ -162,17 +162,19 @@ static void check_compiled(struct sbx_checker *check)
     const Crisol__Sandbox__V1__ExecuteRequest *message = check->message;
     ProtobufCBinaryData compiled = sbx_request_compiled(check->rules->contents, message);
 
-    if (is_set(message->code) || message->n_command > 0)
+    if (is_set(message->code) || message->n_command > 0) {
         rpc_status_add_violation(check->status, "compiled",
                                  "set one of code, command and compiled");
-    else if (!compiled.data)
+    } else if (!compiled.data) {
         rpc_status_set(check->status, RPC_NOT_FOUND,
                        "compiled: '%.64s' is not stored here, or no longer: compile again",
                        message->compiled);
-    else if (sbx_compiled_check(compiled.data, compiled.len, check->runtime) < 0)
+        (void)snprintf(check->status->reason, sizeof(check->status->reason), "NO_ARTIFACT");
+    } else if (sbx_compiled_check(compiled.data, compiled.len, check->runtime) < 0) {
         rpc_status_add_violation(check->status, "compiled",
                                  "is not what a compile stage of runtime '%s' made",
                                  check->runtime->name);
+    }
 }
 
 /* Which stages there are. A command is run as it is. */
