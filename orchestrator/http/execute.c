@@ -301,7 +301,8 @@ static void start(struct agt_exchange *exchange, const Crisol__Sandbox__V1__Exec
     agt_exchange_fail(exchange, &problem);
 }
 
-/* Nobody can take an execution up again here: it would run on for its grace when a client leaves. */
+/* Nobody can take an execution up again here: it would run on for its grace when a client leaves.
+ */
 static int read_request(const struct cr_buf *body, ProtobufCMessage **ret_message,
                         struct rpc_status *status)
 {

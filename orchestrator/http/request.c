@@ -251,8 +251,7 @@ static bool find_route(const struct agt_request *request, const struct agt_route
         return false;
     }
     if (!agt_route_allows(route, request->method)) {
-        agt_problem_set(problem, 405, RPC_UNIMPLEMENTED, "%s takes %s", route->path,
-                        route->allow);
+        agt_problem_set(problem, 405, RPC_UNIMPLEMENTED, "%s takes %s", route->path, route->allow);
         problem->allow = route->allow;
         return false;
     }
