@@ -455,6 +455,17 @@ static int open_tcp(const char *text, struct cr_listen *ret_listen, struct cr_er
 
 /* ---- both ---- */
 
+int cr_listen_check(const char *address, struct cr_err *err)
+{
+    struct place place = {.dir_fd = -1, .lock_fd = -1};
+    union tcp_address tcp;
+    socklen_t size;
+
+    if (strncmp(address, "unix:", 5) == 0)
+        return parse_path(address + 5, &place, err);
+    return parse_tcp(address, &tcp, &size, err);
+}
+
 int cr_listen_open(const char *address, uid_t owner, struct cr_listen *ret_listen,
                    struct cr_err *err)
 {

@@ -38,5 +38,8 @@ struct cr_listen {
 int cr_listen_open(const char *address, uid_t owner, struct cr_listen *ret_listen,
                    struct cr_err *err);
 
+/* Whether an address is well formed: pure, as cr_listen_open() would say it. */
+int cr_listen_check(const char *address, struct cr_err *err);
+
 /* Closes, and removes the socket file. Safe to repeat. */
 void cr_listen_close(struct cr_listen *listen);

@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/config.h"
 #include "common/err.h"
+#include "common/listen.h"
 #include "common/log.h"
 #include "orchestrator/config_table.h"
 #include "orchestrator/model/catalog.h"
@@ -19,14 +20,20 @@ bool agt_config_is_postgres(const char *store)
     return strncmp(store, "postgresql://", 13) == 0 || strncmp(store, "postgres://", 11) == 0;
 }
 
-/* Before anything is logged: command lines and logs are no place for it. */
+/* Before anything is logged: command lines and logs are no place for a password. */
 static int check_store(const char *store, struct cr_err *err)
 {
     const char *host = strstr(store, "://");
     const char *at = host ? strchr(host + 3, '@') : NULL;
 
-    if (!agt_config_is_postgres(store) || (!strstr(store, "password") && !strstr(store, "%") &&
-                                           !(at && memchr(host + 3, ':', (size_t)(at - host - 3)))))
+    if (strcmp(store, "none") == 0 || strncmp(store, "sqlite:/", 8) == 0)
+        return 0;
+    if (!agt_config_is_postgres(store))
+        return cr_err_set(err, EINVAL,
+                          "store: it is neither 'none', nor 'sqlite:' with an absolute path, nor "
+                          "'postgresql://…'");
+    if ((!strstr(store, "password") && !strstr(store, "%") &&
+         !(at && memchr(host + 3, ':', (size_t)(at - host - 3)))))
         return 0;
     return cr_err_set(err, EINVAL,
                       "store: a password must not stand in the address (nor a '%%', which could "
@@ -69,6 +76,24 @@ static int check_provider(struct agt_config *config, struct cr_err *err)
 static bool is_empty(const char *text)
 {
     return !text || !text[0];
+}
+
+static int check_addresses(const struct agt_config *config, struct cr_err *err)
+{
+    const struct {
+        const char *name;
+        const char *address;
+    } addresses[] = {
+        {"listen", config->listen},
+        {"http", config->http},
+        {"health-listen", config->health_listen},
+    };
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(addresses); i++) {
+        if (!is_empty(addresses[i].address) && cr_listen_check(addresses[i].address, err) < 0)
+            return cr_err_wrap(err, "%s", addresses[i].name);
+    }
+    return 0;
 }
 
 /* What one row of the table cannot say. */
@@ -125,6 +150,8 @@ int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_
     if (r != 0)
         return r;
     r = check_store(config->store, err);
+    if (r == 0)
+        r = check_addresses(config, err);
     if (r == 0)
         r = check_provider(config, err);
     if (r == 0)

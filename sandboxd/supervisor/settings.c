@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "common/config.h"
 #include "common/err.h"
+#include "common/listen.h"
 #include "common/log.h"
 #include "common/patience.h"
 #include "sandboxd/supervisor/runtime_files.h"
@@ -211,8 +212,23 @@ static int check_tls(const struct sbx_settings *settings, struct cr_err *err)
     return 0;
 }
 
+static int check_listened(const char *flag, const char *address, struct cr_err *err)
+{
+    if (is_empty(address) || cr_listen_check(address, err) == 0)
+        return 0;
+    return cr_err_wrap(err, "--%s", flag);
+}
+
 static int check_addresses(const struct sbx_settings *settings, struct cr_err *err)
 {
+    int r = check_listened("listen", settings->listen, err);
+
+    if (r == 0)
+        r = check_listened("health-listen", settings->health_listen, err);
+    if (r == 0)
+        r = check_listened("metrics", settings->metrics, err);
+    if (r < 0)
+        return r;
     if (is_empty(settings->socket) && is_empty(settings->listen))
         return cr_err_set(err, EINVAL, "--socket: is empty, and there is no --listen either");
     if (!is_empty(settings->listen) && is_empty(settings->token_file) &&

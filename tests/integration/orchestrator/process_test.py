@@ -288,11 +288,14 @@ class ProcessTest(unittest.TestCase):
             "--log-format=xml": "--log-format",
             "--gemini-api-key=x": "GEMINI_API_KEY",
             "--listen=nonsense": "nonsense",
+            "--check-config --listen=nonsense": "listen: address 'nonsense' has no port",
+            "--check-config --http=127.0.0.1:99999": "http: address '127.0.0.1:99999'",
+            "--check-config --store=mysql:x": "store: it is neither",
             "--user=-1": "--user",
         }
         for flag, expected in cases.items():
             with self.subTest(flag):
-                self.assertIn(expected, refused(flag))
+                self.assertIn(expected, refused(*flag.split()))
 
     def test_settings_are_printed_and_checked_on_demand(self):
         done = subprocess.run([ORCHESTRATOR, "--check-config", "--max-runs=7"], capture_output=True, text=True, timeout=90,

@@ -66,9 +66,10 @@ static void settings_refuse_tcp_without_a_token(void **state)
 
 static void settings_refuse_nonsense_by_name(void **state)
 {
-    static const char *const bad[] = {"--slots=many",     "--preload=yes",    "--front-user=0",
-                                      "--log-level=loud", "--log-format=xml", "--sockets=x",
-                                      "--grace-ms=-1",    "--backend=vm",     "--docker-pull=yes"};
+    static const char *const bad[] = {
+        "--slots=many",      "--preload=yes",  "--front-user=0", "--log-level=loud",
+        "--log-format=xml",  "--sockets=x",    "--grace-ms=-1",  "--backend=vm",
+        "--docker-pull=yes", "--metrics=9102", "--listen=here",  "--health-listen=a:b"};
 
     (void)state;
     for (size_t i = 0; i < CR_ARRAY_SIZE(bad); i++) {
