@@ -330,7 +330,8 @@ static void go_on(struct agt_run *run, struct agt_replay *replay, const struct a
         agt_list_add(&run->warnings, "%s", warning);
         agt_journal_note(run, warning);
     }
-    if (run->wants_cancel)
+    /* Whoever only repeats it takes nothing up that waits for a person. */
+    if (run->wants_cancel || (replay->watch && agt_run_is_paused(run)))
         agt_run_stop(run, AGT_STOP_CANCEL);
     cr_log_info("run resumed run=%s seq=%u node=%s", run->id, run->seq, agt_node_name(run->node));
 }

@@ -64,6 +64,8 @@ def test_the_command_line_takes_up_forks_exports_and_forgets(house, tmp_path):
     wait_until_it_waits(house, run_id)
     with house.now.ask("GET", f"/api/v1/runs/{run_id}") as answer:
         before = json.loads(answer.read())["files"]
+    waiting = house.now.crisol("replay", "-", stdin=house.now.crisol("export", run_id).stdout)
+    assert waiting.returncode == 0 and b"ok run=" in waiting.stdout, waiting.stderr.decode()
     resumed = house.now.crisol("resume", "--tests", str(tests), run_id)
     assert resumed.returncode in (0, 1) and b"resumed" in resumed.stderr, resumed.stderr.decode()
     events = house.now.events(run_id)
