@@ -28,8 +28,8 @@ install(FILES "${debian}/crisol.sysusers" DESTINATION lib/sysusers.d RENAME cris
 install(FILES "${debian}/copyright" "${CMAKE_SOURCE_DIR}/README.md" "${CMAKE_SOURCE_DIR}/SECURITY.md" DESTINATION share/doc/crisol
         COMPONENT debian EXCLUDE_FROM_ALL)
 # As they lie in the source, so that what links to them finds them.
-file(GLOB documents CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/docs/*.md")
-install(FILES ${documents} DESTINATION share/doc/crisol/docs COMPONENT debian EXCLUDE_FROM_ALL)
+install(DIRECTORY "${CMAKE_SOURCE_DIR}/docs" DESTINATION share/doc/crisol COMPONENT debian EXCLUDE_FROM_ALL
+        FILES_MATCHING PATTERN "*.md")
 install(FILES "${CMAKE_SOURCE_DIR}/deploy/orchestrator.conf" "${CMAKE_SOURCE_DIR}/deploy/sandboxd.conf"
         DESTINATION share/doc/crisol/deploy COMPONENT debian EXCLUDE_FROM_ALL)
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/proto/crisol" DESTINATION share/doc/crisol/proto COMPONENT debian EXCLUDE_FROM_ALL

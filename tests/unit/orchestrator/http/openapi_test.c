@@ -110,7 +110,7 @@ static void schemas_have_the_comments_of_the_protos(void **state)
 
     (void)state;
     assert_string_equal(get(get(limits, "processes"), "description")->valuestring,
-                        "Processes and threads at one time. Default 64.");
+                        "Processes and threads at one time. Default 64; 1 to 512.");
     assert_string_equal(cJSON_GetArrayItem(get(status, "enum"), 2)->valuestring, "SUCCESS");
 }
 
