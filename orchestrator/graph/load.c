@@ -292,7 +292,9 @@ static int begin_run(struct loader *loader, const struct found *found, struct ag
     r = check_spec(spec);
     if (r == 0 && spec->damaged && agt_engine_replay(loader->engine))
         return -EBADMSG;
-    return r == 0 ? agt_run_new(loader->engine, spec, &loader->run) : r;
+    if (r < 0)
+        return r;
+    return agt_run_new(loader->engine, spec, &loader->run);
 }
 
 static int load_run(struct loader *loader, const struct found *found, struct agt_run_spec *spec,
