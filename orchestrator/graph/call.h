@@ -135,7 +135,7 @@ struct agt_call {
  * Start a call of this run, the model's as run->call; when the run is durable,
  * hold it until all before it is (journal.h). *ret_call is set before anything
  * can have happened, and NULL again on failure: a negative errno; then no end
- * will come.
+ * will come, and a durable run is left, for whoever has the memory to take up.
  */
 int agt_call_start_model(struct agt_run *run, const struct agt_model_request *request,
                          struct cr_err *err);

@@ -114,10 +114,10 @@ struct agt_model_answer {
     size_t more_call_count;
     const char *message; /* why it failed, shown to users, no key in it; "" when OK */
     const char *model_requested;
-    const char *model_served;  /* modelVersion; "" when unknown */
-    const char *finish_reason; /* as the provider named it; "" when absent */
-    struct agt_model_usage usage;
-    uint32_t calls; /* requests sent to the model, each of which may be charged */
+    const char *model_served;     /* modelVersion; "" when unknown */
+    const char *finish_reason;    /* as the provider named it; "" when absent */
+    struct agt_model_usage usage; /* of all its requests */
+    uint32_t calls;               /* requests sent to the model, each of which may be charged */
     uint32_t elapsed_ms;
 };
 

@@ -36,7 +36,7 @@ struct agt_pg_store {
     struct agt_writer *writer;
     atomic_bool is_reachable;
 
-    pthread_mutex_t lock; /* guards the next two; not held while a callback runs */
+    pthread_mutex_t lock; /* guards the next two; of all callbacks, held in those of a load alone */
     struct agt_pg_db db;
     /* There may be runs that this process holds and does not go on with: the answer to a claim was
      * lost, or a run could not be taken up. They would be renewed, and so be lost to everybody. */
