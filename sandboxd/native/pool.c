@@ -318,9 +318,10 @@ static bool can_wait(const struct sbx_pool *pool, const struct sbx_pool_slot *sl
     bool is_there = false;
 
     for (uint32_t i = 0; i < pool->slot_count; i++)
-        is_there = is_there || (pool->slots[i].starter == slot->starter &&
-                                (pool->slots[i].state == SBX_POOL_STARTING ||
-                                 pool->slots[i].state == SBX_POOL_IDLE));
+        is_there =
+            is_there ||
+            (pool->slots[i].starter == slot->starter &&
+             (pool->slots[i].state == SBX_POOL_STARTING || pool->slots[i].state == SBX_POOL_IDLE));
     return is_there && slot->starter->needs_templates;
 }
 

@@ -477,7 +477,8 @@ int agt_watch_new(struct agt_run *run, uint32_t from_seq, void (*notify)(void *u
     return 0;
 }
 
-/* Its runs tell their readers of everything: those that want the last event alone have to bear it. */
+/* Its runs tell their readers of everything: those that want the last event alone have to bear it.
+ */
 void agt_watch_only_last(struct agt_watch *watch)
 {
     (void)watch;
