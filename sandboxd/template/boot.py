@@ -22,6 +22,7 @@ PLUGIN = "crisol_fork"
 LATE_CODE = (b"__del__", b"weakref")
 
 # What most test files do: pass, fail, compare, raise, capture, use fixtures, import a neighbour.
+# What shows a failure reads tokens up to the next statement only where that is lines away.
 FILES = {
     "solution.py": "def add(a, b):\n    return a + b\n",
     "test_solution.py": '''import pytest
@@ -38,6 +39,9 @@ def test_each(value):
         add(value, "x")
 def test_wrong():
     assert [add(1, 2), 2] == [4, 2]
+
+def test_behind():
+    pass
 ''',
 }
 # Only in a trial, which is thrown away: tmp_path leaves a callback for the end of the interpreter.
