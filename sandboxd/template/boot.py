@@ -186,7 +186,7 @@ def stop_early(config):
     """What -x does when pytest reads it in time."""
     params = config.invocation_params
     config.invocation_params = type(params)(args=(*params.args, "-x"), plugins=params.plugins, dir=params.dir)
-    config.option.maxfail = 1
+    config.option.maxfail = config.known_args_namespace.maxfail = 1
 
 
 def restart_clocks(session, manager):

@@ -121,6 +121,7 @@ show("plugins", """
 
     def show():
         print(config.rootpath, config.inipath, config.args, config.invocation_params.args, config.option)
+        print(config.known_args_namespace)
         print(sorted(name for name, _ in config.pluginmanager.list_name_plugin() if not name.isdigit()))
 """)
 add("randomness", """
