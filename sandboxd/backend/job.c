@@ -21,10 +21,6 @@
 #include <sys/wait.h>
 
 #define READY_DEADLINE_NS (15 * CR_NS_PER_S)
-#define KILL_DEADLINE_NS (10 * CR_NS_PER_S) /* then we say that it hangs, and go on waiting */
-#define POLL_MIN_NS (2 * CR_NS_PER_MS)
-#define OOM_POLL_NS (2 * CR_NS_PER_MS)
-#define OOM_WATCH_NS (500 * CR_NS_PER_MS)
 
 #define BIT(state) (1U << (state))
 
@@ -135,7 +131,7 @@ void sbx_job_kill(struct sbx_backend *backend, struct sbx_job *job, int64_t now_
     job->facts.is_killed = !job->facts.has_leader && !job->is_lost;
     if (!job->is_parked)
         backend->ops->kill(backend, job);
-    sbx_job_move(job, SBX_JOB_KILLING, now_ns + cr_patience_ns(KILL_DEADLINE_NS));
+    sbx_job_move(job, SBX_JOB_KILLING, now_ns + cr_patience_ns(SBX_JOB_KILL_DEADLINE_NS));
 }
 
 void sbx_job_fail(struct sbx_backend *backend, struct sbx_job *job, enum sbx_stage stage, int error)
@@ -151,72 +147,6 @@ void sbx_job_fail_start(struct sbx_backend *backend, struct sbx_job *job, enum s
     job->facts.stage = stage;
     job->facts.error = error;
     sbx_job_finish(backend, job);
-}
-
-/* ---- limits ---- */
-
-/*
- * When to look at the counters next: not before the program can have used up
- * its CPU time, and then often. Where nobody else counts, often at all times.
- */
-static int64_t next_poll_ns(const struct sbx_job *job, int64_t now_ns, uint64_t used_us)
-{
-    uint64_t limit_us = job->limits.value[SBX_LIMIT_CPU_TIME] * 1000;
-    uint64_t left_us = limit_us > used_us ? limit_us - used_us : 0;
-    int64_t wait_ns =
-        (int64_t)(left_us * 1000 / job->limits.value[SBX_LIMIT_CPU_MILLICORES]) * CR_NS_PER_US;
-    int64_t look_ns = job->group.host->ops->look_ns;
-
-    if (look_ns > 0)
-        return now_ns + look_ns;
-    return now_ns + (wait_ns > POLL_MIN_NS ? wait_ns : POLL_MIN_NS);
-}
-
-void sbx_job_check_memory(struct sbx_job *job)
-{
-    uint64_t oom_kills = 0;
-
-    if (sbx_cgroup_oom_kills(&job->group, &oom_kills) == 0 && oom_kills > job->baseline.oom_kills)
-        sbx_facts_add(&job->facts, SBX_VERDICT_MEMORY_LIMIT, 0);
-}
-
-/*
- * Looks at the three limits that end a running program, in the order that
- * decides ties. The event is stored before the kill is sent.
- */
-static void check_limits(struct sbx_backend *backend, struct sbx_job *job, int64_t now_ns)
-{
-    uint64_t cpu_us = 0;
-
-    sbx_job_check_memory(job);
-    if (now_ns >= job->poll_ns && sbx_cgroup_cpu_us(&job->group, &cpu_us) == 0) {
-        cpu_us -= job->baseline.cpu_total_us;
-        if (cpu_us >= job->limits.value[SBX_LIMIT_CPU_TIME] * 1000)
-            sbx_facts_add(&job->facts, SBX_VERDICT_CPU_TIME_LIMIT, cpu_us / 1000);
-        job->poll_ns = next_poll_ns(job, now_ns, cpu_us);
-    }
-    if (now_ns >= job->deadline_ns)
-        sbx_facts_add(&job->facts, SBX_VERDICT_WALL_TIME_LIMIT,
-                      (uint64_t)((now_ns - job->go_ns) / CR_NS_PER_MS));
-    if (job->facts.event_count > 0)
-        sbx_job_kill(backend, job, now_ns);
-}
-
-/* Each look comes twice as late as the one before: most programs that run for long only wait. */
-static void check_age(struct sbx_backend *backend, struct sbx_job *job, int64_t now_ns)
-{
-    uint64_t cpu_us = 0;
-
-    if (now_ns < job->age_ns)
-        return;
-    if (sbx_cgroup_cpu_us(&job->group, &cpu_us) == 0 &&
-        cpu_us - job->baseline.cpu_total_us < SBX_JOB_YOUNG_CPU_US) {
-        job->age_wait_ns *= 2;
-        job->age_ns = now_ns + job->age_wait_ns;
-        return;
-    }
-    job->age_ns = INT64_MAX;
-    backend->ops->on_old(backend, job);
 }
 
 /* ---- sandbox-init ---- */
@@ -257,18 +187,7 @@ static int64_t let_go(struct sbx_backend *backend, struct sbx_job *job)
 
 static void start_clocks(struct sbx_backend *backend, struct sbx_job *job, int64_t go_ns)
 {
-    job->go_ns = go_ns;
-    sbx_job_move(job, SBX_JOB_RUNNING,
-                 go_ns + (int64_t)job->limits.value[SBX_LIMIT_WALL_TIME] * CR_NS_PER_MS);
-    job->poll_ns = next_poll_ns(job, go_ns, 0);
-    if (backend->ops->on_old) {
-        job->age_wait_ns = SBX_JOB_YOUNG_CPU_US * CR_NS_PER_US;
-        job->age_ns = go_ns + job->age_wait_ns;
-    }
-    if (sbx_is_weakened(backend, SBX_CONTROL_WALL_TIME))
-        job->deadline_ns = INT64_MAX;
-    if (sbx_is_weakened(backend, SBX_CONTROL_CPU_TIME))
-        job->poll_ns = INT64_MAX;
+    sbx_job_start_clocks(backend, job, go_ns);
     send_started(backend, job);
 }
 
@@ -393,72 +312,6 @@ void sbx_job_read_last_words(struct sbx_backend *backend, struct sbx_job *job)
     }
 }
 
-void sbx_job_on_oom(struct sbx_backend *backend, struct sbx_job *job)
-{
-    int64_t now_ns = cr_clock_mono_ns();
-    int r = sbx_cgroup_hear(&job->group);
-
-    /* A group that somebody else removes with its box reads no more. */
-    if (r < 0)
-        cr_log_debug("cannot read an OOM event run=%" PRIu64 " error=%s", job->id,
-                     strerrordesc_np(-r));
-    if (job->state != SBX_JOB_RUNNING)
-        return; /* the counters at the end tell */
-    check_limits(backend, job, now_ns);
-    /* v1 tells before the victim is chosen. */
-    if (job->state == SBX_JOB_RUNNING) {
-        job->oom_until_ns = now_ns + OOM_WATCH_NS;
-        job->oom_poll_ns = now_ns + OOM_POLL_NS;
-    }
-}
-
-/* ---- time ---- */
-
-void sbx_job_on_time(struct sbx_backend *backend, struct sbx_job *job, int64_t now_ns)
-{
-    switch (job->state) {
-    case SBX_JOB_STARTING:
-        backend->ops->on_start_time(backend, job);
-        break;
-    case SBX_JOB_PREPARING:
-        cr_log_error("sandbox-init is not ready in time run=%" PRIu64, job->id);
-        sbx_job_fail(backend, job, SBX_STAGE_INIT, ETIMEDOUT);
-        break;
-    case SBX_JOB_RUNNING:
-        check_limits(backend, job, now_ns);
-        check_age(backend, job, now_ns);
-        job->oom_poll_ns = now_ns + OOM_POLL_NS;
-        if (job->oom_until_ns <= now_ns)
-            job->oom_until_ns = 0;
-        break;
-    case SBX_JOB_KILLING:
-        job->deadline_ns = now_ns + cr_patience_ns(KILL_DEADLINE_NS);
-        backend->ops->on_kill_time(backend, job);
-        break;
-    case SBX_JOB_DRAINING:
-        sbx_job_on_drain_time(backend, job, now_ns);
-        break;
-    case SBX_JOB_FREE:
-    case SBX_JOB_STATE_COUNT:
-        break;
-    }
-}
-
-int64_t sbx_job_next_ns(const struct sbx_job *job)
-{
-    int64_t next = job->deadline_ns;
-
-    if (job->state == SBX_JOB_FREE)
-        return INT64_MAX;
-    if (job->poll_ns < next)
-        next = job->poll_ns;
-    if (job->age_ns < next)
-        next = job->age_ns;
-    if (job->oom_until_ns > 0 && job->oom_poll_ns < next)
-        next = job->oom_poll_ns;
-    return next;
-}
-
 /* ---- the front ---- */
 
 static void end_early(struct sbx_backend *backend, struct sbx_job *job)
@@ -473,7 +326,7 @@ static void end_early(struct sbx_backend *backend, struct sbx_job *job)
 void sbx_job_on_cancel(struct sbx_backend *backend, struct sbx_job *job)
 {
     if (job->state == SBX_JOB_RUNNING)
-        check_limits(backend, job, cr_clock_mono_ns());
+        sbx_job_check_limits(backend, job, cr_clock_mono_ns());
     if (job->state <= SBX_JOB_RUNNING)
         end_early(backend, job); /* else it is over: whatever ended it came first */
 }
