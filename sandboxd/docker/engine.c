@@ -5,45 +5,25 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/err.h"
-#include "common/patience.h"
 #include "sandboxd/docker/address.h"
+#include "sandboxd/docker/engine_transfer.h"
 #include "sandboxd/docker/json.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <curl/curl.h>
 
 #include <sys/epoll.h>
 
-#define ANSWER_MAX (4U << 20)
-#define CONNECT_MS 5000
 #define CONNECTIONS_KEPT 8L
 #define PING_MS 5000
-#define TEXT_MAX 400
-#define URL_MAX 2048
 #define EVENTS_PER_ROUND 16
 
 /* Versions of the API that this program was written for: "1.MINOR". */
 #define OLDEST_MINOR 41
 #define NEWEST_MINOR 45
-
-struct call {
-    struct call *next;
-    CURL *easy;
-    struct curl_slist *headers;
-    struct cr_buf answer;
-    sbx_engine_on_answer on_answer;
-    void *user;
-    uint64_t tag;
-    int deadline_ms;
-    int64_t deadline_ns; /* of a streamed body */
-    int body_fd;
-    char name[96]; /* for texts: method and the beginning of the path */
-};
 
 struct sbx_engine {
     struct sbx_engine_address address;
@@ -51,206 +31,8 @@ struct sbx_engine {
     CURLM *multi;
     int epoll_fd;
     int64_t timer_ns; /* INT64_MAX: none */
-    struct call *calls;
+    struct sbx_engine_transfer *calls;
 };
-
-/* ---- one call ---- */
-
-static size_t on_data(char *data, size_t size, size_t count, void *user)
-{
-    struct call *call = user;
-
-    return cr_buf_add(&call->answer, data, size * count) < 0 ? 0 : size * count;
-}
-
-/* The deadline of the whole call holds while the body is waited for. */
-static size_t on_body(char *data, size_t size, size_t count, void *user)
-{
-    const struct call *call = user;
-    const int64_t left_ns = call->deadline_ns - cr_clock_mono_ns();
-    struct pollfd body = {.fd = call->body_fd, .events = POLLIN};
-    ssize_t n;
-
-    if (left_ns <= 0 || poll(&body, 1, (int)(left_ns / CR_NS_PER_MS) + 1) != 1)
-        return CURL_READFUNC_ABORT;
-    n = read(call->body_fd, data, size * count);
-    return n < 0 ? CURL_READFUNC_ABORT : (size_t)n;
-}
-
-static void free_call(struct call *call)
-{
-    curl_slist_free_all(call->headers);
-    curl_easy_cleanup(call->easy);
-    cr_buf_done(&call->answer);
-    free(call);
-}
-
-static int add_headers(struct call *call, const struct sbx_engine_request *request)
-{
-    char type[128];
-    struct curl_slist *list = curl_slist_append(NULL, "Expect:"); /* no 100-continue */
-
-    (void)snprintf(type, sizeof(type), "Content-Type: %s",
-                   request->content_type ? request->content_type : "application/json");
-    call->headers = list;
-    list = list ? curl_slist_append(list, type) : NULL;
-    if (!list)
-        return -ENOMEM;
-    call->headers = list;
-    return 0;
-}
-
-static CURLcode set_body(struct call *call, const struct sbx_engine_request *request)
-{
-    CURL *easy = call->easy;
-
-    if (request->is_streamed) {
-        call->body_fd = request->body_fd;
-        call->deadline_ns = cr_clock_mono_ns() + call->deadline_ms * CR_NS_PER_MS;
-        (void)curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_body);
-        (void)curl_easy_setopt(easy, CURLOPT_READDATA, call);
-        return curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L); /* in chunks: nobody knows its size */
-    }
-    if (request->body) {
-        (void)curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_size);
-        return curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, request->body);
-    }
-    if (strcmp(request->method, "POST") == 0) {
-        (void)curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)0);
-        return curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, "");
-    }
-    return curl_easy_setopt(easy, CURLOPT_NOBODY, strcmp(request->method, "HEAD") == 0 ? 1L : 0L);
-}
-
-/* Each setopt of a valid option can only fail for memory. */
-static int set_options(const struct sbx_engine *engine, struct call *call,
-                       const struct sbx_engine_request *request)
-{
-    char url[URL_MAX];
-    CURL *easy = call->easy;
-    CURLcode code;
-    int n = snprintf(url, sizeof(url), "http://%s%s%s", sbx_engine_address_host(&engine->address),
-                     engine->version, request->path);
-
-    if (n < 0 || (size_t)n >= sizeof(url))
-        return -ENAMETOOLONG;
-    code = curl_easy_setopt(easy, CURLOPT_URL, url);
-    if (code == CURLE_OK && !engine->address.is_tcp)
-        code = curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, engine->address.name);
-    if (code == CURLE_OK)
-        code = set_body(call, request);
-    if (code == CURLE_OK)
-        code = curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
-    if (code != CURLE_OK)
-        return -ENOMEM;
-    (void)curl_easy_setopt(easy, CURLOPT_HTTPHEADER, call->headers);
-    (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    (void)curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-    (void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)cr_patience_ms(CONNECT_MS));
-    (void)curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)call->deadline_ms);
-    (void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_data);
-    (void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
-    (void)curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
-    return 0;
-}
-
-/* The path without its query, and without most of an id. */
-static void name_call(struct call *call, const struct sbx_engine_request *request)
-{
-    int size = (int)strcspn(request->path, "?");
-
-    (void)snprintf(call->name, sizeof(call->name), "%s %.*s", request->method,
-                   size < 80 ? size : 80, request->path);
-}
-
-static int new_call(const struct sbx_engine *engine, const struct sbx_engine_request *request,
-                    struct call **ret_call)
-{
-    struct call *call = calloc(1, sizeof(*call));
-    int r;
-
-    if (!call)
-        return -ENOMEM;
-    cr_buf_init(&call->answer, ANSWER_MAX);
-    call->easy = curl_easy_init();
-    call->deadline_ms = cr_patience_ms(request->deadline_ms);
-    name_call(call, request);
-    r = call->easy ? add_headers(call, request) : -ENOMEM;
-    if (r == 0)
-        r = set_options(engine, call, request);
-    if (r < 0) {
-        free_call(call);
-        return r;
-    }
-    *ret_call = call;
-    return 0;
-}
-
-/* ---- what went wrong ---- */
-
-static int explain_connect(const struct sbx_engine *engine, long os_error, char *text)
-{
-    switch (os_error) {
-    case ENOENT:
-        (void)snprintf(text, TEXT_MAX,
-                       "the docker engine is absent: there is no socket '%s'; install and start "
-                       "it, or name its socket with --docker-socket",
-                       engine->address.name);
-        return ENOENT;
-    case ECONNREFUSED:
-        (void)snprintf(text, TEXT_MAX,
-                       "the docker engine is dead: nobody listens on '%s'; start it again",
-                       engine->address.name);
-        return ECONNREFUSED;
-    case EACCES:
-    case EPERM:
-        (void)snprintf(text, TEXT_MAX,
-                       "the docker engine's socket '%s' is forbidden to this user: sandboxd must "
-                       "be root or in the group of the socket",
-                       engine->address.name);
-        return EACCES;
-    default:
-        (void)snprintf(text, TEXT_MAX, "cannot connect to the docker engine at '%s': %s",
-                       engine->address.name,
-                       os_error > 0 ? strerrordesc_np((int)os_error) : "unknown");
-        return os_error > 0 ? (int)os_error : ECONNREFUSED;
-    }
-}
-
-/* Returns the errno; *ret_is_gone when it is the engine and not this call. */
-static int explain(const struct sbx_engine *engine, const struct call *call, CURLcode code,
-                   char text[TEXT_MAX], bool *ret_is_gone)
-{
-    long os_error = 0;
-
-    *ret_is_gone = false;
-    switch (code) {
-    case CURLE_COULDNT_CONNECT:
-        (void)curl_easy_getinfo(call->easy, CURLINFO_OS_ERRNO, &os_error);
-        *ret_is_gone = true;
-        return explain_connect(engine, os_error, text);
-    case CURLE_ABORTED_BY_CALLBACK: /* of on_body() */
-    case CURLE_OPERATION_TIMEDOUT:
-        (void)snprintf(text, TEXT_MAX, "the docker engine did not answer %s within %d ms",
-                       call->name, call->deadline_ms);
-        return ETIMEDOUT;
-    case CURLE_GOT_NOTHING:
-    case CURLE_RECV_ERROR:
-    case CURLE_SEND_ERROR:
-    case CURLE_PARTIAL_FILE:
-        (void)snprintf(text, TEXT_MAX, "the docker engine went away during %s", call->name);
-        *ret_is_gone = true;
-        return ECONNRESET;
-    case CURLE_WRITE_ERROR:
-        (void)snprintf(text, TEXT_MAX, "the docker engine's answer to %s is too long", call->name);
-        return EMSGSIZE;
-    default:
-        (void)snprintf(text, TEXT_MAX, "call %s of the docker engine: %s", call->name,
-                       curl_easy_strerror(code));
-        return EPROTO;
-    }
-}
 
 void sbx_engine_message(const char *body, char *ret_text, size_t size)
 {
@@ -266,23 +48,25 @@ void sbx_engine_message(const char *body, char *ret_text, size_t size)
 int sbx_engine_ask(struct sbx_engine *engine, const struct sbx_engine_request *request,
                    struct cr_buf *answer, long *ret_status, struct cr_err *err)
 {
-    struct call *call = NULL;
-    char text[TEXT_MAX];
+    struct sbx_engine_transfer *call = NULL;
+    char text[SBX_ENGINE_TEXT_MAX];
     bool is_gone;
     CURLcode code;
-    int r = new_call(engine, request, &call);
+    int r = sbx_engine_transfer_new(&engine->address, engine->version, request, &call);
 
     if (r < 0)
         return cr_err_sys(err, -r, "prepare a call of the docker engine");
     code = curl_easy_perform(call->easy);
     if (code != CURLE_OK) {
-        r = cr_err_set(err, explain(engine, call, code, text, &is_gone), "%s", text);
+        r = cr_err_set(err,
+                       sbx_engine_transfer_explain(call, &engine->address, code, text, &is_gone),
+                       "%s", text);
     } else {
         (void)curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, ret_status);
         if (answer)
             r = cr_buf_add(answer, cr_buf_str(&call->answer), call->answer.size);
     }
-    free_call(call);
+    sbx_engine_transfer_free(call);
     return r;
 }
 
@@ -310,7 +94,7 @@ int sbx_engine_negotiate(struct sbx_engine *engine, struct cr_err *err)
     int oldest;
     int r;
 
-    cr_buf_init(&answer, ANSWER_MAX);
+    cr_buf_init(&answer, SBX_ENGINE_ANSWER_MAX);
     engine->version[0] = '\0';
     r = sbx_engine_ask(engine, &request, &answer, &status, err);
     if (r < 0)
@@ -335,8 +119,8 @@ int sbx_engine_negotiate(struct sbx_engine *engine, struct cr_err *err)
 int sbx_engine_call(struct sbx_engine *engine, const struct sbx_engine_request *request,
                     sbx_engine_on_answer on_answer, void *user, uint64_t tag)
 {
-    struct call *call = NULL;
-    int r = new_call(engine, request, &call);
+    struct sbx_engine_transfer *call = NULL;
+    int r = sbx_engine_transfer_new(&engine->address, engine->version, request, &call);
 
     if (r < 0)
         return r;
@@ -344,7 +128,7 @@ int sbx_engine_call(struct sbx_engine *engine, const struct sbx_engine_request *
     call->user = user;
     call->tag = tag;
     if (curl_multi_add_handle(engine->multi, call->easy) != CURLM_OK) {
-        free_call(call);
+        sbx_engine_transfer_free(call);
         return -ENOMEM;
     }
     call->next = engine->calls;
@@ -352,9 +136,9 @@ int sbx_engine_call(struct sbx_engine *engine, const struct sbx_engine_request *
     return 0;
 }
 
-static void unlink_call(struct sbx_engine *engine, const struct call *call)
+static void unlink_call(struct sbx_engine *engine, const struct sbx_engine_transfer *call)
 {
-    for (struct call **at = &engine->calls; *at; at = &(*at)->next) {
+    for (struct sbx_engine_transfer **at = &engine->calls; *at; at = &(*at)->next) {
         if (*at == call) {
             *at = call->next;
             return;
@@ -362,15 +146,16 @@ static void unlink_call(struct sbx_engine *engine, const struct call *call)
     }
 }
 
-static void finish_call(struct sbx_engine *engine, struct call *call, CURLcode code)
+static void finish_call(struct sbx_engine *engine, struct sbx_engine_transfer *call, CURLcode code)
 {
     struct sbx_engine_answer answer = {.body = cr_buf_str(&call->answer)};
-    char text[TEXT_MAX] = "";
+    char text[SBX_ENGINE_TEXT_MAX] = "";
 
     (void)curl_multi_remove_handle(engine->multi, call->easy);
     unlink_call(engine, call);
     if (code != CURLE_OK) {
-        answer.error = explain(engine, call, code, text, &answer.is_gone);
+        answer.error =
+            sbx_engine_transfer_explain(call, &engine->address, code, text, &answer.is_gone);
     } else {
         (void)curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &answer.status);
         if (answer.status >= 400)
@@ -378,7 +163,7 @@ static void finish_call(struct sbx_engine *engine, struct call *call, CURLcode c
     }
     answer.text = text;
     call->on_answer(call->user, call->tag, &answer);
-    free_call(call);
+    sbx_engine_transfer_free(call);
 }
 
 /* Callbacks may begin calls, so one message is taken at a time. */
@@ -394,7 +179,7 @@ static void finish_calls(struct sbx_engine *engine)
         if (msg->msg != CURLMSG_DONE)
             continue;
         (void)curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &call);
-        finish_call(engine, (struct call *)(void *)call, code);
+        finish_call(engine, (struct sbx_engine_transfer *)(void *)call, code);
     }
 }
 
@@ -502,11 +287,11 @@ struct sbx_engine *sbx_engine_free(struct sbx_engine *engine)
     if (!engine)
         return NULL;
     while (engine->calls) {
-        struct call *call = engine->calls;
+        struct sbx_engine_transfer *call = engine->calls;
 
         engine->calls = call->next;
         (void)curl_multi_remove_handle(engine->multi, call->easy);
-        free_call(call);
+        sbx_engine_transfer_free(call);
     }
     (void)curl_multi_cleanup(engine->multi);
     cr_close_fd(&engine->epoll_fd);
