@@ -258,15 +258,16 @@ static uint32_t front_user(const struct sbx_target *target)
     return FRONT_USER;
 }
 
-int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, const char *socket,
-                    uint32_t weakened, struct cr_err *err)
+/* Containers are known as ours by the socket. What is not set has its default. */
+static void fill_settings(const struct sbx_target *target, const char *socket, uint32_t weakened,
+                          struct sbx_settings *ret_settings)
 {
     static char level[] = "error";
     static char format[] = "text";
     static char pool[16];
     static char preload[] = "off"; /* the user of a template would be taken for one of a box */
     struct sbx_settings settings = {
-        .socket = cr_unconst(socket), /* containers are known as ours by it */
+        .socket = cr_unconst(socket),
         .front_user = front_user(target),
         .is_rootless = target->is_rootless,
         .slots = SBX_STACK_SLOTS,
@@ -276,12 +277,11 @@ int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, co
         .log_format = format,
         .accept_gaps = no_gaps(),
         .pool = pool,
-        /* What is not set has its default; these cut a client that a slow host holds up. */
+        /* These cut a client that a slow host holds up. */
         .edge = {.handshake_ms = HANDSHAKE_MS * cr_patience(),
                  .frame_ms = HANDSHAKE_MS * cr_patience()},
         .preload = preload,
     };
-    int r;
 
     (void)snprintf(pool, sizeof(pool), "plain=%u", SBX_STACK_POOL);
     take_target(target, &settings);
@@ -289,6 +289,12 @@ int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, co
         settings.docker_base = settings.docker_image; /* it holds the other init */
         settings.docker_image = NULL;
     }
+    *ret_settings = settings;
+}
+
+/* Nothing is open or runs yet; sbx_stack_stop() is right from here on. */
+static void init_stack(struct sbx_stack *stack, const struct sbx_target *target, const char *socket)
+{
     *stack = (struct sbx_stack){
         .listen = CR_LISTEN_INIT,
         .backend = {.name = target->is_docker ? "sandboxd-docker" : "sandboxd-native",
@@ -299,10 +305,20 @@ int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, co
                         ? NOBODYS_IDS
                         : UID_BASE + (uint32_t)getpid() % UID_STACKS * SBX_STACK_IDS,
     };
-    settings.uid_base = stack->uid_base;
     (void)snprintf(stack->token, sizeof(stack->token), "crisol-%d-%" PRId64, getpid(),
                    cr_clock_mono_ns());
     (void)snprintf(stack->address, sizeof(stack->address), "unix:%s", socket);
+}
+
+int sbx_stack_start(struct sbx_stack *stack, const struct sbx_target *target, const char *socket,
+                    uint32_t weakened, struct cr_err *err)
+{
+    struct sbx_settings settings;
+    int r;
+
+    init_stack(stack, target, socket);
+    fill_settings(target, socket, weakened, &settings);
+    settings.uid_base = stack->uid_base;
     r = cr_listen_open(stack->address, (uid_t)-1, &stack->listen, err);
     if (r == 0)
         r = start_all(stack, target, &settings, weakened, err);
