@@ -171,6 +171,7 @@ static void a_long_argument_of_a_check_is_refused(void **state)
     (void)state;
     assert_non_null(argument);
     memset(argument, 'a', 131072);
+    free(terms->checks[0]->command[1]);
     terms->checks[0]->command[1] = argument;
     size = crisol__agent__v1__task_terms__get_packed_size(terms);
     packed = malloc(size);
