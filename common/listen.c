@@ -107,6 +107,15 @@ static bool is_of_this_path_alone(const struct place *place)
     return is_alone;
 }
 
+/* False of a link to it: whoever can put one in the way would choose what is given away. */
+static bool is_folder_itself(const char *folder, const struct stat *opened)
+{
+    struct stat named;
+
+    return lstat(folder, &named) == 0 && named.st_ino == opened->st_ino &&
+           named.st_dev == opened->st_dev;
+}
+
 /*
  * A folder that was there may be the private one of a server with another
  * owner: what such a one has left behind would shut the new owner out, without
@@ -124,7 +133,8 @@ static int let_in(const struct place *place, uid_t owner, struct cr_err *err)
         return cr_err_sys(err, errno, "look at folder '%s'", folder);
     if (info.st_mode & (info.st_uid == owner ? S_IXUSR : S_IXGRP | S_IXOTH))
         return 0;
-    if (info.st_uid != geteuid() || !is_of_this_path_alone(place))
+    if (info.st_uid != geteuid() || !is_folder_itself(folder, &info) ||
+        !is_of_this_path_alone(place))
         return cr_err_set(err, EACCES,
                           "folder '%s' cannot be entered by uid %u, who is to have the socket in "
                           "it; give it to that user, open it (chmod o+x), or choose another path",
@@ -302,9 +312,9 @@ static int open_unix(const char *text, uid_t owner, struct cr_listen *ret_listen
     if (r == 0)
         r = lock_path(&place, err);
     if (r == 0)
-        r = let_in(&place, owner, err);
-    if (r == 0)
         r = remove_stale(&place, err);
+    if (r == 0)
+        r = let_in(&place, owner, err);
     if (r == 0)
         r = bind_path(&place, owner, &listen.fd, err);
     if (r == 0) {

@@ -27,10 +27,10 @@ struct cr_listen {
  * Opens an address:
  *   "unix:/path"  socket file of mode 0600 owned by `owner` ((uid_t)-1: leave it). Its folder is
  *                 made when missing (0700, same owner); one that `owner` cannot enter is given to
- *                 him when it is ours and has nothing else in it, else it is -EACCES. "path.lock"
- *                 is locked first, so that a second server cannot steal the path of a live one:
- *                 -EADDRINUSE. A stale socket file is replaced; anything else at the path is
- *                 -EEXIST.
+ *                 him when it is ours, no link and has nothing else in it, else it is -EACCES.
+ *                 "path.lock" is locked first, so that a second server cannot steal the path of a
+ *                 live one: -EADDRINUSE. A stale socket file is replaced; anything else at the
+ *                 path is -EEXIST.
  *   "host:port"   TCP, numeric host or "localhost", "[::1]:port"; port 0 takes a free one.
  *                 -EADDRINUSE names the port and, where /proc tells, the process that holds it.
  * On failure nothing is left behind.

@@ -161,6 +161,44 @@ static void listen_opens_a_folder_that_it_left_to_the_new_owner(void **state)
     assert_int_equal(rmdir(other), 0);
 }
 
+/* Whoever can put a link in the way would have any empty folder of root's for himself. */
+static void listen_gives_no_folder_away_behind_a_link(void **state)
+{
+    const struct place *place = *state;
+    struct cr_listen listen = CR_LISTEN_INIT;
+    struct cr_err err = CR_ERR_INIT;
+    char private[sizeof(place->folder) + 16];
+
+    if (geteuid() != 0)
+        skip();
+    (void)snprintf(private, sizeof(private), "%s/private", place->folder);
+    assert_int_equal(mkdir(private, 0700), 0);
+    assert_int_equal(symlink("private", place->inner), 0);
+
+    assert_int_equal(cr_listen_open(place->address, NOBODY_IN_PARTICULAR, &listen, &err), -EACCES);
+    assert_int_equal(owner_of(private), 0);
+    assert_int_equal(chmod(private, 0711), 0); /* as a link it is as good as any */
+    assert_int_equal(cr_listen_open(place->address, NOBODY_IN_PARTICULAR, &listen, &err), 0);
+    cr_listen_close(&listen);
+    assert_int_equal(unlink(place->inner), 0);
+    assert_int_equal(rmdir(private), 0);
+}
+
+static void listen_gives_no_folder_away_when_it_fails(void **state)
+{
+    const struct place *place = *state;
+    struct cr_listen listen = CR_LISTEN_INIT;
+
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(mkdir(place->inner, 0700), 0);
+    assert_int_equal(mkdir(place->path, 0700), 0);
+
+    assert_int_equal(cr_listen_open(place->address, NOBODY_IN_PARTICULAR, &listen, NULL), -EEXIST);
+    assert_int_equal(owner_of(place->inner), 0);
+    assert_int_equal(rmdir(place->path), 0);
+}
+
 static void listen_refuses_the_path_of_a_live_server_and_names_it(void **state)
 {
     const struct place *place = *state;
@@ -372,6 +410,8 @@ int main(void)
         WITH_PLACE(listen_makes_a_private_socket_in_a_private_folder),
         WITH_PLACE(listen_gives_socket_and_folder_to_their_owner),
         WITH_PLACE(listen_opens_a_folder_that_it_left_to_the_new_owner),
+        WITH_PLACE(listen_gives_no_folder_away_behind_a_link),
+        WITH_PLACE(listen_gives_no_folder_away_when_it_fails),
         WITH_PLACE(listen_refuses_the_path_of_a_live_server_and_names_it),
         WITH_PLACE(listen_replaces_what_a_killed_server_left),
         WITH_PLACE(listen_leaves_the_socket_of_another_program_alone),
