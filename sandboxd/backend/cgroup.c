@@ -372,8 +372,7 @@ void sbx_cgroup_fall_behind(struct sbx_cgroup *group)
     group->is_behind = sbx_cgroup_put(group, SBX_CGROUP_FILE_CPU_WEIGHT, weight, NULL) == 0;
 }
 
-/* What it was behind by, and no more: in front of others it would be of use to a program. */
-static int catch_up(struct sbx_cgroup *group)
+int sbx_cgroup_catch_up(struct sbx_cgroup *group)
 {
     const struct sbx_cgroup_ops *ops = group->host->ops;
     int r =
@@ -392,7 +391,7 @@ void sbx_cgroup_hurry(struct sbx_cgroup *group)
         return;
     if (ops->widen)
         (void)ops->widen(group);
-    (void)catch_up(group);
+    (void)sbx_cgroup_catch_up(group);
 }
 
 int sbx_cgroup_arm(struct sbx_cgroup *group, struct cr_err *err)
@@ -456,7 +455,7 @@ int sbx_cgroup_renew(struct sbx_cgroup *group)
     const struct sbx_cgroup_ops *ops = group->host->ops;
     int r = ops->renew ? ops->renew(group) : -EOPNOTSUPP;
 
-    return r == 0 ? catch_up(group) : r;
+    return r == 0 ? sbx_cgroup_catch_up(group) : r;
 }
 
 int sbx_cgroup_kill(const struct sbx_cgroup *group)

@@ -200,6 +200,13 @@ int sbx_cgroup_limit_cpu(const struct sbx_cgroup *group, const struct sbx_limits
 void sbx_cgroup_fall_behind(struct sbx_cgroup *group);
 
 /*
+ * Makes up for that, when another program begins in it: to what it was behind
+ * by, and no more, since in front of others it would be of use to a program.
+ * Returns 0, also when it was not behind, or -errno.
+ */
+int sbx_cgroup_catch_up(struct sbx_cgroup *group);
+
+/*
  * Lets those who were just killed have the processor: with a share that is used
  * up, or behind others, they could not even die before it is their turn, and
  * while pid 1 of a box waits so, the rest of the box goes on (without

@@ -100,6 +100,7 @@ bool sbx_native_session_enter(struct sbx_native *native, struct sbx_run *run)
     sbx_session_begin(&session->base, &run->job);
     if (!(run->job.flags & SBX_RUN_HAS_CELL) || session->cell.box.pidfd < 0)
         return false;
+    (void)sbx_cgroup_catch_up(&session->cell.group); /* what the run before it had is not its own */
     r = sbx_cell_freeze(&session->cell, false);
     if (r == 0)
         r = sbx_fds_send(session->cell.box.control_fd, &load, sizeof(load), run->job.fds,

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -118,6 +119,32 @@ static void one_that_cannot_be_frozen_is_not(void **state)
     assert_false(run->cell.is_frozen);
 }
 
+/* What the run before it used up is not its own. */
+static void a_new_run_is_not_behind_others(void **state)
+{
+    struct sbx_native_session *session = &native.sessions[0];
+    struct sbx_run *run = &native.runs[0];
+    int weight_fd = memfd_create("cpu.shares", MFD_CLOEXEC);
+    char text[8] = "";
+
+    (void)state;
+    native.base.cgroups.hierarchy[SBX_CONTROLLER_CPU] = 0;
+    session->cell = make_cell(open_null(O_RDWR), true);
+    session->cell.group.fds[0] = weight_fd;
+    session->cell.group.file_fds[SBX_CGROUP_FILE_CPU_WEIGHT] = weight_fd;
+    sbx_cgroup_fall_behind(&session->cell.group);
+    assert_true(session->cell.group.is_behind);
+    assert_int_equal(ftruncate(weight_fd, 0), 0); /* a file of the kernel is written as a whole */
+    for (int i = 0; i < SBX_INIT_LOAD_FDS; i++)
+        run->job.fds[i] = open_null(O_RDWR);
+
+    assert_true(sbx_native_session_enter(&native, run));
+    assert_false(run->cell.group.is_behind);
+    assert_int_equal(pread(weight_fd, text, sizeof(text), 0), 4);
+    assert_memory_equal(text, "1024", 4);
+    cr_close_fd(&weight_fd);
+}
+
 /* It would not hear what it is to do, until its run is given up. */
 static void one_that_stays_frozen_is_replaced(void **state)
 {
@@ -152,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_that_is_frozen_is_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_cannot_be_frozen_is_not, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_new_run_is_not_behind_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_stays_frozen_is_replaced, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_does_not_stand_still_is_let_go, set_up, tear_down),
     };
