@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
+#include "common/clock.h"
 #include "common/err.h"
+#include "sandboxd/backend/job.h"
+#include "sandboxd/native/native.h"
 #include "sandboxd/native/pool.h"
 #include "tests/harness/test.h"
 
@@ -100,6 +103,39 @@ static void pool_refuses_what_is_no_size(void **state)
     }
 }
 
+/* Two slots of a kind, of which the second is to be filled, beside a run that has the only core. */
+static int64_t fill_beside_a_young_run(const struct sbx_starter *starter, enum sbx_pool_state first)
+{
+    static struct sbx_native native; /* large */
+    static struct sbx_job job;
+
+    memset(&native, 0, sizeof(native));
+    sbx_job_init(&job, 0);
+    job.state = SBX_JOB_RUNNING;
+    job.received_ns = cr_clock_mono_ns() + 60 * CR_NS_PER_S; /* young for this whole test */
+    native.base.slot_count = 1;
+    native.base.jobs[0] = &job;
+    native.pool = (struct sbx_pool){.slot_count = 2, .starting_most = 1};
+    for (size_t i = 0; i < 2; i++)
+        native.pool.slots[i] = (struct sbx_pool_slot){
+            .starter = starter, .cell = SBX_CELL_INIT, .deadline_ns = INT64_MAX};
+    native.pool.slots[0].state = first;
+    return sbx_pool_next_ns(&native);
+}
+
+/* INT64_MAX: nothing but others that are starting is waited for. */
+static void pool_makes_no_second_box_of_a_template_beside_busy_cores(void **state)
+{
+    const int64_t now_ns = cr_clock_mono_ns();
+    const int64_t idle_ns = fill_beside_a_young_run(&sbx_starter_pytest, SBX_POOL_IDLE);
+
+    (void)state;
+    assert_true(idle_ns > now_ns && idle_ns < INT64_MAX);
+    assert_true(fill_beside_a_young_run(&sbx_starter_pytest, SBX_POOL_STARTING) < INT64_MAX);
+    assert_int_equal(fill_beside_a_young_run(&sbx_starter_pytest, SBX_POOL_DYING), INT64_MAX);
+    assert_int_equal(fill_beside_a_young_run(&sbx_starter_plain, SBX_POOL_IDLE), INT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +144,7 @@ int main(void)
         cmocka_unit_test(pool_has_a_standard_size),
         cmocka_unit_test(pool_has_no_slots_of_templates_without_templates),
         cmocka_unit_test(pool_refuses_what_is_no_size),
+        cmocka_unit_test(pool_makes_no_second_box_of_a_template_beside_busy_cores),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
