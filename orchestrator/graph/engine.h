@@ -234,8 +234,10 @@ void agt_run_leave(struct agt_run *run);
 /*
  * Guests: runs that go on in another process that shares the store, taken with
  * agt_engine_take_up() to be read. They can be neither cancelled nor taken up
- * here. The store's thread adds what it reads (graph/store: their events); who
- * leaves one ends its watches, as for a run that is left.
+ * here. The store's thread adds what it reads (graph/store: their events): the
+ * event behind agt_guest_seq(), which is that event then. -EBADMSG: it is another
+ * one, or none that can be read; -ENOMEM: it may be added once more. Who leaves
+ * one ends its watches, as for a run that is left.
  */
 bool agt_run_is_guest(const struct agt_run *run);
 uint32_t agt_guest_seq(const struct agt_run *run);

@@ -110,11 +110,13 @@ uint32_t agt_guest_seq(const struct agt_run *run)
 int agt_guest_add(struct agt_run *run, const struct agt_store_event *row)
 {
     bool is_last = false;
+    int r;
 
     if (row->seq != run->guest_seq + 1 || row->size == 0 || agt_run_has_ended(run))
         return -EBADMSG;
-    run->guest_seq++;
-    return show(run, row, &is_last);
+    r = show(run, row, &is_last);
+    run->guest_seq += r == 0; /* else it is read once more */
+    return r;
 }
 
 void agt_guest_leave(struct agt_run *run)

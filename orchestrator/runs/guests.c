@@ -45,15 +45,16 @@ static void collect(struct agt_runs *runs, struct guests *guests)
 static int on_event(void *user, size_t index, const struct agt_store_event *event)
 {
     struct guests *guests = user;
+    int r;
 
     if (index >= guests->count)
         return -EBADMSG;
-    if (agt_guest_add(guests->runs[index], event) == -EBADMSG) {
-        cr_log_error("runs: a run of another process cannot be read behind event %u, leaving it "
-                     "run=%s",
-                     agt_guest_seq(guests->runs[index]), agt_run_id(guests->runs[index]));
-        agt_guest_leave(guests->runs[index]);
-    }
+    r = agt_guest_add(guests->runs[index], event);
+    if (r != -EBADMSG)
+        return r; /* what follows waits for the next look, as this does */
+    cr_log_error("runs: a run of another process cannot be read behind event %u, leaving it run=%s",
+                 agt_guest_seq(guests->runs[index]), agt_run_id(guests->runs[index]));
+    agt_guest_leave(guests->runs[index]);
     return 0;
 }
 
@@ -68,7 +69,8 @@ static void read_guests(struct agt_runs *runs)
     collect(runs, guests);
     if (guests->count > 0 &&
         store->ops->load_tails(store, guests->tails, guests->count, on_event, guests, &err) < 0)
-        cr_log_warn("runs: cannot read the runs of other processes (%s), trying again", err.text);
+        cr_log_warn("runs: cannot read the runs of other processes (%s), trying again",
+                    err.code ? err.text : "out of memory");
     for (size_t i = 0; i < guests->count; i++)
         (void)agt_run_unref(guests->runs[i]);
     free(guests);

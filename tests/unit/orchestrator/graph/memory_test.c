@@ -382,6 +382,38 @@ static void taking_up_a_run_survives(void **state)
     store->ops->free(store);
 }
 
+/* An event that there was no memory for is added when it is read again. */
+static void reading_along_survives(void **state)
+{
+    char id[AGT_STORE_ID_SIZE];
+    struct agt_store *store = leave_run(id);
+    struct agt_store_run row = {.run_id = id, .is_elsewhere = true, .fence = AGT_STORE_FIRST_FENCE};
+    struct agt_store_event next = {.seq = 2};
+    struct engine_fixture fixture = {.mode = 0};
+    struct agt_run *guest = NULL;
+    int goes_on = 1;
+
+    (void)state;
+    row.spec = double_store_part(store, DOUBLE_PART_SPEC, 0, &row.spec_size);
+    next.payload = double_store_part(store, DOUBLE_PART_PAYLOAD, 1, &next.size);
+    double_store_cut(store, 1); /* which keeps the bytes */
+    engine_fixture_start(&fixture, NULL, NULL, &(struct agt_engine_options){.store = store});
+    assert_int_equal(agt_engine_take_up(fixture.engine, &row, keep_run, &guest, NULL), 0);
+    for (int n = 0; goes_on; n++) {
+        int r;
+
+        assert_true(n < ALLOCATIONS_MAX);
+        test_fail_alloc(n);
+        r = agt_guest_add(guest, &next);
+        goes_on = test_stop_alloc();
+        assert_int_equal(r, goes_on ? -ENOMEM : 0);
+        assert_int_equal(agt_guest_seq(guest), goes_on ? 1 : 2);
+    }
+    (void)agt_run_unref(guest);
+    engine_fixture_stop(&fixture);
+    store->ops->free(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +421,7 @@ int main(void)
         cmocka_unit_test(feedback_survives),        cmocka_unit_test(event_log_survives),
         cmocka_unit_test(run_comes_to_an_end),      cmocka_unit_test(start_of_a_run_survives),
         cmocka_unit_test(taking_up_a_run_survives), cmocka_unit_test(durable_run_is_never_lost),
+        cmocka_unit_test(reading_along_survives),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
