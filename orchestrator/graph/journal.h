@@ -150,7 +150,8 @@ void agt_replay_done(struct agt_replay *replay);
  */
 bool agt_replay_is_over(const struct agt_run *run, struct agt_replay *replay);
 
-/* The run has emitted this; false when the journal holds something else. */
+/* The run has emitted this; false when the journal holds something else. Without memory to compare
+ * them the run is left. */
 bool agt_replay_check(struct agt_run *run, struct agt_replay *replay,
                       const struct agt_event *event);
 

@@ -155,8 +155,10 @@ bool agt_replay_check(struct agt_run *run, struct agt_replay *replay,
         return false;
     stored = replay->events[run->seq];
     event = crisol__agent__v1__run_event__unpack(NULL, packed->size, packed->packed);
-    if (!event)
-        return false;
+    if (!event) { /* no memory, which says nothing about what is stored */
+        agt_journal_lose(run);
+        return true;
+    }
     is_same = is_alike(event, stored);
     if (!is_same)
         agt_replay_tell(run, replay, "another event, or at another place, than in the journal");
@@ -223,11 +225,22 @@ static bool demand(struct agt_run *run, struct agt_replay *replay, const char *k
     return is_for != AGT_DEMAND_UNKNOWN;
 }
 
+/* A call whose end there is no memory for: with half an end the run would go another way. */
+static void leave_at(struct agt_run *run, struct agt_call *call)
+{
+    cr_log_error("journal: no memory for a recorded call, leaving the run run=%s call=%s", run->id,
+                 call->key);
+    call->model_end = AGT_MODEL_CANCELLED;
+    agt_journal_lose(run);
+    agt_run_on_call_end(run, call);
+}
+
 /* The end of the next recorded call. False when it does not fit yet. */
 static bool feed(struct agt_run *run, struct agt_replay *replay, struct agt_call **held)
 {
     const Crisol__Journal__V1__CallRecord *record;
     struct agt_call *call;
+    int r;
 
     if (replay->next_record == replay->record_count)
         return false;
@@ -246,7 +259,12 @@ static bool feed(struct agt_run *run, struct agt_replay *replay, struct agt_call
     }
     replay->next_record++;
     (void)agt_journal_drop(run, call);
-    if (agt_record_restore(call, record) < 0)
+    r = agt_record_restore(call, record);
+    if (r == -ENOMEM) {
+        leave_at(run, call);
+        return false;
+    }
+    if (r < 0)
         cr_log_error("journal: a recorded call cannot be read run=%s call=%s", run->id, call->key);
     agt_run_on_call_end(run, call);
     return true;

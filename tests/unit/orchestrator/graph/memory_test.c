@@ -414,6 +414,37 @@ static void reading_along_survives(void **state)
     store->ops->free(store);
 }
 
+/* Whatever fails while a run is repeated: it has a result, or is left for who has the memory. */
+static void repeating_a_run_survives(void **state)
+{
+    char id[AGT_STORE_ID_SIZE];
+    struct agt_store *store = leave_run(id);
+    const struct agt_engine_options options = {
+        .retry_base_ms = 1, .heartbeat_ms = HEARTBEAT_MS, .store = store};
+    int goes_on = 1;
+    int n;
+
+    (void)state;
+    for (n = 0; goes_on; n++) {
+        struct engine_fixture fixture = {.mode = 0};
+        struct agt_run *run = NULL;
+
+        assert_true(n < ALLOCATIONS_MAX);
+        double_store_cut(store, 10);
+        engine_fixture_start(&fixture, NULL, NULL, &options);
+        test_fail_alloc_of("engine", n);
+        assert_int_equal(agt_engine_load(fixture.engine, keep_run, &run, NULL), 0);
+        (void)read_to_the_end(run); /* a result, or it is left */
+        goes_on = test_stop_alloc();
+        if (is_about_the_journal(run))
+            fail_msg("allocation %d: the run was ended", n);
+        (void)agt_run_unref(run);
+        engine_fixture_stop(&fixture);
+    }
+    assert_true(n > 50);
+    store->ops->free(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -421,7 +452,7 @@ int main(void)
         cmocka_unit_test(feedback_survives),        cmocka_unit_test(event_log_survives),
         cmocka_unit_test(run_comes_to_an_end),      cmocka_unit_test(start_of_a_run_survives),
         cmocka_unit_test(taking_up_a_run_survives), cmocka_unit_test(durable_run_is_never_lost),
-        cmocka_unit_test(reading_along_survives),
+        cmocka_unit_test(reading_along_survives),   cmocka_unit_test(repeating_a_run_survives),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
