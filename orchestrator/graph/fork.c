@@ -90,7 +90,8 @@ static int copy_payload(const ProtobufCBinaryData *from, char *run_id,
         return -EBADMSG;
     before = message->run_id;
     message->run_id = run_id;
-    r = pack(&message->base, &event->payload, &event->size);
+    r = agt_replay_knows_event(message) ? pack(&message->base, &event->payload, &event->size)
+                                        : -EPROTO;
     message->run_id = before;
     crisol__agent__v1__run_event__free_unpacked(message, NULL);
     return r;
@@ -119,7 +120,8 @@ static int copy_input(const ProtobufCBinaryData *from, const char *old, const ch
         return -EBADMSG;
     for (size_t i = 0; i < records->n_records; i++)
         rename_call(records->records[i], old, new);
-    r = pack(&records->base, &event->input, &event->input_size);
+    r = agt_replay_knows_records(records) ? pack(&records->base, &event->input, &event->input_size)
+                                          : -EPROTO;
     crisol__journal__v1__call_records__free_unpacked(records, NULL);
     return r;
 }
@@ -185,7 +187,10 @@ int agt_fork_make(const void *packed, size_t size, uint32_t seq, const char *hin
         return 0;
     }
     agt_fork_free(fork ? &fork->batch : NULL);
-    if (ret_status->code == RPC_OK)
+    if (r == -EPROTO) /* it would be stored, and nobody here could go on with it */
+        rpc_status_set(ret_status, RPC_FAILED_PRECONDITION,
+                       "run_id: a newer version of the service wrote the run; ask one of these");
+    else if (ret_status->code == RPC_OK)
         rpc_status_set(ret_status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
     return r;
 }

@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "crisol/agent/v1/agent.pb-c.h"
+#include "crisol/journal/v1/journal.pb-c.h"
 #include "orchestrator/receipt/receipt.h"
 #include "orchestrator/store/store.h"
 
@@ -139,6 +140,10 @@ void agt_journal_watch(struct agt_journal *journal, const struct agt_replay_watc
  */
 int agt_replay_compare(Crisol__Agent__V1__RunEvent *emitted, Crisol__Agent__V1__RunEvent *stored,
                        struct cr_err *err);
+
+/* False: something is in it that this program does not know and would leave out. */
+bool agt_replay_knows_event(const Crisol__Agent__V1__RunEvent *event);
+bool agt_replay_knows_records(const Crisol__Journal__V1__CallRecords *records);
 
 /* -EPROTO: a newer program wrote it. */
 int agt_replay_add(struct agt_replay *replay, const struct agt_store_event *event);

@@ -18,14 +18,18 @@
 static const char restart_reason[] =
     "The service was restarted while the model answered; the call before may be charged, too.";
 
-/* Something of a record that this program would leave out. */
-static bool has_unknown(const Crisol__Journal__V1__CallRecords *records)
+bool agt_replay_knows_event(const Crisol__Agent__V1__RunEvent *event)
 {
-    bool has = records->base.n_unknown_fields > 0;
+    return event->event_case != EVENT(_NOT_SET);
+}
 
-    for (size_t i = 0; !has && i < records->n_records; i++)
-        has = records->records[i]->base.n_unknown_fields > 0;
-    return has;
+bool agt_replay_knows_records(const Crisol__Journal__V1__CallRecords *records)
+{
+    bool knows = records->base.n_unknown_fields == 0;
+
+    for (size_t i = 0; knows && i < records->n_records; i++)
+        knows = records->records[i]->base.n_unknown_fields == 0;
+    return knows;
 }
 
 static int add_records(struct agt_replay *replay, const void *packed, size_t size)
@@ -36,7 +40,7 @@ static int add_records(struct agt_replay *replay, const void *packed, size_t siz
 
     if (!unpacked)
         return -EBADMSG;
-    if (has_unknown(unpacked)) {
+    if (!agt_replay_knows_records(unpacked)) {
         crisol__journal__v1__call_records__free_unpacked(unpacked, NULL);
         return -EPROTO;
     }
@@ -68,7 +72,7 @@ int agt_replay_add(struct agt_replay *replay, const struct agt_store_event *even
     if (!events[replay->event_count])
         return -EBADMSG;
     replay->event_count++;
-    if (events[replay->event_count - 1]->event_case == EVENT(_NOT_SET))
+    if (!agt_replay_knows_event(events[replay->event_count - 1]))
         return -EPROTO;
     replay->is_on = true;
     return event->input ? add_records(replay, event->input, event->input_size) : 0;

@@ -199,6 +199,26 @@ static void forks_on_their_way_count(void **state)
     tear_down_durable(&fixture, run);
 }
 
+/* Nobody here could go on with the fork, which this process would hold. */
+static void a_run_of_a_newer_program_is_not_forked(void **state)
+{
+    static const uint8_t field_99[] = {0x98, 0x06, 0x01};
+    struct rpc_status status;
+    struct told told = {0};
+    struct runs_fixture fixture;
+    struct agt_run *run = set_up_durable(&fixture);
+    size_t batches = double_store_batches(fixture.store);
+
+    (void)state;
+    double_store_spoil(fixture.store, DOUBLE_PART_INPUT, 0, field_99, sizeof(field_99));
+    assert_int_equal(fork_run(&fixture, run, &told, &status), 0);
+
+    assert_int_equal(told.count, 1);
+    assert_int_equal(told.error, RPC_FAILED_PRECONDITION);
+    assert_int_equal(double_store_batches(fixture.store), batches); /* nothing is stored */
+    tear_down_durable(&fixture, run);
+}
+
 static void a_cancel_that_is_not_stored_says_so(void **state)
 {
     struct rpc_status status = RPC_STATUS_INIT;
@@ -342,6 +362,7 @@ int main(void)
         cmocka_unit_test(a_run_without_events_is_no_export),
         cmocka_unit_test(a_fork_is_a_run_of_its_caller),
         cmocka_unit_test(forks_on_their_way_count),
+        cmocka_unit_test(a_run_of_a_newer_program_is_not_forked),
         cmocka_unit_test(a_cancel_that_is_not_stored_says_so),
         cmocka_unit_test(a_cancel_here_does_not_wait_for_a_store_that_takes_nothing),
         cmocka_unit_test(what_is_asked_of_another_process_waits_until_it_finds_it),
