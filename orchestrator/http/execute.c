@@ -325,6 +325,7 @@ void agt_handle_execute(struct agt_exchange *exchange)
 
     if (read_request(&exchange->body, &message, &status) < 0) {
         agt_problem_from_status(&problem, &status);
+        problem.place = "body";
         agt_exchange_fail(exchange, &problem);
         return;
     }

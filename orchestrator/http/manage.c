@@ -32,12 +32,15 @@ static void *read_body(struct agt_exchange *exchange, const ProtobufCMessageDesc
 {
     struct rpc_status status = RPC_STATUS_INIT;
     ProtobufCMessage *message = NULL;
+    struct agt_problem problem;
     bool is_empty = exchange->body.size == 0;
 
     if (rpc_json_read(descriptor, is_empty ? "{}" : cr_buf_str(&exchange->body),
                       is_empty ? 2 : exchange->body.size, &message, &status) == 0)
         return message;
-    agt_run_refuse(exchange, &status);
+    agt_problem_from_status(&problem, &status);
+    problem.place = "body";
+    agt_exchange_fail(exchange, &problem);
     return NULL;
 }
 

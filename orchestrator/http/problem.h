@@ -14,8 +14,8 @@ struct agt_problem {
     int http_status;
     struct rpc_status status; /* the text, and the violations of a 422 */
     const char *type;         /* of the violations; NULL: "value_error". Static storage */
-    const char *place;        /* of what they name; NULL: "body". Static storage */
-    const char *allow;        /* value of Allow for a 405; NULL: none. Static storage */
+    const char *place; /* of what they name; NULL: by their names, or "body". Static storage */
+    const char *allow; /* value of Allow for a 405; NULL: none. Static storage */
 };
 
 /* Sets a problem without violations. */

@@ -56,6 +56,7 @@ int agt_run_body_read(const char *text, size_t size,
                       &status);
     if (r < 0) {
         agt_problem_from_status(ret_problem, &status);
+        ret_problem->place = "body"; /* whatever its fields are called */
         return r;
     }
     request = (Crisol__Agent__V1__GenerateRequest *)message;

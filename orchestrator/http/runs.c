@@ -47,26 +47,19 @@ static void answer_written(struct agt_exchange *exchange, int written, int http_
         agt_exchange_answer(exchange, http_status);
 }
 
-/* A reference to the caller's run; NULL when the exchange has been answered instead. */
-static struct agt_run *find(struct agt_exchange *exchange, const char *run_id)
-{
-    struct rpc_status status = RPC_STATUS_INIT;
-    struct agt_run *run;
-
-    run = agt_runs_find(exchange->http->options.runs, exchange->caller, run_id, &status);
-    if (!run)
-        fail(exchange, &status);
-    return run;
-}
-
 struct agt_run *agt_run_find_by_path(struct agt_exchange *exchange)
 {
+    struct rpc_status status = RPC_STATUS_INIT;
     size_t size = 0;
     const char *at = agt_route_id(exchange->route, exchange->raw_url, &size);
+    struct agt_run *run;
     char id[ID_SIZE];
 
     (void)snprintf(id, sizeof(id), "%.*s", size < sizeof(id) ? (int)size : 0, at);
-    return find(exchange, id);
+    run = agt_runs_find(exchange->http->options.runs, exchange->caller, id, &status);
+    if (!run)
+        fail(exchange, &status);
+    return run;
 }
 
 void agt_handle_run_submit(struct agt_exchange *exchange)
@@ -178,6 +171,7 @@ static void write_graph(void *user, const Crisol__Agent__V1__DescribeGraphRespon
 
 void agt_handle_graph(struct agt_exchange *exchange)
 {
+    struct rpc_status status = RPC_STATUS_INIT;
     struct agt_run *run = NULL;
     char id[ID_SIZE];
 
@@ -185,9 +179,11 @@ void agt_handle_graph(struct agt_exchange *exchange)
     if (!agt_request_query(exchange->raw_url, "run_id", id, sizeof(id)))
         (void)snprintf(id, sizeof(id), "?");
     if (id[0] != '\0') {
-        run = find(exchange, id);
-        if (!run)
+        run = agt_runs_find(exchange->http->options.runs, exchange->caller, id, &status);
+        if (!run) {
+            fail_query(exchange, &status);
             return;
+        }
     }
     if (agt_view_graph(run, write_graph, exchange) < 0)
         agt_exchange_fail_internal(exchange, "draw the graph", -ENOMEM);

@@ -201,6 +201,21 @@ static void runs_without_a_journal_cannot_be_exported(void **state)
     assert_int_equal(client_get(fixture.port, "/api/v1/runs/x/receipt", &answer), 422);
 }
 
+static void an_id_that_is_none_is_named_by_where_it_stands(void **state)
+{
+    CR_AUTO_BUF struct cr_buf answer;
+
+    (void)state;
+    cr_buf_init(&answer, 1 << 20);
+    assert_int_equal(client_get(fixture.port, "/api/v1/runs/x", &answer), 422);
+    assert_has(&answer, "\"loc\":[\"path\",\"run_id\"]");
+    assert_int_equal(client_get(fixture.port, "/api/v1/graph?run_id=x", &answer), 422);
+    assert_has(&answer, "\"loc\":[\"query\",\"run_id\"]");
+    assert_int_equal(
+        client_post(fixture.port, "/api/v1/execute", "{\"run_id\":\"x\"}", "", &answer), 422);
+    assert_has(&answer, "\"loc\":[\"body\",\"run_id\"]");
+}
+
 static void every_answer_has_the_safe_headers(void **state)
 {
     static const char *const paths[] = {"/livez", "/nothing", "/readyz"};
@@ -410,6 +425,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(metrics_count_what_was_asked, start, stop),
         cmocka_unit_test_setup_teardown(pages_of_named_origins_may_ask, start, stop),
         cmocka_unit_test_setup_teardown(runs_without_a_journal_cannot_be_exported, start, stop),
+        cmocka_unit_test_setup_teardown(an_id_that_is_none_is_named_by_where_it_stands, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(every_answer_has_the_safe_headers, start, stop),
         cmocka_unit_test_setup_teardown(generate_answers_the_shape_of_the_original, start, stop),
         cmocka_unit_test_setup_teardown(refused_runs_have_a_status_and_a_sentence, start, stop),

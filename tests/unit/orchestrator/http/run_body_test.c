@@ -82,6 +82,8 @@ static void bad_bodies_are_refused_by_path(void **state)
         {"{\"task\":\"x\",\"max_iterations\":1.5}", "\"loc\":[\"body\",\"max_iterations\"]"},
         {"{\"task\":\"x\",\"colour\":1}", "colour"},
         {"{\"task\":\"x\",\"task\":\"y\"}", "task"},
+        {"{\"task\":\"x\",\"run_id\":\"y\"}", "\"loc\":[\"body\",\"run_id\"]"},
+        {"{\"task\":\"x\",\"idempotency_key\":\"y\"}", "\"loc\":[\"body\",\"idempotency_key\"]"},
         {"{\"task\":\"x\"} {}", "\"detail\":[{\"loc\":[\"body\""},
         {"{\"task\":\"\xff\"}", "\"detail\":[{\"loc\":[\"body\""},
         {"{\"task\":\"x\",\"sandbox_limits\":{\"wall_time_ms\":-1}}",
