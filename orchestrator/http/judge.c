@@ -175,6 +175,8 @@ static void choose(struct judge *judge)
 {
     const Crisol__Judge__V1__JudgeRequest *request = judge->request;
 
+    if (judge->status.code == RPC_OK && judge->error < 0) /* no bytes are a list, too */
+        rpc_status_set(&judge->status, RPC_RESOURCE_EXHAUSTED, "out of memory; try again later");
     if (judge->status.code == RPC_OK)
         judge->runtimes = crisol__sandbox__v1__list_runtimes_response__unpack(
             NULL, judge->list.size, judge->list.data);

@@ -583,6 +583,12 @@ static void an_answer_that_memory_has_no_room_for_is_an_error(void **state)
     assert_int_equal(client_get(house.port, "/api/v1/runtimes", &answer), 429);
     assert_non_null(strstr(client_body(&answer), "RESOURCE_EXHAUSTED"));
     assert_non_null(strstr(client_body(&answer), "out of memory"));
+    assert_int_equal(
+        client_post(house.port, "/api/v2/execute",
+                    "{\"language\":\"py\",\"version\":\"*\",\"files\":[{\"content\":\"\"}]}", "",
+                    &answer),
+        429);
+    assert_non_null(strstr(client_body(&answer), "out of memory"));
     atomic_store(&keep_error, -ENOSPC);
     assert_int_equal(client_get(house.port, "/api/v1/runtimes", &answer), 500);
     assert_non_null(strstr(client_body(&answer), "could not be kept"));
