@@ -23,12 +23,21 @@ bool agt_replay_knows_event(const Crisol__Agent__V1__RunEvent *event)
     return event->event_case != EVENT(_NOT_SET);
 }
 
+static bool knows_record(const Crisol__Journal__V1__CallRecord *record)
+{
+    bool knows = record->base.n_unknown_fields == 0;
+
+    for (size_t i = 0; knows && i < record->n_more_calls; i++)
+        knows = record->more_calls[i]->base.n_unknown_fields == 0;
+    return knows;
+}
+
 bool agt_replay_knows_records(const Crisol__Journal__V1__CallRecords *records)
 {
     bool knows = records->base.n_unknown_fields == 0;
 
     for (size_t i = 0; knows && i < records->n_records; i++)
-        knows = records->records[i]->base.n_unknown_fields == 0;
+        knows = knows_record(records->records[i]);
     return knows;
 }
 

@@ -405,6 +405,7 @@ static const struct {
     {DOUBLE_PART_SPEC, 0, {UNKNOWN}, 3},
     {DOUBLE_PART_INPUT, 2, {UNKNOWN}, 3},
     {DOUBLE_PART_INPUT, 2, {1 << 3 | 2, 3, UNKNOWN}, 5},
+    {DOUBLE_PART_INPUT, 2, {1 << 3 | 2, 6, 0xda, 1, 3, UNKNOWN}, 8}, /* of one of its more_calls */
 };
 
 static void a_run_of_a_newer_program_is_left_to_one(void **state)
