@@ -47,8 +47,8 @@ static void print_usage(FILE *file)
         "  --tls-ca=FILE    speak TLS by TCP; who signs the certificates of services\n"
         "  --tls-cert=FILE  certificate to show, with\n"
         "  --tls-key=FILE   its key\n"
-        "  --tls-name=NAME  of the service's certificate, if not the host of the address\n"
-        "\nIn the environment: CRISOL_SANDBOX and CRISOL_ORCHESTRATOR, where the services are;\n"
+        "  --tls-name=NAME  of the service's certificate, if not the host of the address\n\n"
+        "In the environment: CRISOL_SANDBOX and CRISOL_ORCHESTRATOR, where the services are;\n"
         "CRISOL_TOKEN, for one that asks for a token; NO_COLOR; TRACEPARENT.\n",
         file);
 }
