@@ -29,6 +29,7 @@ LEFT_OUT = {
     "cmocka": "[  PASSED  ] 0 test(s).\n[  SKIPPED ] 3 test(s), listed below:",
     "pytest": "3 skipped in 0.12s",
     "unittest": "Ran 3 tests in 0.001s\n\nOK (skipped=3)",
+    "unittest, parts of a test": "Ran 1 test in 0.001s\n\nOK (skipped=3)",
 }
 
 
@@ -91,11 +92,24 @@ class Groups(unittest.TestCase):
     def test_a_group_that_left_out_all_cases_has_failed_and_nothing_of_it_passed(self):
         for said in LEFT_OUT.values():
             self.add(said)
-        self.check(True, "0 passed, 12 skipped, ctest status 0, 0 cases")
+        self.check(True, "0 passed, 16 skipped, ctest status 0, 0 cases")
 
     def test_a_group_of_skipped_tests_has_failed(self):
         self.add("skipped: there is no engine", status=77)
         self.check(True, "0 passed, 1 skipped, ctest status 0, 0 cases")
+
+    def test_a_group_that_not_every_host_can_run_may_be_skipped_but_not_empty(self):
+        self.add("skipped: there is no engine", status=77)
+        for name in ("containers", "vm"):
+            has_failed, line, said = self.run_group(name)
+            self.assertEqual((has_failed, line), (False, "0 passed, 1 skipped, ctest status 0, 0 cases"), said)
+            self.assertIn("0 passed, 0 failed, 1 skipped", said)
+        self.tests[0] = self.tests[0].replace("exit 77", "exit 1")
+        for name in ("containers", "vm"):
+            self.assertTrue(self.run_group(name)[0])
+        self.tests[0] = ""
+        for name in ("containers", "vm"):
+            self.assertTrue(self.run_group(name)[0])
 
     def test_a_test_that_failed_fails_its_group_and_is_shown(self):
         self.add(SAID["cmocka"])
