@@ -48,7 +48,7 @@ class Pooler:
         self.server_path = os.path.join(server_folder, ".s.PGSQL.5432")
         self.free = queue.Queue()
         self.lock = threading.Lock()
-        self.opened, self.greeting, self.switches = [], b"", 0
+        self.opened, self.startup, self.greeting, self.switches = [], b"", b"", 0
         self.listener = socket.socket(socket.AF_UNIX)
         path = os.path.join(self.folder.name, ".s.PGSQL.5432")
         self.listener.bind(path)
@@ -64,19 +64,24 @@ class Pooler:
                 return
             threading.Thread(target=self.serve, args=(client,), daemon=True).start()
 
+    def open(self):
+        """Another connection to the server, and what it says on it at first."""
+        server, kind, greeting = socket.socket(socket.AF_UNIX), b"", b""
+        self.opened.append(server)
+        server.connect(self.server_path)
+        server.sendall(self.startup)
+        while kind != b"Z":
+            kind, message = read_message(server)
+            greeting += message
+        return server, greeting
+
     def greet(self, client):
         """What the server says to the first client, it says to all."""
         startup = read_startup(client)
         with self.lock:
             while len(self.opened) < CONNECTIONS:
-                server = socket.socket(socket.AF_UNIX)
-                server.connect(self.server_path)
-                server.sendall(startup)
-                kind, self.greeting = b"", b""
-                while kind != b"Z":
-                    kind, message = read_message(server)
-                    self.greeting += message
-                self.opened.append(server)
+                self.startup = startup
+                server, self.greeting = self.open()
                 self.free.put(server)
         client.sendall(self.greeting)
 
@@ -92,10 +97,17 @@ class Pooler:
                     server = self.free.get()
                     self.switches += last not in (None, server)
                     last = server
-                    self.transact(client, server, kind, message)
-                    self.free.put(server)
+                    try:
+                        self.transact(client, server, kind, message)
+                    except OSError:
+                        # In the middle of a transaction, which would go on to hold its locks.
+                        server.close()
+                        server, _ = self.open()
+                        raise
+                    finally:
+                        self.free.put(server)
             except OSError:
-                pass  # a client that was killed; a server in the middle of its transaction is not given to another
+                pass  # a client that was killed
 
     @staticmethod
     def transact(client, server, kind, message):

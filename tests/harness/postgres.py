@@ -40,7 +40,7 @@ class Postgres:
             os.mkdir(self.narrow)
         try:
             subprocess.run([os.path.join(self.programs, "initdb"), "-D", self.data, "-U", "crisol", "-A",
-                            "trust", "--no-sync", "--no-locale", "-E", "UTF8"], check=True, timeout=60,
+                            "trust", "--no-sync", "--no-locale", "-E", "UTF8"], check=True, timeout=300,
                            stdout=subprocess.DEVNULL, **self.identity())
             self.start()
         except BaseException:
@@ -66,7 +66,7 @@ class Postgres:
         argv, identity = self.command()
         with open(self.log, "a", encoding="utf-8") as log:
             self.popen = subprocess.Popen(argv, stdout=log, stderr=log, **identity)
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while subprocess.run([os.path.join(self.programs, "pg_isready"), "-q", "-h", self.folder],
                              check=False).returncode != 0:
             if self.popen.poll() is not None or time.monotonic() > until:
