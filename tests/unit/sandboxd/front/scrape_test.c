@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
+#include "common/clock.h"
 #include "common/err.h"
 #include "common/listen.h"
 #include "common/metrics.h"
@@ -8,6 +9,7 @@
 #include "tests/harness/test.h"
 
 #include <poll.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,8 +17,10 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
-#define WAIT_MS 2000 /* less than the server's patience with the silent */
+#define WAIT_MS 30000
 #define CROWD 40
+#define SILENT_NS (5 * CR_NS_PER_S) /* the server's patience with the silent */
+#define TRIES 5                     /* a busy machine may take longer than that once */
 
 static void requests_are_told_apart(void **state)
 {
@@ -128,22 +132,34 @@ static void the_page_is_served_and_nothing_else(void **state)
     assert_int_equal(test_count_fds(), fds);
 }
 
-/* More silent connections than there is room for: the oldest make room. */
-static void silent_connections_do_not_keep_others_out(void **state)
+/* Returns how long the answer took that was asked for behind a crowd that says nothing. */
+static int64_t ask_behind_a_crowd(uint16_t port)
 {
-    struct sbx_scrape *scrape;
+    int64_t start_ns = cr_clock_mono_ns();
     int silent[CROWD];
     char text[4096];
-    uint16_t port;
 
-    (void)state;
-    scrape = open_scrape(&port);
     for (size_t i = 0; i < CROWD; i++)
         silent[i] = connect_to(port);
     ask(port, "GET /metrics HTTP/1.1\r\n\r\n", text, sizeof(text));
     assert_non_null(strstr(text, "\nx 1\n"));
     for (size_t i = 0; i < CROWD; i++)
         (void)close(silent[i]);
+    return cr_clock_mono_ns() - start_ns;
+}
+
+/* More than there is room for: the oldest make room before their time is over. */
+static void silent_connections_do_not_keep_others_out(void **state)
+{
+    struct sbx_scrape *scrape;
+    bool has_been_quick = false;
+    uint16_t port;
+
+    (void)state;
+    scrape = open_scrape(&port);
+    for (int i = 0; i < TRIES && !has_been_quick; i++)
+        has_been_quick = ask_behind_a_crowd(port) < SILENT_NS;
+    assert_true(has_been_quick);
     assert_null(sbx_scrape_free(scrape));
 }
 
