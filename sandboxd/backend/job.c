@@ -357,12 +357,13 @@ void sbx_job_on_resize(const struct sbx_backend *backend, const struct sbx_job *
 void sbx_job_lose(struct sbx_backend *backend, struct sbx_job *job)
 {
     job->is_session_over = true;
-    if (job->state == SBX_JOB_STARTING) {
+    if (job->state > SBX_JOB_RUNNING || job->facts.event_count > 0)
+        return;
+    job->is_lost = true;
+    if (job->state == SBX_JOB_STARTING)
         end_early(backend, job);
-    } else if (job->state == SBX_JOB_PREPARING || job->state == SBX_JOB_RUNNING) {
-        job->is_lost = true;
+    else
         sbx_job_kill(backend, job, cr_clock_mono_ns());
-    }
 }
 
 void sbx_job_on_output_limit(struct sbx_backend *backend, struct sbx_job *job,

@@ -170,7 +170,9 @@ static void fill_verdict(const struct sbx_job *job, struct sbx_msg_result *resul
     sbx_verdict_decide(&job->facts, result);
     if (result->verdict == SBX_VERDICT_SANDBOX_ERROR && is_own_obstacle(job, result))
         result->verdict = SBX_VERDICT_EXEC_FAILED;
-    if (job->is_lost && result->verdict == SBX_VERDICT_SANDBOX_ERROR) {
+    /* CANCELLED: its start was called off, and not by its caller. */
+    if (job->is_lost && (result->verdict == SBX_VERDICT_SANDBOX_ERROR ||
+                         result->verdict == SBX_VERDICT_CANCELLED)) {
         result->verdict = SBX_VERDICT_SANDBOX_LOST;
         result->stage = SBX_STAGE_NONE;
         result->stage_errno = 0;

@@ -657,6 +657,9 @@ class Walker(threading.Thread):
         self.uses += 1
         if verdict(result) in ("SANDBOX_LOST", "SIGNALED", "SANDBOX_ERROR"):
             return  # a process was killed in there
+        if out.count("|") != 2:
+            self.faults.append(f"{mark} ended {verdict(result)} with {out!r}: {result.verdict.message}")
+            return
         seen, file, names = out.split("|")
         if seen not in ("", mark) or file not in ("", mark) or not set(names.split(",")) <= {"main.py", "mark", ""}:
             self.faults.append(f"{mark} found {out!r}")

@@ -14,6 +14,15 @@ static void a_cancelled_start_never_says_started(void **state)
     assert_int_equal(job_receive(SBX_MSG_RESULT).result.verdict, SBX_VERDICT_CANCELLED);
 }
 
+static void a_start_whose_sandbox_ends_is_lost_and_not_cancelled(void **state)
+{
+    (void)state;
+    job_begin();
+    sbx_job_lose(&fake.backend, &fake.job);
+    assert_int_equal(fake.job.state, SBX_JOB_FREE);
+    assert_int_equal(job_receive(SBX_MSG_RESULT).result.verdict, SBX_VERDICT_SANDBOX_LOST);
+}
+
 static void a_start_that_takes_too_long_names_its_stage(void **state)
 {
     union sbx_msg result;
@@ -94,6 +103,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         JOB_TEST(a_cancelled_start_never_says_started),
+        JOB_TEST(a_start_whose_sandbox_ends_is_lost_and_not_cancelled),
         JOB_TEST(a_start_that_takes_too_long_names_its_stage),
         JOB_TEST(an_init_that_never_is_ready_is_our_fault),
         JOB_TEST(counters_that_cannot_be_read_stop_the_start),
