@@ -20,8 +20,8 @@ uint64_t sbx_box_namespaces(void);
 int sbx_box_die_with_parent(void);
 
 /*
- * Enters control groups by their cgroup.procs (sbx_cgroup_entries(), borrowed),
- * which become the root of what the box sees of them.
+ * Enters control groups by their entries (sbx_cgroup_entries(), borrowed), which
+ * become the root of what the box sees of them. The caller has one thread.
  */
 int sbx_box_enter_groups(const int *fds, size_t count);
 

@@ -62,6 +62,7 @@ struct sbx_cgroup_file_name {
 /* What differs between the versions. */
 struct sbx_cgroup_ops {
     uint32_t version;
+    const char *entry; /* the file to which "0" is written by who enters */
     struct sbx_cgroup_file_name files[SBX_CGROUP_FILE_COUNT];
     int64_t look_ns; /* how often somebody has to look; 0: the kernel tells */
     uint32_t weight; /* the kernel's standard in SBX_CGROUP_FILE_CPU_WEIGHT */
@@ -113,7 +114,7 @@ struct sbx_cgroup {
     struct sbx_watch *watch;             /* see cgroup_watched.h; NULL: the kernel counts */
     bool has_files;                      /* the next are open, or -1 where there is none */
     int file_fds[SBX_CGROUP_FILE_COUNT];
-    int entry_fds[SBX_CONTROLLER_COUNT]; /* likewise, per hierarchy: its cgroup.procs */
+    int entry_fds[SBX_CONTROLLER_COUNT]; /* likewise, per hierarchy: what is written to enter */
 };
 
 struct sbx_cgroup_usage {
@@ -221,7 +222,7 @@ int sbx_cgroup_arm(struct sbx_cgroup *group, struct cr_err *err);
 /*
  * Opens its files, once for all times they are used. Without it, and for those
  * that do not open, each use opens one; but nobody can enter a group whose
- * cgroup.procs does not open: that is the error.
+ * entry does not open: that is the error.
  */
 int sbx_cgroup_open_files(struct sbx_cgroup *group, struct cr_err *err);
 
@@ -271,9 +272,9 @@ int sbx_cgroup_hear(const struct sbx_cgroup *group);
 int sbx_cgroup_clone_fd(const struct sbx_cgroup *group);
 
 /*
- * cgroup.procs of each of its folders (borrowed): who writes "0" there becomes
- * a member, whatever it may do itself; what counts is who opened it. Returns
- * how many; none before sbx_cgroup_open_files().
+ * The entry of each of its folders (borrowed): a process of one thread that
+ * writes "0" there becomes a member, whatever it may do itself; what counts is
+ * who opened it. Returns how many; none before sbx_cgroup_open_files().
  */
 size_t sbx_cgroup_entries(const struct sbx_cgroup *group, int ret_fds[SBX_CONTROLLER_COUNT]);
 

@@ -131,9 +131,9 @@ static int open_entries(struct sbx_cgroup *group, struct cr_err *err)
         group->entry_fds[i] = -1;
     for (uint32_t i = 0; i < group->host->hierarchy_count; i++) {
         group->entry_fds[i] =
-            openat(group->fds[i], "cgroup.procs", O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+            openat(group->fds[i], group->host->ops->entry, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
         if (group->entry_fds[i] < 0)
-            return cr_err_sys(err, errno, "open cgroup.procs of a group");
+            return cr_err_sys(err, errno, "open %s of a group", group->host->ops->entry);
     }
     return 0;
 }

@@ -216,6 +216,13 @@ static bool v1_is_frozen(const struct sbx_cgroup *group)
 
 const struct sbx_cgroup_ops sbx_cgroup_v1 = {
     .version = 1,
+    /*
+     * Not cgroup.procs, which moves a whole process: for that the kernel keeps everybody on the
+     * machine from forking and ending until those that are about to have done so, which programs
+     * that fork a lot make long. A thread that moves itself waits for nobody (since Linux 5.5,
+     * cgroup_procs_write_start() in kernel/cgroup/cgroup.c).
+     */
+    .entry = "tasks",
     .weight = 1024,
     .files =
         {

@@ -229,6 +229,7 @@ int sbx_cgroup_v2_delegate(struct sbx_cgroup_host *host, struct cr_err *err)
 
 const struct sbx_cgroup_ops sbx_cgroup_v2 = {
     .version = 2,
+    .entry = "cgroup.procs",
     .weight = 100,
     .files =
         {

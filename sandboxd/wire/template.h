@@ -50,7 +50,7 @@ enum sbx_template_op {
     SBX_TEMPLATE_FAILED,    /* template ▶ backend: text; the template ends */
 };
 
-/* The fds of BOX: control socket and workspace of the box, then cgroup.procs of each hierarchy. */
+/* The fds of BOX: control socket and workspace of the box, then the entry of each hierarchy. */
 #define SBX_TEMPLATE_BOX_FDS_MIN 2U
 #define SBX_TEMPLATE_GROUPS_MAX 5U
 #define SBX_TEMPLATE_TEXT_MAX 160U

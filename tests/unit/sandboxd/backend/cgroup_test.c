@@ -29,7 +29,7 @@ static const char *const v1_files[] = {"memory.limit_in_bytes",
                                        "pids.max",
                                        "pids.events",
                                        "pids.peak",
-                                       "cgroup.procs",
+                                       "tasks",
                                        NULL};
 
 static void open_v1(struct cgroup_folder *folder)
