@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #define YOUNG_NS (5 * CR_NS_PER_MS)
+#define LULL_NS (30 * CR_NS_PER_MS)
 #define PATIENCE_NS (50 * CR_NS_PER_MS)
 #define SMALL_PAYLOAD_BYTES (64 << 10)
 
@@ -106,6 +107,16 @@ int64_t sbx_ahead_room_ns(const struct sbx_backend *backend, uint32_t cores)
         room_ns = until_ns < room_ns ? until_ns : room_ns;
     }
     return count >= cores ? room_ns : 0;
+}
+
+int64_t sbx_ahead_lull_ns(const struct sbx_backend *backend)
+{
+    int64_t from_ns = 0;
+
+    for (uint32_t i = 0; i < backend->slot_count; i++)
+        if (backend->jobs[i]->received_ns + LULL_NS > from_ns)
+            from_ns = backend->jobs[i]->received_ns + LULL_NS;
+    return from_ns;
 }
 
 bool sbx_ahead_is_small(const struct sbx_job *job)

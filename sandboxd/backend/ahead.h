@@ -41,6 +41,13 @@ int64_t sbx_ahead_quiet_ns(const struct sbx_backend *backend);
 int64_t sbx_ahead_room_ns(const struct sbx_backend *backend, uint32_t cores);
 
 /*
+ * From when on no run came for a while: long enough for who asks again as soon
+ * as it has its answer, which is what an agent does. Runs that have ended count,
+ * too.
+ */
+int64_t sbx_ahead_lull_ns(const struct sbx_backend *backend);
+
+/*
  * True for a payload that is read in no time. Putting a larger one in place is
  * work of ours, which must not count as the program's: then GO comes after
  * READY, else it goes along.

@@ -309,28 +309,34 @@ static bool is_ready(const struct sbx_native *native, const struct sbx_pool_slot
     return !slot->starter->is_ready || slot->starter->is_ready(native);
 }
 
-/*
- * A box of a template takes about as long as a short run: as long as one of its
- * kind waits, it is not made beside runs that have all cores already.
- */
-static bool can_wait(const struct sbx_pool *pool, const struct sbx_pool_slot *slot)
+/* Whether a box of the pool is there, or soon will be. */
+static bool is_stock(const struct sbx_pool_slot *slot)
 {
-    bool is_there = false;
-
-    for (uint32_t i = 0; i < pool->slot_count; i++)
-        is_there =
-            is_there ||
-            (pool->slots[i].starter == slot->starter &&
-             (pool->slots[i].state == SBX_POOL_STARTING || pool->slots[i].state == SBX_POOL_IDLE));
-    return is_there && slot->starter->needs_templates;
+    return slot->state == SBX_POOL_STARTING || slot->state == SBX_POOL_IDLE;
 }
 
-/* From when on this one may be filled, as far as other runs are concerned. */
+/*
+ * From when on this one may be filled, as far as other runs are concerned. A box
+ * of a template takes about as long as a short run, and takes it from those that
+ * go on. While half of its kind waits, the next runs are served: it is made in a
+ * lull. With less, on cores that neither young runs nor other boxes have; with
+ * none, at once.
+ */
 static int64_t room_ns(const struct sbx_native *native, const struct sbx_pool_slot *slot)
 {
-    return can_wait(&native->pool, slot)
-               ? sbx_ahead_room_ns(&native->base, native->pool.starting_most)
-               : 0;
+    const struct sbx_pool *pool = &native->pool;
+    uint32_t starting = count_in(pool, SBX_POOL_STARTING);
+    uint32_t all = 0;
+    uint32_t stock = 0;
+
+    for (uint32_t i = 0; i < pool->slot_count; i++) {
+        all += pool->slots[i].starter == slot->starter;
+        stock += pool->slots[i].starter == slot->starter && is_stock(&pool->slots[i]);
+    }
+    if (stock == 0 || !slot->starter->needs_templates || starting >= pool->starting_most)
+        return 0;
+    return 2 * stock >= all ? sbx_ahead_lull_ns(&native->base)
+                            : sbx_ahead_room_ns(&native->base, pool->starting_most - starting);
 }
 
 static void fill(struct sbx_native *native, int64_t now_ns)
@@ -355,7 +361,7 @@ static void recycle(struct sbx_native *native, int64_t now_ns)
         struct sbx_pool_slot *slot = &native->pool.slots[i];
         bool is_due = slot->deadline_ns <= now_ns || native->base.is_stopping;
 
-        if ((slot->state != SBX_POOL_STARTING && slot->state != SBX_POOL_IDLE) || !is_due)
+        if (!is_stock(slot) || !is_due)
             continue;
         if (slot->state == SBX_POOL_STARTING && !native->base.is_stopping)
             cr_log_error("a box of the pool is not there in time kind=%s", slot->starter->name);

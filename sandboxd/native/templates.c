@@ -485,7 +485,8 @@ static int start_box(struct sbx_native *native, enum sbx_template_kind kind, str
     }
 
 STARTER(python, SBX_TEMPLATE_PYTHON, 1, "python");
-/* One attempt of the agent: the tests, and the three checks that it asks for at once. */
-STARTER(pytest, SBX_TEMPLATE_PYTEST, 4, "pytest");
+/* A task with one repair: the tests twice, and the three checks that are asked for at once. One
+ * more, so that the last does not find the pool empty. */
+STARTER(pytest, SBX_TEMPLATE_PYTEST, 6, "pytest");
 /* Forked when it is asked for, a sandbox costs more than the tests of most runs with arguments. */
 STARTER(pytest_shallow, SBX_TEMPLATE_PYTEST_SHALLOW, 1, "pytest-shallow");

@@ -44,9 +44,8 @@ HOW = """
   a second after the one before it or (`b2b`) at once. Every run is followed
   from its first event to its end; `agent_cpu_per_run` has that in it, 500 watchers of one run, and a health check twenty times a second. LangGraph runs the same
   graph with the same calls to the same two (`tests/bench/langgraph_app.js`), a thousand at one time.
-* On control groups v1 a box attaches itself to five hierarchies, which waits for an RCU grace period of the kernel when nobody did so lately: some
-  milliseconds, for a box that is made for its run and when runs are sparse. Boxes that wait have done so ahead. On v2 boxes are cloned into their group
-  and nobody waits.
+* On control groups v1 a box enters five hierarchies as a single thread, by their files `tasks`: since Linux 5.5 that waits for nobody. On older kernels it waits for an RCU grace period
+  when nobody did so lately: some milliseconds, for a box that is made for its run and when runs are sparse. On v2 boxes are cloned into their group.
 """
 
 STAGES = """
@@ -106,7 +105,8 @@ request, and the words between backend, sandbox-init and front that a supervised
 RATE_TRIED = """Tried, and in: all of the above, each of which took CPU time off a run, and no making and removing of control groups and networks for runs that left nothing in them. The processors are busy at this
 rate, so only less work for each run raises it; waiting is not what limits it."""
 
-NEIGHBOURS_TRIED = """Tried, and in: the backend in front of programs and boxes behind it (nice), the share of one box bounded by its control group, a sixteenth of the weight for a box that has had 20 ms of CPU time. Tried, and
+NEIGHBOURS_TRIED = """Tried, and in: the backend in front of programs and boxes behind it (nice), the share of one box bounded by its control group, a sixteenth of the weight for a box that has had 20 ms of CPU time, and
+boxes that enter their groups (v1) by `tasks`: by `cgroup.procs` each waited for all that forked or ended at that moment, and everybody else on the machine for it (p99 of 240 to 370 ms before, 35 to 70 after). Tried, and
 out: real-time priority (see above). The bare program beside the same attack shows what the scheduler of the kernel gives to anybody who is not a sandbox at all."""
 
 DOCKER_TRIED = """Tried, and in: containers that wait, stdin hijacked ahead, no call to the engine between request and answer, limits written to the control groups instead of through the engine, the answer before the
@@ -121,7 +121,7 @@ on the arguments, so it cannot be done ahead."""
 CPU_LIMIT_TRIED = """Tried, and in: the counter is read when the limit can be used up at the earliest, and then at the next such moment; the backend stands in front of all programs (nice). Beside programs that keep all processors
 busy it waits for one as everybody does, and the program goes on meanwhile on the other: the error is what it had until then. Nothing of it is charged wrongly: the result tells the time that was used."""
 
-LRU_TRIED = """Tried, and in: the runs of the stubs side by side, programs and packages kept by the service, one connection to sandboxd, one write for the events of a step, a box that waits for each of the three checks, no box made ahead beside checks that have all processors, no test behind the first one
+LRU_TRIED = """Tried, and in: the runs of the stubs side by side, programs and packages kept by the service, one connection to sandboxd, one write for the events of a step, a box that waits for each of the three checks, boxes made ahead in a lull and not beside the attempts and checks of a task, no test behind the first one
 that notices an emptied function, no wake-up of who waits for the result before it is there. Tried, and out: the canary together with a stub
 (a runner that was patched would pass), the canary ahead of the verdict (a run more for each attempt that fails)."""
 
@@ -277,7 +277,7 @@ def shallow_part(facts):
     text = run_stages(facts, run, "sparse") if run else ""
     if known(value("floor_box_sparse_p50"), value("floor_box_p50")):
         text += (f"\n\nThe floor of *prepare*: a bare box, sparse, takes {value('floor_box_sparse_p50'):.3g} ms on this host, of which all but {value('floor_box_p50'):.2g} ms (back-to-back) "
-                 f"is waiting, for the most part for attaches of control groups v1.")
+                 "is waiting.")
     return text
 
 

@@ -91,12 +91,30 @@ static void there_is_room_beside_fewer_young_runs_than_cores(void **state)
     assert_int_equal(sbx_ahead_room_ns(&backend, 2), 0);
 }
 
+static void a_lull_begins_a_while_after_the_last_run_came(void **state)
+{
+    struct sbx_backend backend = {.slot_count = 2};
+    struct sbx_job jobs[2];
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        sbx_job_init(&jobs[i], i);
+        backend.jobs[i] = &jobs[i];
+    }
+    assert_true(sbx_ahead_lull_ns(&backend) < cr_clock_mono_ns());
+    jobs[0].received_ns = 2 * CR_NS_PER_S;
+    jobs[1].received_ns = 3 * CR_NS_PER_S;
+    assert_true(sbx_ahead_lull_ns(&backend) > 3 * CR_NS_PER_S);
+    assert_true(sbx_ahead_lull_ns(&backend) < 4 * CR_NS_PER_S);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_are_read_in_their_order),
         cmocka_unit_test(what_is_no_item_is_refused_by_name),
         cmocka_unit_test(a_pool_is_filled_when_no_run_is_being_prepared),
+        cmocka_unit_test(a_lull_begins_a_while_after_the_last_run_came),
         cmocka_unit_test(there_is_room_beside_fewer_young_runs_than_cores),
     };
 

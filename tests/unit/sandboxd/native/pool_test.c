@@ -103,11 +103,19 @@ static void pool_refuses_what_is_no_size(void **state)
     }
 }
 
-/* Two slots of a kind, of which the second is to be filled, beside a run that has the only core. */
-static int64_t fill_beside_a_young_run(const struct sbx_starter *starter, enum sbx_pool_state first)
+/*
+ * Three slots of a kind, of which the last is to be filled, beside a run that
+ * has just come and one of two cores: from when on, after that run came.
+ */
+static int64_t fill_beside_a_young_run(const struct sbx_starter *starter, enum sbx_pool_state first,
+                                       enum sbx_pool_state second)
 {
     static struct sbx_native native; /* large */
     static struct sbx_job job;
+
+    const enum sbx_pool_state states[] = {first, second, SBX_POOL_FREE};
+
+    int64_t next_ns;
 
     memset(&native, 0, sizeof(native));
     sbx_job_init(&job, 0);
@@ -115,25 +123,35 @@ static int64_t fill_beside_a_young_run(const struct sbx_starter *starter, enum s
     job.received_ns = cr_clock_mono_ns() + 60 * CR_NS_PER_S; /* young for this whole test */
     native.base.slot_count = 1;
     native.base.jobs[0] = &job;
-    native.pool = (struct sbx_pool){.slot_count = 2, .starting_most = 1};
-    for (size_t i = 0; i < 2; i++)
-        native.pool.slots[i] = (struct sbx_pool_slot){
-            .starter = starter, .cell = SBX_CELL_INIT, .deadline_ns = INT64_MAX};
-    native.pool.slots[0].state = first;
-    return sbx_pool_next_ns(&native);
+    native.pool = (struct sbx_pool){.slot_count = 3, .starting_most = 2};
+    for (size_t i = 0; i < 3; i++)
+        native.pool.slots[i] = (struct sbx_pool_slot){.starter = starter,
+                                                      .cell = SBX_CELL_INIT,
+                                                      .deadline_ns = INT64_MAX,
+                                                      .state = states[i]};
+    next_ns = sbx_pool_next_ns(&native);
+    return next_ns == INT64_MAX ? next_ns : next_ns - job.received_ns;
 }
 
-/* INT64_MAX: nothing but others that are starting is waited for. */
-static void pool_makes_no_second_box_of_a_template_beside_busy_cores(void **state)
+/* INT64_MAX: may be filled now, as far as runs are concerned. */
+static void pool_makes_boxes_of_templates_where_they_take_nothing_from_runs(void **state)
 {
-    const int64_t now_ns = cr_clock_mono_ns();
-    const int64_t idle_ns = fill_beside_a_young_run(&sbx_starter_pytest, SBX_POOL_IDLE);
+    const int64_t lull_ns =
+        fill_beside_a_young_run(&sbx_starter_pytest, SBX_POOL_IDLE, SBX_POOL_IDLE);
+    const int64_t room_ns =
+        fill_beside_a_young_run(&sbx_starter_pytest, SBX_POOL_STARTING, SBX_POOL_DYING);
 
     (void)state;
-    assert_true(idle_ns > now_ns && idle_ns < INT64_MAX);
-    assert_true(fill_beside_a_young_run(&sbx_starter_pytest, SBX_POOL_STARTING) < INT64_MAX);
-    assert_int_equal(fill_beside_a_young_run(&sbx_starter_pytest, SBX_POOL_DYING), INT64_MAX);
-    assert_int_equal(fill_beside_a_young_run(&sbx_starter_plain, SBX_POOL_IDLE), INT64_MAX);
+    assert_true(lull_ns > 0 && lull_ns < CR_NS_PER_S);
+    assert_int_equal(fill_beside_a_young_run(&sbx_starter_pytest, SBX_POOL_IDLE, SBX_POOL_STARTING),
+                     lull_ns);
+    assert_true(room_ns > lull_ns && room_ns < CR_NS_PER_S);
+    assert_int_equal(fill_beside_a_young_run(&sbx_starter_pytest, SBX_POOL_IDLE, SBX_POOL_DYING),
+                     INT64_MAX);
+    assert_int_equal(fill_beside_a_young_run(&sbx_starter_pytest, SBX_POOL_DYING, SBX_POOL_DYING),
+                     INT64_MAX);
+    assert_int_equal(fill_beside_a_young_run(&sbx_starter_plain, SBX_POOL_IDLE, SBX_POOL_IDLE),
+                     INT64_MAX);
 }
 
 int main(void)
@@ -144,7 +162,7 @@ int main(void)
         cmocka_unit_test(pool_has_a_standard_size),
         cmocka_unit_test(pool_has_no_slots_of_templates_without_templates),
         cmocka_unit_test(pool_refuses_what_is_no_size),
-        cmocka_unit_test(pool_makes_no_second_box_of_a_template_beside_busy_cores),
+        cmocka_unit_test(pool_makes_boxes_of_templates_where_they_take_nothing_from_runs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
