@@ -38,3 +38,13 @@ const char *rpc_json_short_escape(char character);
  */
 int rpc_json_read(const ProtobufCMessageDescriptor *descriptor, const char *text, size_t size,
                   ProtobufCMessage **ret_message, struct rpc_status *ret_status);
+
+/* What texts of clients that were written for another service may have beyond that. */
+struct rpc_json_leniency {
+    bool skips_unknown; /* members that the message does not have; their values must be JSON */
+    bool takes_scalars; /* numbers, true and false in lists of strings, as ECMAScript writes them */
+};
+
+int rpc_json_read_leniently(const ProtobufCMessageDescriptor *descriptor, const char *text,
+                            size_t size, const struct rpc_json_leniency *leniency,
+                            ProtobufCMessage **ret_message, struct rpc_status *ret_status);

@@ -65,6 +65,64 @@ static int read_object(struct rpc_json_reader *reader,
     return r;
 }
 
+/* Calls `read_item` with the first token of each as the current one. */
+static int read_array(struct rpc_json_reader *reader,
+                      int (*read_item)(struct rpc_json_reader *reader, void *user), void *user)
+{
+    int r = enter(reader, RPC_JSON_ARRAY_OPEN, "must be a list in [ ]");
+
+    if (r == 0 && rpc_json_lex_next(&reader->lex) == RPC_JSON_ARRAY_CLOSE) {
+        reader->depth--;
+        return 0;
+    }
+    while (r == 0) {
+        r = read_item(reader, user);
+        if (r < 0)
+            break;
+        if (rpc_json_lex_next(&reader->lex) == RPC_JSON_ARRAY_CLOSE)
+            break;
+        if (reader->lex.token != RPC_JSON_COMMA)
+            return rpc_json_fail_syntax(reader, "',' or ']'");
+        (void)rpc_json_lex_next(&reader->lex);
+    }
+    reader->depth--;
+    return r;
+}
+
+/* ---- what is not looked at ---- */
+
+static int skip_member(struct rpc_json_reader *reader, void *user);
+
+static int skip_value(struct rpc_json_reader *reader, void *user)
+{
+    switch (reader->lex.token) {
+    case RPC_JSON_OBJECT_OPEN:
+        return read_object(reader, skip_member, user);
+    case RPC_JSON_ARRAY_OPEN:
+        return read_array(reader, skip_value, user);
+    case RPC_JSON_STRING:
+    case RPC_JSON_NUMBER:
+    case RPC_JSON_TRUE:
+    case RPC_JSON_FALSE:
+    case RPC_JSON_NULL:
+        return 0;
+    default:
+        return rpc_json_fail_syntax(reader, "a value");
+    }
+}
+
+static int skip_member(struct rpc_json_reader *reader, void *user)
+{
+    int r = next_is(reader, RPC_JSON_COLON, "':'");
+
+    if (r < 0)
+        return r;
+    (void)rpc_json_lex_next(&reader->lex);
+    return skip_value(reader, user);
+}
+
+/* ---- messages ---- */
+
 /* A message that is being read. */
 struct filling {
     ProtobufCMessage *message;
@@ -134,20 +192,26 @@ static void *add_slot(struct rpc_json_reader *reader, ProtobufCMessage *message,
     return slot;
 }
 
-static int read_element(struct rpc_json_reader *reader, ProtobufCMessage *message,
-                        const ProtobufCFieldDescriptor *field)
+/* A repeated field that is being read. */
+struct list {
+    ProtobufCMessage *message;
+    const ProtobufCFieldDescriptor *field;
+};
+
+static int read_element(struct rpc_json_reader *reader, void *user)
 {
-    size_t index = *(const size_t *)member(message, field->quantifier_offset);
+    const struct list *list = user;
+    size_t index = *(const size_t *)member(list->message, list->field->quantifier_offset);
     size_t before = rpc_json_path_add(reader, "[%zu]", index);
     void *slot;
     int r;
 
     if (reader->lex.token == RPC_JSON_NULL)
         return rpc_json_fail(reader, "must not be null");
-    slot = add_slot(reader, message, field);
+    slot = add_slot(reader, list->message, list->field);
     if (!slot)
         return -ENOMEM;
-    r = read_value(reader, field, slot);
+    r = read_value(reader, list->field, slot);
     if (r == 0)
         rpc_json_path_cut(reader, before);
     return r;
@@ -156,24 +220,9 @@ static int read_element(struct rpc_json_reader *reader, ProtobufCMessage *messag
 static int read_list(struct rpc_json_reader *reader, ProtobufCMessage *message,
                      const ProtobufCFieldDescriptor *field)
 {
-    int r = enter(reader, RPC_JSON_ARRAY_OPEN, "must be a list in [ ]");
+    struct list list = {.message = message, .field = field};
 
-    if (r == 0 && rpc_json_lex_next(&reader->lex) == RPC_JSON_ARRAY_CLOSE) {
-        reader->depth--;
-        return 0;
-    }
-    while (r == 0) {
-        r = read_element(reader, message, field);
-        if (r < 0)
-            break;
-        if (rpc_json_lex_next(&reader->lex) == RPC_JSON_ARRAY_CLOSE)
-            break;
-        if (reader->lex.token != RPC_JSON_COMMA)
-            return rpc_json_fail_syntax(reader, "',' or ']'");
-        (void)rpc_json_lex_next(&reader->lex);
-    }
-    reader->depth--;
-    return r;
+    return read_array(reader, read_element, &list);
 }
 
 static int read_map_key(struct rpc_json_reader *reader, const ProtobufCFieldDescriptor *field,
@@ -272,7 +321,7 @@ static int read_map(struct rpc_json_reader *reader, ProtobufCMessage *message,
     return r < 0 ? r : refuse_duplicate_keys(reader, &map);
 }
 
-/* ---- messages ---- */
+/* ---- fields ---- */
 
 static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *descriptor,
                                                   const struct rpc_json_lex *lex)
@@ -331,6 +380,12 @@ static int read_member(struct rpc_json_reader *reader, void *user)
 
     rpc_json_show_name(&reader->lex, shown);
     before = rpc_json_path_add(reader, "%s%s", reader->path_size ? "." : "", shown);
+    if (!field && reader->leniency.skips_unknown) {
+        r = skip_member(reader, NULL);
+        if (r == 0)
+            rpc_json_path_cut(reader, before);
+        return r;
+    }
     if (!field)
         return rpc_json_fail(reader, "unknown field");
     index = (size_t)(field - descriptor->fields);
@@ -348,10 +403,11 @@ static int read_member(struct rpc_json_reader *reader, void *user)
     return r;
 }
 
-int rpc_json_read(const ProtobufCMessageDescriptor *descriptor, const char *text, size_t size,
-                  ProtobufCMessage **ret_message, struct rpc_status *ret_status)
+int rpc_json_read_leniently(const ProtobufCMessageDescriptor *descriptor, const char *text,
+                            size_t size, const struct rpc_json_leniency *leniency,
+                            ProtobufCMessage **ret_message, struct rpc_status *ret_status)
 {
-    struct rpc_json_reader reader = {.status = ret_status};
+    struct rpc_json_reader reader = {.status = ret_status, .leniency = *leniency};
     ProtobufCMessage *message = NULL;
     int r;
 
@@ -370,4 +426,12 @@ int rpc_json_read(const ProtobufCMessageDescriptor *descriptor, const char *text
     }
     *ret_message = message;
     return 0;
+}
+
+int rpc_json_read(const ProtobufCMessageDescriptor *descriptor, const char *text, size_t size,
+                  ProtobufCMessage **ret_message, struct rpc_status *ret_status)
+{
+    static const struct rpc_json_leniency none = {.skips_unknown = false};
+
+    return rpc_json_read_leniently(descriptor, text, size, &none, ret_message, ret_status);
 }

@@ -232,6 +232,25 @@ static int read_string(struct rpc_json_reader *reader, char **ret_text)
     return 0;
 }
 
+/* A scalar of another kind as text. */
+static int read_as_text(struct rpc_json_reader *reader, char **ret_text)
+{
+    char text[RPC_JSON_NUMBER_MAX] = "";
+
+    if (reader->lex.token == RPC_JSON_TRUE || reader->lex.token == RPC_JSON_FALSE)
+        (void)snprintf(text, sizeof(text), "%s",
+                       reader->lex.token == RPC_JSON_TRUE ? "true" : "false");
+    else if (reader->lex.token != RPC_JSON_NUMBER)
+        return read_string(reader, ret_text);
+    else if (!rpc_json_number_text(reader->lex.value, reader->lex.value_size, text))
+        return rpc_json_fail(reader, "must be text in quotes, or a number that fits a double");
+    *ret_text = rpc_json_allocate(reader, strlen(text) + 1);
+    if (!*ret_text)
+        return -ENOMEM;
+    memcpy(*ret_text, text, strlen(text) + 1);
+    return 0;
+}
+
 static int read_bytes(struct rpc_json_reader *reader, ProtobufCBinaryData *ret_bytes)
 {
     char *text = NULL;
@@ -287,7 +306,9 @@ int rpc_json_read_scalar(struct rpc_json_reader *reader, const ProtobufCFieldDes
     case PROTOBUF_C_TYPE_ENUM:
         return read_enum(reader, field->descriptor, slot);
     case PROTOBUF_C_TYPE_STRING:
-        return read_string(reader, slot);
+        return reader->leniency.takes_scalars && field->label == PROTOBUF_C_LABEL_REPEATED
+                   ? read_as_text(reader, slot)
+                   : read_string(reader, slot);
     case PROTOBUF_C_TYPE_BYTES:
         return read_bytes(reader, slot);
     default:

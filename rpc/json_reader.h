@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "rpc/json.h"
 #include "rpc/json_lex.h"
 #include "rpc/status.h"
 
@@ -15,6 +16,7 @@
  */
 struct rpc_json_reader {
     struct rpc_json_lex lex;
+    struct rpc_json_leniency leniency;
     struct rpc_status *status; /* borrowed */
     size_t allocated;
     unsigned depth;

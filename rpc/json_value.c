@@ -10,6 +10,7 @@
 
 /* Longer numbers have nothing to say: a double has 17 significant digits. */
 #define NUMBER_TEXT_MAX 512
+#define DIGITS_MAX 17 /* that a double ever needs */
 
 /* Only digits, at least one. */
 static bool parse_digits(const char *text, size_t size, uint64_t *ret_value)
@@ -120,6 +121,54 @@ bool rpc_json_parse_double(const char *text, size_t size, double *ret_value)
         *ret_value = (double)-INFINITY;
     else
         return parse_finite(text, size, ret_value);
+    return true;
+}
+
+/*
+ * The fewest digits that read back as the value, which is not negative:
+ * 0.DIGITS * 10^*ret_exponent, without a zero at their end. Returns how many.
+ */
+static int shortest_digits(double value, char digits[DIGITS_MAX + 1], int *ret_exponent)
+{
+    char text[40];
+    int count = 1;
+
+    for (;; count++) {
+        (void)snprintf(text, sizeof(text), "%.*e", count - 1, value);
+        if (count == DIGITS_MAX || strtod(text, NULL) == value)
+            break;
+    }
+    *ret_exponent = (int)strtol(strchr(text, 'e') + 1, NULL, 10) + 1;
+    digits[0] = text[0];
+    memcpy(digits + 1, text + 2, (size_t)count - 1); /* behind the point */
+    digits[count] = '\0';
+    return count;
+}
+
+bool rpc_json_number_text(const char *text, size_t size, char ret_text[RPC_JSON_NUMBER_MAX])
+{
+    static const char zeros[] = "00000000000000000000";
+    char digits[DIGITS_MAX + 1];
+    const char *sign;
+    int exponent;
+    int count;
+    double value;
+
+    if (!parse_finite(text, size, &value))
+        return false;
+    sign = value < 0 ? "-" : "";
+    count = shortest_digits(fabs(value), digits, &exponent);
+    if (count <= exponent && exponent <= 21)
+        (void)snprintf(ret_text, RPC_JSON_NUMBER_MAX, "%s%s%.*s", sign, digits, exponent - count,
+                       zeros);
+    else if (exponent > 0 && exponent < count)
+        (void)snprintf(ret_text, RPC_JSON_NUMBER_MAX, "%s%.*s.%s", sign, exponent, digits,
+                       digits + exponent);
+    else if (exponent > -6 && exponent <= 0)
+        (void)snprintf(ret_text, RPC_JSON_NUMBER_MAX, "%s0.%.*s%s", sign, -exponent, zeros, digits);
+    else
+        (void)snprintf(ret_text, RPC_JSON_NUMBER_MAX, "%s%c%s%se%+d", sign, digits[0],
+                       count > 1 ? "." : "", digits + 1, exponent - 1);
     return true;
 }
 

@@ -21,9 +21,14 @@ bool rpc_json_parse_uint64(const char *text, size_t size, uint64_t high, uint64_
 /* A finite number, or NaN, Infinity, -Infinity. */
 bool rpc_json_parse_double(const char *text, size_t size, double *ret_value);
 
+#define RPC_JSON_NUMBER_MAX 64U
+
+/* The text of a finite number as ECMAScript has it (262, Number::toString): 1.0 is "1". */
+bool rpc_json_number_text(const char *text, size_t size, char ret_text[RPC_JSON_NUMBER_MAX]);
+
 /*
  * Base64 of either alphabet, padded or not. `out` has room for
- * size / 4 * 3 + 3 bytes.
+ * size / 4 * 3 + 3 bytes, or begins where the text does.
  */
 bool rpc_json_parse_base64(const char *text, size_t size, uint8_t *out, size_t *ret_size);
 

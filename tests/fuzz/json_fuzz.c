@@ -48,6 +48,30 @@ static void check_round_trip(const ProtobufCMessage *message, const struct rpc_j
     protobuf_c_message_free_unpacked(again, NULL);
 }
 
+/* A lenient reader takes all that a strict one does, as the same. */
+static void check_lenient(const void *text, size_t size, const ProtobufCMessage *strict)
+{
+    static const struct rpc_json_leniency leniency = {.skips_unknown = true, .takes_scalars = true};
+    static const struct rpc_json_style style = {.use_snake_case = false};
+    struct rpc_status status = RPC_STATUS_INIT;
+    ProtobufCMessage *message = NULL;
+    CR_AUTO_BUF struct cr_buf first = {0};
+    CR_AUTO_BUF struct cr_buf second = {0};
+    int r = rpc_json_read_leniently(type, text, size, &leniency, &message, &status);
+
+    FUZZ_CHECK((r == 0) == (status.code == RPC_OK));
+    if (r < 0) {
+        FUZZ_CHECK(!strict);
+        return;
+    }
+    write_text(message, &style, &first);
+    if (strict) {
+        write_text(strict, &style, &second);
+        FUZZ_CHECK(first.size == second.size && memcmp(first.data, second.data, first.size) == 0);
+    }
+    protobuf_c_message_free_unpacked(message, NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct rpc_json_style PLAIN = {.use_snake_case = false};
@@ -57,6 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                 .strip_enum_prefix = true};
     ProtobufCMessage *message = read_text(data, size);
 
+    check_lenient(data, size, message);
     if (!message)
         return 0;
     check_round_trip(message, &PLAIN);

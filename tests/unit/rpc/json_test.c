@@ -210,6 +210,72 @@ static void json_names_the_path_and_what_is_allowed(void **state)
     }
 }
 
+static const struct rpc_json_leniency lenient = {.skips_unknown = true, .takes_scalars = true};
+
+/* What a lenient reader takes, and what it makes of that; NULL: it is refused, too. */
+static const struct {
+    const char *in;
+    const char *out;
+} leniencies[] = {
+    {"{\"x\":1,\"anInt32\":1,\"y\":{\"a\":[1,\"b\",null,{},[]],\"c\":true},\"z\":[]}",
+     "{\"anInt32\":1}"},
+    {"{\"child\":{\"x\":{\"anInt32\":1},\"anInt32\":2}}", "{\"child\":{\"anInt32\":2}}"},
+    {"{\"strings\":[\"a\",1,true,false,1.50]}",
+     "{\"strings\":[\"a\",\"1\",\"true\",\"false\",\"1.5\"]}"},
+    {"{\"strings\":[-0,1.0,1e3,1e20,1e21,-1.25e25,123456789012345678901]}",
+     "{\"strings\":[\"0\",\"1\",\"1000\",\"100000000000000000000\",\"1e+21\",\"-1.25e+25\","
+     "\"123456789012345680000\"]}"},
+    {"{\"strings\":[0.1,0.000001,1e-7,12.5e-8,5e-324,0.30000000000000004,-17.25]}",
+     "{\"strings\":[\"0.1\",\"0.000001\",\"1e-7\",\"1.25e-7\",\"5e-324\","
+     "\"0.30000000000000004\",\"-17.25\"]}"},
+    {"{\"strings\":[1e400]}", NULL},
+    {"{\"strings\":[null]}", NULL},
+    {"{\"strings\":[{}]}", NULL},
+    {"{\"aString\":1}", NULL},
+    {"{\"x\"}", NULL},
+    {"{\"x\":}", NULL},
+    {"{\"x\":[1,]}", NULL},
+    {"{\"x\":{\"a\"}}", NULL},
+    {"{\"x\":{\"a\":tru}}", NULL},
+    {"{\"x\":[1}", NULL},
+    {"{\"x\":{\"a\":1]}", NULL},
+};
+
+static void a_lenient_reader_skips_what_is_unknown_and_takes_scalars_as_text(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(leniencies); i++) {
+        const char *in = leniencies[i].in;
+        struct rpc_status status = RPC_STATUS_INIT;
+        CR_AUTO_BUF struct cr_buf buf = {0};
+        ProtobufCMessage *message = NULL;
+        int r = rpc_json_read_leniently(EVERYTHING, in, strlen(in), &lenient, &message, &status);
+
+        print_message("%s %s\n", in, status.message);
+        assert_int_equal(r, leniencies[i].out ? 0 : -EINVAL);
+        if (r < 0)
+            continue;
+        cr_buf_init(&buf, 4096);
+        assert_int_equal(rpc_json_write(message, NULL, &buf), 0);
+        assert_string_equal(cr_buf_str(&buf), leniencies[i].out);
+        protobuf_c_message_free_unpacked(message, NULL);
+    }
+}
+
+static void what_is_skipped_has_no_more_levels_than_what_is_read(void **state)
+{
+    char text[512] = "{\"x\":";
+    struct rpc_status status = RPC_STATUS_INIT;
+    ProtobufCMessage *message = NULL;
+
+    (void)state;
+    memset(text + strlen(text), '[', 64);
+    assert_int_equal(
+        rpc_json_read_leniently(EVERYTHING, text, strlen(text), &lenient, &message, &status),
+        -EINVAL);
+    assert_non_null(strstr(status.message, "nested too deep; at most 64"));
+}
+
 /* Every text that is cut short must be refused, and leak nothing (under ASan). */
 static void json_refuses_every_cut_of_a_text(void **state)
 {
@@ -331,6 +397,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_reads_and_writes_every_kind_of_field),
         cmocka_unit_test(json_names_the_path_and_what_is_allowed),
+        cmocka_unit_test(a_lenient_reader_skips_what_is_unknown_and_takes_scalars_as_text),
+        cmocka_unit_test(what_is_skipped_has_no_more_levels_than_what_is_read),
         cmocka_unit_test(json_refuses_every_cut_of_a_text),
         cmocka_unit_test(json_styles_change_names_defaults_and_numbers),
         cmocka_unit_test(json_repairs_text_that_is_not_utf8),
