@@ -12,7 +12,6 @@
 #include "orchestrator/http/problem.h"
 #include "orchestrator/sandbox/sandbox.h"
 #include "rpc/client.h"
-#include "rpc/json.h"
 #include "rpc/pack.h"
 #include "rpc/status.h"
 
@@ -325,18 +324,10 @@ static void ask_for_runtimes(struct judge *judge)
 void agt_handle_judge_execute(struct agt_exchange *exchange)
 {
     struct rpc_status status = RPC_STATUS_INIT;
-    Crisol__Judge__V1__JudgeRequest *request;
-    ProtobufCMessage *message = NULL;
+    Crisol__Judge__V1__JudgeRequest *request = NULL;
     struct judge *judge;
 
-    if (rpc_json_read(&crisol__judge__v1__judge_request__descriptor, cr_buf_str(&exchange->body),
-                      exchange->body.size, &message, &status) < 0) {
-        refuse(exchange, &status);
-        return;
-    }
-    request = (Crisol__Judge__V1__JudgeRequest *)(void *)message;
-    if (agt_judge_check(request, &status) < 0) {
-        crisol__judge__v1__judge_request__free_unpacked(request, NULL);
+    if (agt_judge_read(cr_buf_str(&exchange->body), exchange->body.size, &request, &status) < 0) {
         refuse(exchange, &status);
         return;
     }

@@ -2,10 +2,12 @@
 #include "common/auto.h"
 #include "common/unconst.h"
 #include "orchestrator/http/judge_text.h"
+#include "rpc/json.h"
 #include "rpc/json_value.h"
 #include "rpc/status.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,7 @@ struct agt_judge_program {
     Crisol__Sandbox__V1__Limits limits;
     Crisol__Sandbox__V1__Limits compile_limits;
     char *code;
+    char *path;     /* of the program, where it is not the name alone */
     char **command; /* its items are others' */
     char *input;
     size_t count; /* of files beside the program */
@@ -37,25 +40,30 @@ static int refuse(struct rpc_status *status, const char *text)
 
 static int check_limits(const Crisol__Judge__V1__JudgeRequest *request, struct rpc_status *status)
 {
+    static const double ms_max = UINT32_MAX;
+    static const double bytes_max = 0x1p62;
+
     const struct {
         const char *name;
-        int64_t value;
-        int64_t max;
+        double value;
+        double max;
     } limits[] = {
-        {"run_timeout", request->run_timeout, UINT32_MAX},
-        {"run_cpu_time", request->run_cpu_time, UINT32_MAX},
-        {"run_memory_limit", request->run_memory_limit, INT64_MAX},
-        {"compile_timeout", request->compile_timeout, UINT32_MAX},
-        {"compile_cpu_time", request->compile_cpu_time, UINT32_MAX},
-        {"compile_memory_limit", request->compile_memory_limit, INT64_MAX},
+        {"run_timeout", request->run_timeout, ms_max},
+        {"run_cpu_time", request->run_cpu_time, ms_max},
+        {"run_memory_limit", request->run_memory_limit, bytes_max},
+        {"compile_timeout", request->compile_timeout, ms_max},
+        {"compile_cpu_time", request->compile_cpu_time, ms_max},
+        {"compile_memory_limit", request->compile_memory_limit, bytes_max},
     };
 
     for (size_t i = 0; i < CR_ARRAY_SIZE(limits); i++) {
-        if (limits[i].value >= -1 && limits[i].value <= limits[i].max)
+        const double value = limits[i].value;
+
+        /* "NaN" is neither. */
+        if (value == -1 || (value >= 0 && value <= limits[i].max))
             continue;
         rpc_status_set(status, RPC_INVALID_ARGUMENT,
-                       "%s must be a whole number, not negative and not that large",
-                       limits[i].name);
+                       "%s must be a number, not negative and not that large", limits[i].name);
         return -EINVAL;
     }
     return 0;
@@ -82,7 +90,7 @@ size_t agt_judge_code_index(const Crisol__Judge__V1__JudgeRequest *request)
     return index;
 }
 
-int agt_judge_check(const Crisol__Judge__V1__JudgeRequest *request, struct rpc_status *status)
+static int check(const Crisol__Judge__V1__JudgeRequest *request, struct rpc_status *status)
 {
     if (*request->language == '\0')
         return refuse(status, "language is required as a string");
@@ -100,6 +108,26 @@ int agt_judge_check(const Crisol__Judge__V1__JudgeRequest *request, struct rpc_s
     if (agt_judge_code_index(request) == request->n_files)
         return refuse(status, "files must include at least one utf8 encoded file");
     return check_limits(request, status);
+}
+
+int agt_judge_read(const char *text, size_t size, Crisol__Judge__V1__JudgeRequest **ret_request,
+                   struct rpc_status *status)
+{
+    static const struct rpc_json_leniency leniency = {.skips_unknown = true, .takes_scalars = true};
+    ProtobufCMessage *message = NULL;
+    Crisol__Judge__V1__JudgeRequest *request;
+    int r = rpc_json_read_leniently(&crisol__judge__v1__judge_request__descriptor, text, size,
+                                    &leniency, &message, status);
+
+    if (r < 0)
+        return r;
+    request = (Crisol__Judge__V1__JudgeRequest *)(void *)message;
+    r = check(request, status);
+    if (r == 0)
+        *ret_request = request;
+    else
+        crisol__judge__v1__judge_request__free_unpacked(request, NULL);
+    return r;
 }
 
 /* ---- content ---- */
@@ -128,6 +156,18 @@ static bool decode_hex(const char *text, size_t size, uint8_t *out, size_t *ret_
     return true;
 }
 
+/* Encoders of mail cut lines. `out` has room for the text. */
+static bool decode_base64(const char *text, uint8_t *out, size_t *ret_size)
+{
+    size_t used = 0;
+
+    for (; *text; text++) {
+        if (!strchr("\r\n\t ", *text))
+            out[used++] = (uint8_t)*text;
+    }
+    return rpc_json_parse_base64((const char *)out, used, out, ret_size);
+}
+
 /* The content of a file, with a NUL behind it; owned by the caller. */
 static int decode(const Crisol__Judge__V1__JudgeFile *file, size_t index, uint8_t **ret_data,
                   size_t *ret_size, struct rpc_status *status)
@@ -142,7 +182,7 @@ static int decode(const Crisol__Judge__V1__JudgeFile *file, size_t index, uint8_
     if (is_text(file))
         memcpy(data, file->content, size);
     else if (strcmp(encoding, "base64") == 0)
-        is_read = rpc_json_parse_base64(file->content, size, data, &size);
+        is_read = decode_base64(file->content, data, &size);
     else if (strcmp(encoding, "hex") == 0)
         is_read = decode_hex(file->content, size, data, &size);
     else
@@ -207,16 +247,36 @@ size_t agt_judge_hidden_index(const Crisol__Judge__V1__JudgeRequest *request,
     return way_of(request, runtime) == WAY_CODE ? agt_judge_code_index(request) : request->n_files;
 }
 
+/* As an argument a name must not be taken for an option. */
+static int add_path(struct agt_judge_program *program, char *name, char **ret_path)
+{
+    if (*name != '-' && *name != '+') {
+        *ret_path = name;
+        return 0;
+    }
+    if (asprintf(&program->path, "./%s", name) < 0) {
+        program->path = NULL;
+        return -ENOMEM;
+    }
+    *ret_path = program->path;
+    return 0;
+}
+
 /* The runtime's argv with another file in it, and the arguments. */
 static int add_command(struct agt_judge_program *program,
                        const Crisol__Judge__V1__JudgeRequest *request,
                        const Crisol__Sandbox__V1__Runtime *runtime)
 {
+    char *path = NULL;
+    int r = add_path(program, request->files[agt_judge_code_index(request)]->name, &path);
+
+    if (r < 0)
+        return r;
     program->command = calloc(runtime->n_argv + request->n_args, sizeof(*program->command));
     if (!program->command)
         return -ENOMEM;
     memcpy(program->command, runtime->argv, runtime->n_argv * sizeof(*program->command));
-    program->command[find_entry(runtime)] = request->files[agt_judge_code_index(request)]->name;
+    program->command[find_entry(runtime)] = path;
     if (request->n_args > 0)
         memcpy(program->command + runtime->n_argv, request->args,
                request->n_args * sizeof(*program->command));
@@ -280,13 +340,14 @@ static int add_input(struct agt_judge_program *program, const char *text)
     return 0;
 }
 
-static void fill_limits(Crisol__Sandbox__V1__Limits *limits, int64_t wall_time_ms,
-                        int64_t cpu_time_ms, int64_t memory_bytes)
+/* A part of a millisecond is more than none, which would be the default. */
+static void fill_limits(Crisol__Sandbox__V1__Limits *limits, double wall_time_ms,
+                        double cpu_time_ms, double memory_bytes)
 {
     crisol__sandbox__v1__limits__init(limits);
-    limits->wall_time_ms = wall_time_ms > 0 ? (uint32_t)wall_time_ms : 0;
-    limits->cpu_time_ms = cpu_time_ms > 0 ? (uint32_t)cpu_time_ms : 0;
-    limits->memory_bytes = memory_bytes > 0 ? (uint64_t)memory_bytes : 0;
+    limits->wall_time_ms = wall_time_ms > 0 ? (uint32_t)ceil(wall_time_ms) : 0;
+    limits->cpu_time_ms = cpu_time_ms > 0 ? (uint32_t)ceil(cpu_time_ms) : 0;
+    limits->memory_bytes = memory_bytes > 0 ? (uint64_t)ceil(memory_bytes) : 0;
 }
 
 /* Limits of a stage that a language does not have are always sent along, and mean nothing. */
@@ -342,6 +403,7 @@ struct agt_judge_program *agt_judge_program_free(struct agt_judge_program *progr
     free(program->list);
     free(program->names);
     free(program->code);
+    free(program->path);
     free(program->command);
     free(program->input);
     free(program);

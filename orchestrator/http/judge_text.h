@@ -12,9 +12,14 @@ struct rpc_status;
  * what sandboxd takes and gives. Pure, but for memory.
  */
 
-/* Whether what is required is there. Returns 0, or -EINVAL with the judge's own words in
- * `status`. */
-int agt_judge_check(const Crisol__Judge__V1__JudgeRequest *request, struct rpc_status *status);
+/*
+ * Reads a request, as leniently as that judge does where no harm is in it:
+ * unknown members, fractions, arguments that are numbers. What is required is
+ * there afterwards. The caller frees *ret_request. Returns 0, -ENOMEM, or
+ * -EINVAL with the judge's own words in `status`.
+ */
+int agt_judge_read(const char *text, size_t size, Crisol__Judge__V1__JudgeRequest **ret_request,
+                   struct rpc_status *status);
 
 /* Which of the files is the program: the first that is text. `n_files`: none. */
 size_t agt_judge_code_index(const Crisol__Judge__V1__JudgeRequest *request);

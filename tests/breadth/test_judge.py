@@ -96,6 +96,26 @@ def test_input_ends_with_a_newline_and_files_may_be_empty(house):
     assert status == 200 and answer["run"]["code"] == 0
 
 
+def test_what_that_judge_does_not_look_at_is_no_fault(house):
+    status, answer = run(house, "import sys; print(sys.argv[1:])", args=[1, 2.50, True, "x"], run_timeout=29999.5,
+                         run_memory_limit=1e8, compile_timeout=0.5, user="somebody", meta={"deep": [{"er": None}]},
+                         files=[{"name": "m.py", "content": "import sys; print(sys.argv[1:])", "language": "python"}])
+    assert status == 200 and answer["run"]["stdout"] == "['1', '2.5', 'true', 'x']\n", answer
+    assert run(house, "print(1)", run_timeout=0.5)[1]["run"]["status"] == "TO"  # one millisecond, not the default
+
+
+@pytest.mark.parametrize("language, name, source, other", [
+    ("python", "-c", "print('its own')", "pass"), ("bash", "+x", "echo its own", "true"), ("js", "-p", "console.log('its own')", "1"),
+    ("c", "-o.c", "#include <stdio.h>\nint main(void) { puts(\"its own\"); }", "int other;"),
+    ("c++", "-o.cpp", "#include <cstdio>\nint main() { puts(\"its own\"); }", "int other;"),
+])
+def test_a_name_of_a_file_is_no_option(house, language, name, source, other):
+    entry = {"python": "z.py", "bash": "z.sh", "js": "z.js", "c": "main.c", "c++": "main.cpp"}[language]
+    status, answer = ask(house, "/api/v2/execute", {"language": language, "version": "*", "run_timeout": 30000, "files": [
+        {"name": name, "content": source}, {"name": entry, "content": other}], "compile_timeout": 60000})
+    assert status == 200 and (answer["run"]["code"], answer["run"]["stdout"]) == (0, "its own\n"), answer
+
+
 def test_a_compile_stage_has_limits_and_an_answer(house):
     def compiled(code, **fields):
         return ask(house, "/api/v2/execute", {"language": "c", "version": "*", "files": [{"name": "x.c", "content": code}],
@@ -138,6 +158,8 @@ def test_what_goes_wrong_is_an_answer(house, code, fields, expected):
      "files must include at least one utf8 encoded file"),
     ({"language": "python", "version": "*", "files": [{"content": "x"}], "run_timeout": 2 ** 32 - 1}, "run_timeout: "),
     ({"language": 7}, "language: "),
+    ({"language": "python", "version": "*", "files": [{"content": "x"}], "run_timeout": -3}, "run_timeout must be"),
+    ({"language": "python", "version": "*", "files": [{"content": "x"}], "args": [{}]}, "args[0]: must be text"),
     (b"{", "not valid JSON"),
 ])
 def test_a_wrong_request_is_400_with_a_message(house, body, message):

@@ -2,12 +2,12 @@
 #include "common/auto.h"
 #include "common/buf.h"
 #include "orchestrator/http/judge_text.h"
-#include "rpc/json.h"
 #include "rpc/status.h"
 #include "tests/harness/test.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #define OUT_CAP 4096
@@ -117,12 +117,11 @@ static void runtimes_are_listed_with_plain_versions_and_aliases(void **state)
 static Crisol__Judge__V1__JudgeRequest *read_request(const char *text)
 {
     struct rpc_status status = RPC_STATUS_INIT;
-    ProtobufCMessage *message = NULL;
+    Crisol__Judge__V1__JudgeRequest *request = NULL;
 
-    assert_int_equal(rpc_json_read(&crisol__judge__v1__judge_request__descriptor, text,
-                                   strlen(text), &message, &status),
-                     0);
-    return (Crisol__Judge__V1__JudgeRequest *)(void *)message;
+    if (agt_judge_read(text, strlen(text), &request, &status) < 0)
+        fail_msg("%s: %s", text, status.message);
+    return request;
 }
 
 #define HEAD "{\"language\":\"py\",\"version\":\"*\",\"files\":"
@@ -141,6 +140,15 @@ static const struct {
      "files must include at least one utf8 encoded file"},
     {HEAD "[{\"content\":\"x\"}],\"run_timeout\":-2}", "run_timeout must be"},
     {HEAD "[{\"content\":\"x\"}],\"run_cpu_time\":4294967296}", "run_cpu_time must be"},
+    {HEAD "[{\"content\":\"x\"}],\"run_timeout\":-0.5}", "run_timeout must be"},
+    {HEAD "[{\"content\":\"x\"}],\"run_timeout\":\"NaN\"}", "run_timeout must be"},
+    {HEAD "[{\"content\":\"x\"}],\"run_memory_limit\":\"Infinity\"}", "run_memory_limit must be"},
+    {HEAD "[{\"content\":\"x\"}],\"run_memory_limit\":1e19}", "run_memory_limit must be"},
+    {HEAD "[{\"content\":\"x\"}],\"run_timeout\":true}", "run_timeout: must be a number"},
+    {HEAD "[{\"content\":\"x\"}],\"args\":[null]}", "args[0]: must not be null"},
+    {HEAD "[{\"content\":\"x\"}],\"args\":\"x\"}", "args: must be a list"},
+    {HEAD "[{\"content\":\"x\"}],\"stdin\":1}", "stdin: must be text"},
+    {HEAD "[{\"content\":\"x\",\"mode\":1}],\"code\":{\"a\":[1]}}", ""}, /* unknown */
     {HEAD "[{\"content\":\"x\"}],\"run_memory_limit\":-1,\"compile_memory_limit\":-1}", ""},
 };
 
@@ -148,9 +156,10 @@ static void what_is_missing_is_told_in_the_judges_words(void **state)
 {
     (void)state;
     for (size_t i = 0; i < CR_ARRAY_SIZE(checks); i++) {
-        Crisol__Judge__V1__JudgeRequest *request = read_request(checks[i].text);
+        const char *text = checks[i].text;
+        Crisol__Judge__V1__JudgeRequest *request = NULL;
         struct rpc_status status = RPC_STATUS_INIT;
-        int r = agt_judge_check(request, &status);
+        int r = agt_judge_read(text, strlen(text), &request, &status);
 
         assert_int_equal(r, *checks[i].problem ? -EINVAL : 0);
         assert_memory_equal(status.message, checks[i].problem, strlen(checks[i].problem));
@@ -252,6 +261,62 @@ static void one_of_several_files_has_its_own_name(void **state)
         (void)agt_judge_program_free(program);
         crisol__judge__v1__judge_request__free_unpacked(request, NULL);
     }
+}
+
+static const struct {
+    const char *name;
+    const char *argument;
+} options[] = {{"-c", "./-c"}, {"+x", "./+x"}, {"a-b", "a-b"}, {"@x", "@x"}};
+
+static void a_name_is_no_option_of_the_interpreter(void **state)
+{
+    static char interpreter[] = "/usr/bin/python3";
+    static char entry[] = "main.py";
+    char *argv[] = {interpreter, entry};
+    Crisol__Sandbox__V1__Runtime runtime = CRISOL__SANDBOX__V1__RUNTIME__INIT;
+
+    (void)state;
+    runtime.entry_file = entry;
+    runtime.argv = argv;
+    runtime.n_argv = 2;
+    for (size_t i = 0; i < CR_ARRAY_SIZE(options); i++) {
+        char text[256];
+        Crisol__Judge__V1__JudgeRequest *request;
+        struct agt_judge_program *program;
+
+        (void)snprintf(text, sizeof(text), TWO("%s", "y.py"), options[i].name);
+        request = read_request(text);
+        program = make(request, &runtime);
+        assert_string_equal(agt_judge_program_request(program)->command[1], options[i].argument);
+        assert_string_equal(agt_judge_program_request(program)->files[0]->path, options[i].name);
+        (void)agt_judge_program_free(program);
+        crisol__judge__v1__judge_request__free_unpacked(request, NULL);
+    }
+}
+
+static void numbers_are_rounded_up_and_arguments_are_text(void **state)
+{
+    Crisol__Judge__V1__JudgeRequest *request =
+        read_request(HEAD "[{\"content\":\"x\"},"
+                          "{\"content\":\"AP\\r\\n 8=\\n\",\"encoding\":\"base64\"}],"
+                          "\"args\":[1,2.5,true,\"a\"],\"run_timeout\":0.25,"
+                          "\"run_cpu_time\":4294967294.5,\"run_memory_limit\":33554432.0}");
+    Crisol__Sandbox__V1__Runtime runtime = CRISOL__SANDBOX__V1__RUNTIME__INIT;
+    struct agt_judge_program *program = make(request, &runtime);
+    const Crisol__Sandbox__V1__ExecuteRequest *made = agt_judge_program_request(program);
+
+    (void)state;
+    assert_int_equal(made->n_args, 4);
+    assert_string_equal(made->args[0], "1");
+    assert_string_equal(made->args[1], "2.5");
+    assert_string_equal(made->args[2], "true");
+    assert_int_equal(made->limits->wall_time_ms, 1);
+    assert_int_equal(made->limits->cpu_time_ms, UINT32_MAX);
+    assert_int_equal(made->limits->memory_bytes, 32 << 20);
+    assert_int_equal(made->files[0]->data.len, 2);
+    assert_memory_equal(made->files[0]->data.data, "\x00\xFF", 2);
+    (void)agt_judge_program_free(program);
+    crisol__judge__v1__judge_request__free_unpacked(request, NULL);
 }
 
 static void both_stages_have_the_limits_asked_for(void **state)
@@ -431,6 +496,8 @@ int main(void)
         cmocka_unit_test(what_is_missing_is_told_in_the_judges_words),
         cmocka_unit_test(the_first_text_is_the_program_and_the_others_are_decoded),
         cmocka_unit_test(one_of_several_files_has_its_own_name),
+        cmocka_unit_test(a_name_is_no_option_of_the_interpreter),
+        cmocka_unit_test(numbers_are_rounded_up_and_arguments_are_text),
         cmocka_unit_test(both_stages_have_the_limits_asked_for),
         cmocka_unit_test(content_that_cannot_be_read_is_refused),
         cmocka_unit_test(each_verdict_has_its_two_letters),
