@@ -264,6 +264,18 @@ static int turn(struct shell *shell, int cancel_fd)
     return 0;
 }
 
+/*
+ * What was typed for the program, or what the terminal answered it, must not
+ * become commands of the caller's own shell. The first flush takes what is on
+ * the way within the terminal, too (tty_ioctl(TCFLSH) in the kernel), which
+ * TCSAFLUSH does not.
+ */
+static void restore_terminal(const struct termios *before)
+{
+    (void)tcflush(STDIN_FILENO, TCIFLUSH);
+    (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, before);
+}
+
 static int call(struct shell *shell, struct rpc_loop *loop, struct rpc_channel *channel,
                 int cancel_fd)
 {
@@ -286,7 +298,7 @@ static int call(struct shell *shell, struct rpc_loop *loop, struct rpc_channel *
     }
     signal_number = turn(shell, cancel_fd);
     if (is_raw)
-        (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
+        restore_terminal(&before);
     return signal_number > 0 ? CLI_EXIT_SIGNAL + signal_number : CLI_EXIT_OK;
 }
 

@@ -215,6 +215,8 @@ def test_few_open_files_are_enough(stub):
     ([REQUEST(stdin_data=b"x")], ["start"]),
     ([], ["start"]),
     ([REQUEST(start=shell("true", request_id="a"))], ["start.request_id"]),
+    ([REQUEST(start=shell("true", resume=pb.ResumeOptions()))], ["start.resume"]),
+    ([REQUEST(start=shell("sleep 9")), REQUEST(signal=0)], ["signal"]),
     ([REQUEST(start=shell("true"), terminal=pb.TerminalSize(columns=0, rows=1))], ["terminal"]),
     ([REQUEST(start=pb.ExecuteRequest(runtime="shell"))], ["start.code"]),
     ([REQUEST(start=shell("sleep 9")), REQUEST(start=shell("true"))], ["start"]),
@@ -291,6 +293,24 @@ def select_read(terminal):
     while select.select([terminal.master], [], [], 0)[0]:
         terminal.seen += os.read(terminal.master, 65536)
     return b"20 60\r\n" in terminal.seen
+
+
+def test_what_was_typed_for_the_program_is_no_input_of_the_callers_shell(services):
+    terminal = Terminal(services, "--", "/bin/sh", "-c", "stty -echo; echo up; exec sleep 60")
+    terminal.until(b"up\r\n")
+    os.set_blocking(terminal.master, False)
+    typed, deadline = 0, time.monotonic() + 90 * crisol.SLOWNESS
+    # Until nobody takes any more: the program does not read, so the client does not, either.
+    while select.select([], [terminal.master], [], 1)[1]:
+        assert time.monotonic() < deadline, typed
+        try:
+            typed += os.write(terminal.master, b"echo typed\n" * 100)
+        except BlockingIOError:
+            time.sleep(0.05)
+    terminal.popen.terminate()
+    assert terminal.popen.wait(90 * crisol.SLOWNESS) == 128 + signal.SIGTERM
+    assert not select.select([terminal.slave], [], [], 0.5)[0], os.read(terminal.slave, 65536)
+    assert terminal.end() == 128 + signal.SIGTERM
 
 
 def test_shell_with_a_command_and_a_limit(services):
