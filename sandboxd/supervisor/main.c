@@ -109,7 +109,8 @@ static int become_builder(char **argv, struct cr_err *err)
     static char locale[] = "LC_ALL=C.UTF-8";
     static char home[] = "HOME=/root";
     static char epoch[] = "SOURCE_DATE_EPOCH=0"; /* what is made does not depend on when */
-    static char *environment[CR_ARRAY_SIZE(kept) + 5] = {path, locale, home, epoch};
+    static char xz[] = "XZ_OPT=-T1"; /* each thread would take memory, of which tar has a bound */
+    static char *environment[CR_ARRAY_SIZE(kept) + 6] = {path, locale, home, epoch, xz};
 
     keep_environment(environment, CR_ARRAY_SIZE(environment), kept, CR_ARRAY_SIZE(kept));
     return become("sandboxd-build", argv, err);

@@ -226,6 +226,21 @@ def test_a_plain_tree_as_archive(place, state):
     assert registered(state) == ["say:two"]
 
 
+def test_xz_unpacks_with_one_thread(place, state):
+    """With another xz in the place of the host's: from 5.6 on it takes memory for each processor unless it is told."""
+    tool, real = place / "xz", place / "xz-real"
+    shutil.copy("/usr/bin/xz", real)
+    tool.write_text(f'#!/bin/sh\ncase " $XZ_OPT " in *" -T1 "*) exec {real} "$@" ;; esac\necho "threads: $XZ_OPT" >&2\nexit 1\n')
+    tool.chmod(0o755)
+    with tarfile.open(place / "tree.tar.xz", "w:xz") as archive:
+        archive.add(place / "one", ".")
+    done = subprocess.run(["/usr/bin/unshare", "--mount", "/bin/sh", "-ec", f'mount --bind "{tool}" /usr/bin/xz; exec "$0" "$@"',
+                           SANDBOXD, "runtime", "build", write(place, "one", "build.archive = tree.tar.xz"),
+                           f"--state-dir={state}"], capture_output=True, text=True, timeout=150, check=False,
+                          env={**os.environ, "XZ_OPT": "-T64"})
+    assert done.returncode == 0 and registered(state) == ["say:one"], done.stderr
+
+
 # ---- archives that mean harm ----
 
 def image(place, path, *members, in_layer=True):
