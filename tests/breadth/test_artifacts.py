@@ -4,11 +4,13 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
 
 import grpc
 import pytest
 import services as crisol
 from sandbox_calls import pb, services as stubs
+from test_sandboxes import refusal
 
 COUNT = 'int main(int argc, char **argv) { return argc - 1; }'
 
@@ -81,6 +83,31 @@ def test_what_is_stored_is_bounded(stub):
     for digest in digests:
         assert stub.DeleteArtifact(pb.DeleteArtifactRequest(digest=digest), timeout=90).found
     assert store(stub, b"room again").size_bytes == 10
+
+
+def test_one_caller_writes_few_at_one_time(stub):
+    """Half of one is memory, too: those that never come to their end are counted, and given up when their call is."""
+    done = threading.Event()
+
+    def endless():
+        yield pb.WriteArtifactRequest(data=b"half")
+        done.wait(60 * crisol.SLOWNESS)
+    calls = [stub.WriteArtifact.future(endless(), timeout=60 * crisol.SLOWNESS) for _ in range(5)]
+    try:
+        ended = crisol.wait_for(lambda: [call for call in calls if call.done()], 30, "one of the five is refused")
+        assert [refusal(call.result) for call in ended] == [("RESOURCE_EXHAUSTED", "UPLOADS")]
+        assert refusal(lambda: store(stub, b"x")) == ("RESOURCE_EXHAUSTED", "UPLOADS")
+    finally:
+        for call in calls:
+            call.cancel()
+        done.set()
+
+    def is_free():
+        try:
+            return store(stub, b"whole").size_bytes == 5
+        except grpc.RpcError:
+            return False
+    crisol.wait_for(is_free, 30, "calls that were given up count no more")
 
 
 def test_one_caller_does_not_see_what_another_stored(services):

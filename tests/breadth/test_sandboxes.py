@@ -198,6 +198,37 @@ def test_files_go_in_and_out(house, box):
     assert found["link"].data == b"mine" and found["empty"].data == b"full"
 
 
+# What a shell, a terminal or a pattern would take for something else; the longest; not ASCII; deep.
+ODD = ["-rf", "--", " ", "a b ", "$(touch x)", "`x`;'\"\\", "*", "?[a]", "~", "%s%n", "ünï—cödé", "\u202egpj.exe", "\U0001f600", ".hidden", "...",
+       "n" * 255, "/".join(["d"] * 15 + ["f"])]
+
+
+def test_odd_names_are_names(house, box):
+    house.root.write(box, {name: name.encode() for name in ODD})
+    out, _ = house.root.run(box, command=["/usr/bin/python3", "-c", "import os\nprint([open(name).read() == name for name in %r])" % ODD])
+    assert out == f"{[True] * len(ODD)}\n"
+    found = house.root.read(box, *ODD)
+    assert {path: file.data.decode() for path, file in found.items()} == {name: name for name in ODD}
+    found = house.root.read(box, pb.CollectSpec(glob="**/*"))
+    assert set(ODD) <= {path for path, file in found.items() if file.data == path.encode()}
+
+
+def test_reading_leaves_the_workspace_by_no_name(house, box):
+    """Links in the way, a second name, names that cannot be told, and what is no file, which does not hold the answer up."""
+    house.root.run(box, command=["/usr/bin/python3", "-c", (
+        "import os, socket\nos.symlink('/etc', 'out'); os.symlink('.', 'here'); os.symlink('plain', 'to-plain'); os.mkfifo('pipe')\n"
+        "open('plain', 'w').write('x'); os.link('plain', 'twice'); socket.socket(socket.AF_UNIX).bind('socket'); os.mkdir('folder')\n"
+        "for name in b'\\xff', 'a\\nb', 'secret', 'own': open(name, 'w').write('x')\nos.chmod('secret', 0)")])
+    found = house.root.read(box, "out/passwd", "here/plain", "to-plain", "pipe", "socket", "folder", "plain/x", "plain", "twice",
+                            "own", "secret")
+    status = {path: pb.CollectStatus.Name(file.status).replace("COLLECT_STATUS_", "") for path, file in found.items()}
+    assert status == {"out/passwd": "NOT_REGULAR", "here/plain": "NOT_REGULAR", "to-plain": "NOT_REGULAR", "pipe": "NOT_REGULAR",
+                      "socket": "NOT_REGULAR", "folder": "NOT_REGULAR", "plain/x": "NOT_FOUND", "plain": "NOT_REGULAR", "twice": "NOT_REGULAR",
+                      "own": "OK", "secret": "UNREADABLE"}
+    found = house.root.read(box, pb.CollectSpec(glob="**/*"), pb.CollectSpec(glob="*/passwd"))
+    assert {path for path, file in found.items() if file.data} == {"own"}
+
+
 def test_what_is_in_the_way_of_a_file_is_said(house, box):
     house.root.run(box, command=["/bin/sh", "-c", "mkdir d; echo x > file; ln -s / out"])
     assert refusal(lambda: house.root.write(box, {"d": b""})) == ("FAILED_PRECONDITION", "WORKSPACE_OBSTACLE")

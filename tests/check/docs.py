@@ -143,6 +143,7 @@ def check_reasons(root):
     known = set()
     for text in sources(root, "sandboxd/front", "orchestrator", "rpc"):
         known.update(re.findall(r'\b(?:\w*reason|\w*refuse|finish_exists)\b(?:[^;{}"]|"[^"]*")*?"([A-Z]+(?:_[A-Z]+)+)"', text))
+        known.update(re.findall(r'refuse\(\w+, RPC_\w+, "([A-Z]+)"', text))  # of one word, too
         known.update(re.findall(r'\[SBX_\w+\] = \{"(SANDBOX_[A-Z]+)"', text))
         known.update(re.findall(r'define RPC_REASON_\w+ "([A-Z_]+)"', text))
         known.update(re.findall(r': "(SANDBOX_[A-Z_]+)"', text))
