@@ -238,6 +238,8 @@ static bool are_equal_numbers(const char *a, const char *b)
         return strcmp(a, b) == 0;
     left = strtod(a, NULL);
     right = strtod(b, NULL);
+    if (isinf(left) || isinf(right)) /* which would be near to everything */
+        return strcmp(a, b) == 0;
     return left == right || fabs(left - right) <= TOLERANCE * fmax(fabs(left), fabs(right));
 }
 

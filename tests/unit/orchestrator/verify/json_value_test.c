@@ -30,6 +30,11 @@ static void values_are_compared_as_they_are_meant(void **state)
         {"1e3", "1000", true},
         {"-0.5E+1", "-5", true},
         {"-1", "1", false},
+        {"1e999", "25", false}, /* infinite as a double, and no number is far from that */
+        {"-1e999", "2.5", false},
+        {"1e999", "-1e999", false},
+        {"1e999", "1e999", true},
+        {"1e-999", "25", false},
         {"\"1\"", "1", false},
         {"\"#1\"", "1", false},
         {"\"a\\\"b\"", "\"a\\u0022b\"", true},
