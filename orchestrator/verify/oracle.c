@@ -15,6 +15,8 @@
 #include <cjson/cJSON.h>
 
 #define CASES_MAX 64
+/* Unrelated classes of Python's own that one exception may be of. */
+#define KINDS_MAX 2
 
 int agt_oracle_check_json(const char *text, struct cr_err *err)
 {
@@ -69,81 +71,119 @@ struct judgement {
     bool is_out_of_memory;
 };
 
-/* Of Python 3.14 (builtins), in the order of strcmp(). */
-static const char *const exceptions[] = {
-    "ArithmeticError",
-    "AssertionError",
-    "AttributeError",
-    "BaseException",
-    "BaseExceptionGroup",
-    "BlockingIOError",
-    "BrokenPipeError",
-    "BufferError",
-    "BytesWarning",
-    "ChildProcessError",
-    "ConnectionAbortedError",
-    "ConnectionError",
-    "ConnectionRefusedError",
-    "ConnectionResetError",
-    "DeprecationWarning",
-    "EOFError",
-    "EncodingWarning",
-    "Exception",
-    "ExceptionGroup",
-    "FileExistsError",
-    "FileNotFoundError",
-    "FloatingPointError",
-    "FutureWarning",
-    "GeneratorExit",
-    "ImportError",
-    "ImportWarning",
-    "IndentationError",
-    "IndexError",
-    "InterruptedError",
-    "IsADirectoryError",
-    "KeyError",
-    "KeyboardInterrupt",
-    "LookupError",
-    "MemoryError",
-    "ModuleNotFoundError",
-    "NameError",
-    "NotADirectoryError",
-    "NotImplementedError",
-    "OSError",
-    "OverflowError",
-    "PendingDeprecationWarning",
-    "PermissionError",
-    "ProcessLookupError",
-    "PythonFinalizationError",
-    "RecursionError",
-    "ReferenceError",
-    "ResourceWarning",
-    "RuntimeError",
-    "RuntimeWarning",
-    "StopAsyncIteration",
-    "StopIteration",
-    "SyntaxError",
-    "SyntaxWarning",
-    "SystemError",
-    "SystemExit",
-    "TabError",
-    "TimeoutError",
-    "TypeError",
-    "UnboundLocalError",
-    "UnicodeDecodeError",
-    "UnicodeEncodeError",
-    "UnicodeError",
-    "UnicodeTranslateError",
-    "UnicodeWarning",
-    "UserWarning",
-    "ValueError",
-    "Warning",
-    "ZeroDivisionError",
+/* Of Python 3.14 (builtins), in the order of strcmp(), each with the class that it is a kind of. */
+static const struct exception {
+    const char *name;
+    const char *parent; /* "": object */
+} exceptions[] = {
+    {"ArithmeticError", "Exception"},
+    {"AssertionError", "Exception"},
+    {"AttributeError", "Exception"},
+    {"BaseException", ""},
+    {"BaseExceptionGroup", "BaseException"},
+    {"BlockingIOError", "OSError"},
+    {"BrokenPipeError", "ConnectionError"},
+    {"BufferError", "Exception"},
+    {"BytesWarning", "Warning"},
+    {"ChildProcessError", "OSError"},
+    {"ConnectionAbortedError", "ConnectionError"},
+    {"ConnectionError", "OSError"},
+    {"ConnectionRefusedError", "ConnectionError"},
+    {"ConnectionResetError", "ConnectionError"},
+    {"DeprecationWarning", "Warning"},
+    {"EOFError", "Exception"},
+    {"EncodingWarning", "Warning"},
+    {"Exception", "BaseException"},
+    {"ExceptionGroup", "BaseExceptionGroup"},
+    {"FileExistsError", "OSError"},
+    {"FileNotFoundError", "OSError"},
+    {"FloatingPointError", "ArithmeticError"},
+    {"FutureWarning", "Warning"},
+    {"GeneratorExit", "BaseException"},
+    {"ImportError", "Exception"},
+    {"ImportWarning", "Warning"},
+    {"IndentationError", "SyntaxError"},
+    {"IndexError", "LookupError"},
+    {"InterruptedError", "OSError"},
+    {"IsADirectoryError", "OSError"},
+    {"KeyError", "LookupError"},
+    {"KeyboardInterrupt", "BaseException"},
+    {"LookupError", "Exception"},
+    {"MemoryError", "Exception"},
+    {"ModuleNotFoundError", "ImportError"},
+    {"NameError", "Exception"},
+    {"NotADirectoryError", "OSError"},
+    {"NotImplementedError", "RuntimeError"},
+    {"OSError", "Exception"},
+    {"OverflowError", "ArithmeticError"},
+    {"PendingDeprecationWarning", "Warning"},
+    {"PermissionError", "OSError"},
+    {"ProcessLookupError", "OSError"},
+    {"PythonFinalizationError", "RuntimeError"},
+    {"RecursionError", "RuntimeError"},
+    {"ReferenceError", "Exception"},
+    {"ResourceWarning", "Warning"},
+    {"RuntimeError", "Exception"},
+    {"RuntimeWarning", "Warning"},
+    {"StopAsyncIteration", "Exception"},
+    {"StopIteration", "Exception"},
+    {"SyntaxError", "Exception"},
+    {"SyntaxWarning", "Warning"},
+    {"SystemError", "Exception"},
+    {"SystemExit", "BaseException"},
+    {"TabError", "IndentationError"},
+    {"TimeoutError", "OSError"},
+    {"TypeError", "Exception"},
+    {"UnboundLocalError", "NameError"},
+    {"UnicodeDecodeError", "UnicodeError"},
+    {"UnicodeEncodeError", "UnicodeError"},
+    {"UnicodeError", "ValueError"},
+    {"UnicodeTranslateError", "UnicodeError"},
+    {"UnicodeWarning", "Warning"},
+    {"UserWarning", "Warning"},
+    {"ValueError", "Exception"},
+    {"Warning", "Exception"},
+    {"ZeroDivisionError", "ArithmeticError"},
 };
 
 static int compare_names(const void *key, const void *item)
 {
-    return strcmp(key, *(const char *const *)item);
+    return strcmp(key, ((const struct exception *)item)->name);
+}
+
+/* NULL: no class of Python's own has that name. */
+static const struct exception *find_exception(const char *name)
+{
+    return name ? bsearch(name, exceptions, CR_ARRAY_SIZE(exceptions), sizeof(exceptions[0]),
+                          compare_names)
+                : NULL;
+}
+
+/*
+ * As an object may be made to equal everything, so an exception to be of every
+ * kind that somebody may ask for. Honest ones are of two at most (KeyError and
+ * AttributeError). A class is not counted where a kind of it is.
+ */
+static bool is_of_too_many_kinds(const cJSON *names)
+{
+    bool is_named[CR_ARRAY_SIZE(exceptions)] = {false};
+    bool has_kind[CR_ARRAY_SIZE(exceptions)] = {false};
+    const cJSON *name;
+    size_t kinds = 0;
+
+    cJSON_ArrayForEach(name, names)
+    {
+        const struct exception *at = find_exception(cJSON_GetStringValue(name));
+
+        if (!at || is_named[at - exceptions])
+            continue;
+        is_named[at - exceptions] = true;
+        for (at = find_exception(at->parent); at; at = find_exception(at->parent))
+            has_kind[at - exceptions] = true;
+    }
+    for (size_t i = 0; i < CR_ARRAY_SIZE(exceptions); i++)
+        kinds += is_named[i] && !has_kind[i];
+    return kinds > KINDS_MAX;
 }
 
 /*
@@ -161,8 +201,7 @@ static void describe_raised(const cJSON *names, char *text, size_t size)
     {
         const char *own = cJSON_GetStringValue(name);
 
-        if (!own || !bsearch(own, exceptions, CR_ARRAY_SIZE(exceptions), sizeof(exceptions[0]),
-                             compare_names))
+        if (!find_exception(own))
             continue;
         (void)snprintf(text, size, "raised %s%s", name == names->child ? "" : "its own kind of ",
                        own);
@@ -200,6 +239,11 @@ static void judge_raised(struct judgement *judgement, size_t number, const char 
 
     judgement->fates[number] = FATE_RAISED;
     describe_raised(names, judgement->details[number], sizeof(judgement->details[number]));
+    if (is_of_too_many_kinds(names)) {
+        (void)snprintf(judgement->details[number], sizeof(judgement->details[number]),
+                       "raised an exception of more than %d unrelated kinds", KINDS_MAX);
+        wanted = "";
+    }
     cJSON_ArrayForEach(name, names)
     {
         const char *text = cJSON_GetStringValue(name);

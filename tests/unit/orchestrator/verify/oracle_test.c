@@ -55,6 +55,16 @@ static void cases_hold_when_every_answer_is_the_one_that_is_expected(void **stat
         {SUM MARK " 1 value null\n" LIST END, true, AGT_ORACLE_WRONG, "no número (no exception)"},
         {SUM MARK " 1 raised [\"x.LookupError\",\"ValueError\"]\n" LIST END, true, AGT_ORACLE_WRONG,
          "no número (raised its own kind of ValueError)"},
+        {SUM MARK " 1 raised [\"Lost\",\"KeyError\",\"LookupError\",\"AttributeError\","
+                  "\"Exception\"]\n" LIST END,
+         true, AGT_ORACLE_SHOWN, "3 of 3 cases hold"}, /* of two kinds */
+        {SUM MARK " 1 raised [\"Any\",\"KeyError\",\"LookupError\",\"TypeError\","
+                  "\"ValueError\",\"Exception\"]\n" LIST END,
+         true, AGT_ORACLE_WRONG, "no número (raised an exception of more than 2 unrelated kinds)"},
+        {SUM MARK " 1 raised [\"BrokenPipeError\",\"OSError\",\"LookupError\",\"BaseException\"]"
+                  "\n" LIST END,
+         true, AGT_ORACLE_SHOWN, "3 of 3 cases hold"}, /* the first is a kind of the second */
+        {MARK " 0 value 1e999\n" ERROR LIST END, true, AGT_ORACLE_WRONG, "suma (another value)"},
         {MARK " import [\"NameError\"]\n" END, true, AGT_ORACLE_WRONG,
          "could not be imported (raised NameError)"},
     };
