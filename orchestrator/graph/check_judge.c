@@ -41,9 +41,10 @@ static void judge_canary(struct agt_check_plan *plan, size_t index,
                          struct agt_evidence *refutation)
 {
     struct agt_check_result *result = result_of(plan, index);
+    const struct agt_canary canary = {plan->name, plan->text, plan->canaries};
 
-    switch (agt_canary_judge(before, call->result, plan->name, plan->text, result->summary,
-                             sizeof(result->summary))) {
+    switch (
+        agt_canary_judge(before, call->result, &canary, result->summary, sizeof(result->summary))) {
     case AGT_CANARY_SHOWN:
         result->outcome = OUTCOME(SHOWN);
         break;

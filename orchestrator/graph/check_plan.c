@@ -73,20 +73,41 @@ __attribute__((format(printf, 3, 4))) static void say(struct agt_check_plan *pla
     va_end(args);
 }
 
-static int plan_canary(const struct agt_files *files, struct agt_check_plan *plan)
+static int add_canary(const char *tests, struct agt_check_plan *plan, char **ret_text)
 {
     CR_AUTO_BUF struct cr_buf text = {0};
+
+    cr_buf_init(&text, WRITTEN_MAX);
+    if (agt_canary_add(tests, plan->name, plan->text, &text) == 0)
+        *ret_text = cr_buf_take_str(&text);
+    plan->canaries++;
+    return *ret_text ? 0 : -ENOMEM;
+}
+
+/* Marks for every test of a file (parametrize) may not fit one that is added. */
+static bool may_have_canary(const char *acceptance_tests)
+{
+    return !strstr(acceptance_tests, "pytestmark");
+}
+
+/* In the tests of the task, too: a runner that only leaves those out would not be seen else. */
+static int plan_canary(const struct agt_files *files, struct agt_check_plan *plan)
+{
     size_t index = add_check(plan, LEVEL(CANARY), OUTCOME(UNSPECIFIED), "canary");
+    size_t count = plan->terms ? plan->terms->n_acceptance_tests : 0;
     int r;
 
     plan->files[index].kind = AGT_CHECK_CANARY;
     make_name(plan, plan->name, sizeof(plan->name), "test_", "crisol_", plan->seed);
     make_name(plan, plan->text, sizeof(plan->text), "", "must-fail-", plan->seed + SEED_PART);
-    cr_buf_init(&text, WRITTEN_MAX);
-    r = agt_canary_add(files->tests, plan->name, plan->text, &text);
-    if (r == 0)
-        plan->files[index].tests = cr_buf_take_str(&text);
-    return plan->files[index].tests ? 0 : -ENOMEM;
+    r = add_canary(files->tests, plan, &plan->files[index].tests);
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        const char *tests = plan->terms->acceptance_tests[i]->text;
+
+        if (may_have_canary(tests))
+            r = add_canary(tests, plan, &plan->acceptance[i]);
+    }
+    return r;
 }
 
 /* Source as tokens, and its definitions. */
@@ -437,6 +458,8 @@ void agt_check_plan_done(struct agt_check_plan *plan)
             free(plan->files[i].more[k]);
         free(plan->files[i].more);
     }
+    for (size_t i = 0; i < AGT_TERMS_ACCEPTANCE_MAX; i++)
+        free(plan->acceptance[i]);
     free(plan->verification);
     free(plan->questions);
     *plan = (struct agt_check_plan){.verification = NULL};

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "orchestrator/graph/fenced.h"
+#include "orchestrator/graph/terms.h"
 #include "orchestrator/verify/level.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define AGT_SEED_SIZE 49
 /* Each costs a run: as many as tell half from less. */
@@ -36,10 +38,14 @@ struct agt_check_plan {
     bool has_older_names;     /* as programs of journal format 1 made them (journal.h) */
     struct agt_verification *verification; /* owned; one check for each of `files` */
     struct agt_check_files files[AGT_CHECKS_MAX];
-    char name[40];   /* of the test that must fail: random, so that nothing can know it */
-    char text[40];   /* its message, likewise */
-    char mark[40];   /* of the answers to the cases, likewise */
-    char *questions; /* what the driver of the cases reads; NULL: there are none. Owned */
+    char name[40]; /* of the test that must fail: random, so that nothing can know it */
+    char text[40]; /* its message, likewise */
+    /* The acceptance tests of the terms with that test behind them, by index. Owned; NULL: there is
+     * none of that index. */
+    char *acceptance[AGT_TERMS_ACCEPTANCE_MAX];
+    uint32_t canaries; /* files that have it */
+    char mark[40];     /* of the answers to the cases, likewise */
+    char *questions;   /* what the driver of the cases reads; NULL: there are none. Owned */
     const Crisol__Agent__V1__TaskTerms *terms; /* borrowed; NULL: none */
     bool tests_only_data; /* what the tests name of the solution is no function that was emptied */
     bool may_stop; /* runs of what was emptied, and of mutants, end at the first test that fails.

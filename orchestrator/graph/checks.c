@@ -242,6 +242,8 @@ static void start(struct agt_run *run, struct agt_checks *checks, size_t index)
 
     name_try(run, checks, item, suffix);
     execution.suffix = suffix;
+    if (files->kind == AGT_CHECK_CANARY)
+        execution.acceptance = checks->plan.acceptance;
     /* Of one that is emptied, or a mutant: one test that notices is enough. */
     if (files->solution || files->more) {
         execution.may_stop = checks->plan.may_stop;

@@ -80,8 +80,12 @@ static void list_files(const struct agt_run *run, const struct agt_execution *ex
     if (execution->tests)
         add_file(input, AGT_TESTS_NAME, execution->tests, false);
     add_more(execution, input);
-    for (size_t i = 0; terms && execution->tests && i < terms->n_acceptance_tests; i++)
-        add_file(input, terms->acceptance_tests[i]->path, terms->acceptance_tests[i]->text, true);
+    for (size_t i = 0; terms && execution->tests && i < terms->n_acceptance_tests; i++) {
+        char *changed = execution->acceptance ? execution->acceptance[i] : NULL;
+
+        add_file(input, terms->acceptance_tests[i]->path,
+                 changed ? changed : terms->acceptance_tests[i]->text, true);
+    }
     for (size_t i = 0; terms && i < terms->n_input_files; i++)
         add_file(input, terms->input_files[i]->path, terms->input_files[i]->text, true);
 }

@@ -252,6 +252,7 @@ struct agt_execution {
     char *tests;                   /* NULL: neither these nor those of the task */
     const struct agt_files *files; /* whose further files go along; NULL: none do */
     char *const *more;             /* in place of those, by index; NULL, or one is: as they are */
+    char *const *acceptance;       /* in place of the task's tests, likewise */
     const char *code;              /* a program for the runtime "python" instead; NULL: none */
     char *stdin_text;              /* for it; NULL: nothing */
     const Crisol__Agent__V1__OwnCheck *own; /* a command instead; NULL: none */

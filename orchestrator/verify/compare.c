@@ -25,18 +25,23 @@ static int shown_size(const char *text, size_t max)
     return (int)cr_utf8_complete_prefix(text, strnlen(text, max));
 }
 
-/* True when the canary is among the failures, with its own text. */
-static bool has_failed(const Crisol__Sandbox__V1__TestReport *report, const char *name,
-                       const char *text)
+/* True when the canary of every file is among the failures, with its own text. */
+static bool has_failed(const Crisol__Sandbox__V1__TestReport *report,
+                       const struct agt_canary *canary)
 {
+    uint32_t failed = 0;
+
     for (size_t i = 0; i < report->n_cases; i++) {
         const Crisol__Sandbox__V1__TestCase *test = report->cases[i];
 
-        if (is_canary(test, name))
-            return test->outcome == OUTCOME(FAILED) &&
-                   (strstr(test->message, text) || strstr(test->details, text));
+        if (!is_canary(test, canary->name))
+            continue;
+        if (test->outcome != OUTCOME(FAILED) ||
+            (!strstr(test->message, canary->text) && !strstr(test->details, canary->text)))
+            return false;
+        failed++;
     }
-    return false;
+    return failed == canary->count;
 }
 
 /* The first failure that is not the canary's, or NULL. */
@@ -54,18 +59,20 @@ other_failure(const Crisol__Sandbox__V1__TestReport *report, const char *name)
 
 static enum agt_canary_finding judge_report(const Crisol__Sandbox__V1__TestReport *before,
                                             const Crisol__Sandbox__V1__TestReport *report,
-                                            const char *name, char *summary, size_t summary_size)
+                                            const struct agt_canary *canary, char *summary,
+                                            size_t summary_size)
 {
-    const Crisol__Sandbox__V1__TestCase *other = other_failure(report, name);
+    const Crisol__Sandbox__V1__TestCase *other = other_failure(report, canary->name);
 
-    if (other || report->failed + report->errors + report->skipped != 1) {
+    if (other || report->failed + report->errors + report->skipped != canary->count) {
         (void)snprintf(summary, summary_size, "passed, and failed when run again: %.*s",
                        other ? shown_size(other->id, 120) : 0, other ? other->id : "");
         return AGT_CANARY_UNSTABLE;
     }
-    if (report->tests != before->tests + 1) {
+    if (report->tests != before->tests + canary->count) {
         (void)snprintf(summary, summary_size, "%u tests were found, and %u when run again",
-                       before->tests, report->tests - 1);
+                       before->tests,
+                       report->tests > canary->count ? report->tests - canary->count : 0);
         return AGT_CANARY_UNSTABLE;
     }
     (void)snprintf(summary, summary_size, "a test that must fail did fail, and nothing else");
@@ -74,7 +81,7 @@ static enum agt_canary_finding judge_report(const Crisol__Sandbox__V1__TestRepor
 
 enum agt_canary_finding agt_canary_judge(const Crisol__Sandbox__V1__TestReport *before,
                                          const Crisol__Sandbox__V1__ExecuteResult *result,
-                                         const char *name, const char *text, char *summary,
+                                         const struct agt_canary *canary, char *summary,
                                          size_t summary_size)
 {
     const Crisol__Sandbox__V1__TestReport *report = result->test_report;
@@ -91,12 +98,12 @@ enum agt_canary_finding agt_canary_judge(const Crisol__Sandbox__V1__TestReport *
                        "the report is missing once a test is added that must fail");
         return AGT_CANARY_TAMPERED;
     }
-    if (!has_failed(report, name, text) || code == VERDICT(OK)) {
+    if (!has_failed(report, canary) || code == VERDICT(OK)) {
         (void)snprintf(summary, summary_size,
                        "a test that must fail was added and did not fail (%u failures, exit code "
                        "%d): the test runner does not report failures",
                        report->failed + report->errors, result->exit_code);
         return AGT_CANARY_TAMPERED;
     }
-    return judge_report(before, report, name, summary, summary_size);
+    return judge_report(before, report, canary, summary, summary_size);
 }

@@ -19,6 +19,7 @@ enum mode {
     MODE_WRONG,     /* a case gives another value */
     MODE_FORGED,    /* somebody else writes an answer, too */
     MODE_OWN_FAILS, /* a command of the task does not succeed */
+    MODE_SPARED,    /* what must fail does so in the tests of the answer alone */
 };
 
 #define TERMS                                                                                        \
@@ -61,6 +62,10 @@ static void play(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
                             2, ret_execution);
     else
         double_answer_check(request, ret_execution);
+    if (check == DOUBLE_CHECK_CANARY) {
+        assert_int_equal(ret_execution->failed, 2); /* one in each file of tests */
+        ret_execution->failed -= fixture->mode == MODE_SPARED;
+    }
     if (check == DOUBLE_CHECK_OWN && fixture->mode == MODE_OWN_FAILS) {
         ret_execution->exit_code = 7;
         ret_execution->stdout_text = "line 2: too long\n";
@@ -111,6 +116,20 @@ static void cases_that_hold_reach_oracle(void **state)
     assert_string_equal(reader.result->verification->checks[7]->summary, "2 of 2 cases hold");
     /* The tests, the canary, the own check, two stubs, one mutant, the cases. */
     assert_int_equal(fixture.executions, 7);
+    done(&fixture, &reader);
+}
+
+/* Whoever patches the runner may do it for the task's own tests only. */
+static void failures_of_acceptance_tests_have_to_be_seen(void **state)
+{
+    struct engine_fixture fixture;
+    struct run_reader reader;
+
+    (void)state;
+    run_one(&fixture, MODE_SPARED, &reader);
+
+    assert_int_equal(reader.result->attempts[0]->cause, ATTEMPT(TAMPER));
+    assert_int_equal(reader.result->cause, CAUSE(TAMPER));
     done(&fixture, &reader);
 }
 
@@ -221,6 +240,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cases_that_hold_reach_oracle),
+        cmocka_unit_test(failures_of_acceptance_tests_have_to_be_seen),
         cmocka_unit_test(case_that_does_not_hold_refuses_and_stays_hidden),
         cmocka_unit_test(own_check_that_fails_refuses_and_shows_its_output),
         cmocka_unit_test(instructions_and_runtime_of_the_task_take_the_place_of_ours),

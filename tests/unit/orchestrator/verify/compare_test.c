@@ -53,10 +53,11 @@ static void init(struct run *run)
 static enum agt_canary_finding judge(const struct run *run, char summary[static 200])
 {
     Crisol__Sandbox__V1__TestReport before = CRISOL__SANDBOX__V1__TEST_REPORT__INIT;
+    const struct agt_canary canary = {"test_canary", "must-fail", 1};
 
     before.tests = 2;
     before.passed = 2;
-    return agt_canary_judge(&before, &run->result, "test_canary", "must-fail", summary, 200);
+    return agt_canary_judge(&before, &run->result, &canary, summary, 200);
 }
 
 static void one_failure_more_is_shown(void **state)
@@ -124,6 +125,33 @@ static void hidden_failure_is_tampering(void **state)
     assert_int_equal(judge(&run, summary), AGT_CANARY_TAMPERED);
 }
 
+/* A runner may be patched for the tests of one file alone. */
+static void every_file_has_its_failure(void **state)
+{
+    Crisol__Sandbox__V1__TestReport before = CRISOL__SANDBOX__V1__TEST_REPORT__INIT;
+    const struct agt_canary canary = {"test_canary", "must-fail", 2};
+    struct run run;
+    char summary[200];
+
+    (void)state;
+    init(&run);
+    before.tests = 1;
+    before.passed = 1;
+    assert_int_equal(agt_canary_judge(&before, &run.result, &canary, summary, sizeof(summary)),
+                     AGT_CANARY_TAMPERED);
+
+    (void)memccpy(run.ids[1], "u.py::test_canary", '\0', sizeof(run.ids[1]));
+    assert_int_equal(agt_canary_judge(&before, &run.result, &canary, summary, sizeof(summary)),
+                     AGT_CANARY_TAMPERED); /* it passed there */
+
+    run.cases[1].outcome = OUTCOME(FAILED);
+    run.cases[1].message = run.text;
+    run.report.passed = 1;
+    run.report.failed = 2;
+    assert_int_equal(agt_canary_judge(&before, &run.result, &canary, summary, sizeof(summary)),
+                     AGT_CANARY_SHOWN);
+}
+
 static void other_differences_are_unstable(void **state)
 {
     struct run run;
@@ -155,6 +183,7 @@ int main(void)
         cmocka_unit_test(one_failure_more_is_shown),
         cmocka_unit_test(hidden_failure_is_tampering),
         cmocka_unit_test(long_names_stay_utf8),
+        cmocka_unit_test(every_file_has_its_failure),
         cmocka_unit_test(other_differences_are_unstable),
     };
 
