@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/verify/lint.h"
 
+#include "common/auto.h"
+
 #include <string.h>
 
 /* Assignments to __eq__ that are looked at: each may cost a look at the whole of its line. */
@@ -23,10 +25,37 @@ static bool is_thrown_away(const struct agt_py_tokens *tokens, size_t at)
             tokens->items[at + 1].kind == AGT_PY_NEWLINE);
 }
 
+static bool is_one_of(const struct agt_py_tokens *tokens, size_t at, const char *const *words,
+                      size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (agt_py_is(tokens, at, words[i]))
+            return true;
+    }
+    return false;
+}
+
+/* "other == other" as a condition of its own, which says nothing. `at` is either side. */
+static bool is_compared_with_itself(const struct agt_py_tokens *tokens, size_t at)
+{
+    static const char *const before[] = {"return", "(", "and", "or", "if", ":", "="};
+    static const char *const behind[] = {")", "and", "or", ":", ";"};
+    static const char *const equals[] = {"==", "is"};
+    size_t left = is_one_of(tokens, at - 1, equals, CR_ARRAY_SIZE(equals)) ? at - 2 : at;
+    size_t end = left + 3;
+
+    return end < tokens->count && is_same_name(tokens, left, left + 2) &&
+           is_one_of(tokens, left + 1, equals, CR_ARRAY_SIZE(equals)) &&
+           is_one_of(tokens, left - 1, before, CR_ARRAY_SIZE(before)) &&
+           (tokens->items[end].kind == AGT_PY_NEWLINE ||
+            is_one_of(tokens, end, behind, CR_ARRAY_SIZE(behind)));
+}
+
 static bool is_used(const struct agt_py_tokens *tokens, size_t name, size_t from, size_t end)
 {
     for (size_t i = from; i < end && i < tokens->count; i++) {
-        if (is_same_name(tokens, name, i) && !is_thrown_away(tokens, i))
+        if (is_same_name(tokens, name, i) && !is_thrown_away(tokens, i) &&
+            !is_compared_with_itself(tokens, i))
             return true;
     }
     return false;
@@ -108,12 +137,14 @@ static bool is_blind_name(const struct agt_py_tokens *tokens, const struct agt_p
     return false;
 }
 
-/* "int.__ne__": equal to whatever it is not. */
+/* "int.__ne__": equal to whatever it is not; "int.__le__": to half of all there is. */
 static bool is_inverted(const struct agt_py_tokens *tokens, size_t at)
 {
+    static const char *const others[] = {"__ne__", "__lt__", "__le__", "__gt__", "__ge__"};
+
     while (tokens->items[at].kind == AGT_PY_NAME && agt_py_is(tokens, at + 1, "."))
         at += 2;
-    return agt_py_is(tokens, at, "__ne__");
+    return is_one_of(tokens, at, others, CR_ARRAY_SIZE(others));
 }
 
 /* Where the value of "__eq__ =", "__eq__: type =", "'__eq__':" or "'__eq__'," begins; 0: none. */

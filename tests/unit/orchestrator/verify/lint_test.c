@@ -33,6 +33,11 @@ static void objects_equal_to_everything_are_found(void **state)
         "class A:\n    __eq__: object = lambda s, o: True\n",
         "class A(int):\n    __eq__ = int.__ne__\n",
         "class A(int):\n    __eq__ = __ne__\n",
+        "class A(int):\n    __eq__ = int.__le__\n",
+        "class A(str):\n    __eq__ = str.__gt__\n",
+        "\nclass A:\n    def __eq__(self, other):\n        return other == other\n",
+        "\nclass A:\n    def __eq__(self, o):\n        return (self and o is o) or True\n",
+        "class A:\n    __eq__ = lambda self, other: other == other\n",
     };
 
     (void)state;
@@ -55,6 +60,11 @@ static void honest_comparisons_are_left_alone(void **state)
         "            return NotImplemented\n        return True\n",
         "class A:\n    __eq__ = lambda self, other: self.x == other.x\n",
         "class A:\n    __eq__ = object.__eq__\n",
+        "class A:\n    def __eq__(self, other):\n        return self.other == other\n",
+        "class A:\n    def __eq__(self, other):\n        return other == other.x\n",
+        "class A:\n    def __eq__(self, other):\n        return other is other[0] or self.x\n",
+        "class A:\n    def __eq__(self, other):\n        return 1 + other == other\n",
+        "class A:\n    def __lt__(self, other): return self.x < other.x\n    __le__ = __lt__\n",
         "class A:\n    def __eq__(self, other):\n        _ = other.x\n        return self.x == _\n",
         "def same(a, b):\n    return a.x == b.x\nclass A:\n    __eq__ = same\n",
         "def yes(a, b):\n    return True\nclass A:\n    __eq__ = yes.same\n    x = yes\n",
