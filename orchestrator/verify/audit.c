@@ -157,20 +157,35 @@ static bool is_same_token(const struct tests *a, uint32_t at, const struct tests
            memcmp(a->tokens.text + left->start, b->tokens.text + right->start, left->size) == 0;
 }
 
-/* True when `b` has a function of the same name, in a class of the same name or in none. */
-static bool has_test(const struct tests *a, const struct agt_py_def *def, const struct tests *b)
+/* Functions of `b` of the same name, in a class of the same name or in none: how many, and the
+ * last, which is the one that is run. */
+static size_t find_tests(const struct tests *a, const struct agt_py_def *def, const struct tests *b,
+                         const struct agt_py_def **ret_last)
 {
+    size_t found = 0;
+
     for (size_t i = 0; i < b->outline.count; i++) {
         const struct agt_py_def *other = &b->outline.items[i];
 
         if (!is_test(b, i) || !is_same_token(a, def->name, b, other->name) ||
             (def->parent == AGT_PY_NONE) != (other->parent == AGT_PY_NONE))
             continue;
-        if (def->parent == AGT_PY_NONE || is_same_token(a, a->outline.items[def->parent].name, b,
-                                                        b->outline.items[other->parent].name))
-            return true;
+        if (def->parent != AGT_PY_NONE && !is_same_token(a, a->outline.items[def->parent].name, b,
+                                                         b->outline.items[other->parent].name))
+            continue;
+        *ret_last = other;
+        found++;
     }
-    return false;
+    return found;
+}
+
+/* What stands behind a docstring. */
+static bool begins_with_return(const struct tests *tests, const struct agt_py_def *def)
+{
+    size_t at = def->code;
+
+    at += tests->tokens.items[at].kind == AGT_PY_NEWLINE;
+    return agt_py_is(&tests->tokens, at, "return");
 }
 
 __attribute__((format(printf, 2, 3))) static void refuse(struct agt_audit *audit,
@@ -184,6 +199,59 @@ __attribute__((format(printf, 2, 3))) static void refuse(struct agt_audit *audit
     audit->accepted = false;
 }
 
+static bool is_name_of_test(const struct tests *before, const struct tests *tests, uint32_t at)
+{
+    for (size_t i = 0; i < before->outline.count && i < NAMES_MAX; i++) {
+        if (is_test(before, i) && is_same_token(before, before->outline.items[i].name, tests, at))
+            return true;
+    }
+    return false;
+}
+
+/* Statements that put something else in the place of a test of `before`, or take it away:
+ * "test_a = …", "test_a.__test__ = …", "del test_a". */
+static uint32_t count_removals(const struct tests *before, const struct tests *tests)
+{
+    const struct agt_py_tokens *tokens = &tests->tokens;
+    bool is_deletion = false;
+    uint32_t removals = 0;
+
+    for (uint32_t i = 0; i < tokens->count; i++) {
+        bool is_start = agt_py_is_line_start(tokens, i);
+        bool is_removal;
+
+        if (is_start)
+            is_deletion = agt_py_is(tokens, i, "del");
+        is_removal = is_deletion ||
+                     (is_start && (agt_py_is(tokens, i + 1, "=") || agt_py_is(tokens, i + 1, ".") ||
+                                   agt_py_is(tokens, i + 1, ":")));
+        removals +=
+            is_removal && starts_with(tokens, i, "test") && is_name_of_test(before, tests, i);
+    }
+    return removals;
+}
+
+/* False, and the reason in the audit, when this test of `before` is no more what it was. */
+static bool is_kept(const struct tests *before, const struct agt_py_def *def,
+                    const struct tests *after, struct agt_audit *audit)
+{
+    const struct agt_py_token *name = &before->tokens.items[def->name];
+    int size = (int)(name->size < 100 ? name->size : 100);
+    const char *text = before->tokens.text + name->start;
+    const struct agt_py_def *old = NULL;
+    const struct agt_py_def *new = NULL;
+    size_t found = find_tests(before, def, after, &new);
+
+    if (found == 0)
+        refuse(audit, "%.*s is missing: no test function may be left out or renamed.", size, text);
+    else if (found > find_tests(before, def, before, &old))
+        refuse(audit, "%.*s is there twice: the second would take the place of the first.", size,
+               text);
+    else if (begins_with_return(after, new) && !begins_with_return(before, old))
+        refuse(audit, "%.*s returns before it looks at anything.", size, text);
+    return audit->accepted;
+}
+
 static void compare(const struct tests *before, const struct tests *after, struct agt_audit *audit)
 {
     const struct agt_test_counts *old = &before->counts;
@@ -191,16 +259,12 @@ static void compare(const struct tests *before, const struct tests *after, struc
 
     audit->accepted = true;
     for (size_t i = 0; i < before->outline.count && i < NAMES_MAX; i++) {
-        const struct agt_py_def *def = &before->outline.items[i];
-        const struct agt_py_token *name = &before->tokens.items[def->name];
-
-        if (is_test(before, i) && !has_test(before, def, after)) {
-            refuse(audit, "%.*s is missing: no test function may be left out or renamed.",
-                   (int)(name->size < 100 ? name->size : 100), before->tokens.text + name->start);
+        if (is_test(before, i) && !is_kept(before, &before->outline.items[i], after, audit))
             return;
-        }
     }
-    if (new->asserts < old->asserts)
+    if (count_removals(before, after) > count_removals(before, before))
+        refuse(audit, "A test is taken away behind its definition.");
+    else if (new->asserts < old->asserts)
         refuse(audit, "There are %u assertions and there were %u: none may be taken away.",
                new->asserts, old->asserts);
     else if (new->cases < old->cases)

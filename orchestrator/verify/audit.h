@@ -27,9 +27,9 @@ struct agt_audit {
 /*
  * Compares the tests of an earlier attempt with those of a later answer. A
  * change may correct a test and add tests. It may not leave out a test
- * function, reduce the assertions or the parametrized cases, or add a skip or
- * an expected failure. Tests before that are not Python may be replaced by
- * anything. Returns 0 or -ENOMEM. Pure.
+ * function, put another one in its place, let it return at once, reduce the
+ * assertions or the parametrized cases, or add a skip or an expected failure. Tests before that are
+ * not Python may be replaced by anything. Returns 0 or -ENOMEM. Pure.
  */
 int agt_audit_tests(const char *before, const char *after, struct agt_audit *ret_audit);
 

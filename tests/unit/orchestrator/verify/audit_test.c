@@ -43,6 +43,8 @@ static void corrected_and_added_tests_are_accepted(void **state)
         "def test_a():\n    assert f(1) == 2\n",
         "def test_a():\n    assert f(1) == 1\n\ndef test_b():\n    assert f(2) == 2\n",
         "def test_a():\n    assert f(1) == 1\n    assert f(2) == 2\n",
+        "def test_a():\n    tests = [1]\n    for t in tests: assert f(t) == t\n",
+        "def test_a():\n    def inner():\n        return 1\n    assert f(inner()) == 1\n",
     };
 
     (void)state;
@@ -77,6 +79,20 @@ static void weaker_tests_are_refused_with_the_reason(void **state)
          "A skip or an expected failure"},
         {"def test_a():\n    assert 1\n", "def test_a():\n    pytest.xfail()\n    assert 1\n",
          "A skip or an expected failure"},
+        {"def test_a():\n    assert f()\n",
+         "def test_a():\n    assert f()\n\ndef test_a():\n    assert 1\n", "test_a is there twice"},
+        {"class TestA:\n    def test_a(self):\n        assert 1\n",
+         "class TestA:\n    def test_a(self):\n        assert 1\n    def test_a(self):\n        "
+         "pass\n",
+         "test_a is there twice"},
+        {"def test_a():\n    assert f()\n", "def test_a():\n    'x'\n    return\n    assert f()\n",
+         "test_a returns before"},
+        {"def test_a():\n    assert f()\n", "def test_a():\n    assert f()\ntest_a = None\n",
+         "A test is taken away"},
+        {"def test_a():\n    assert f()\n", "def test_a():\n    assert f()\ndel x, test_a\n",
+         "A test is taken away"},
+        {"def test_a():\n    assert f()\n",
+         "def test_a():\n    assert f()\ntest_a.__test__ = False\n", "A test is taken away"},
         {"def test_a():\n    assert 1\n", "def test_a():\n    assert (1\n", "not Python: line 3"},
     };
 
