@@ -325,6 +325,7 @@ void agt_stack_log_ready(const struct agt_stack *stack, const struct agt_config 
 
 void agt_stack_look(struct agt_stack *stack)
 {
+    stack->sandbox->ops->look(stack->sandbox);
     if (stack->readiness)
         agt_readiness_look(stack->readiness);
 }

@@ -39,7 +39,7 @@ struct agt_stack_loop {
 size_t agt_stack_loops(const struct agt_stack *stack,
                        struct agt_stack_loop ret_loops[AGT_STACK_LOOPS_MAX]);
 
-/* Asks whether a sandboxd is there, for the port of health; to be called every few seconds. */
+/* Asks whether a sandboxd is there, and what it allows; to be called every few seconds. */
 void agt_stack_look(struct agt_stack *stack);
 
 /* Says by health and /readyz that callers are to go elsewhere, and goes on. */

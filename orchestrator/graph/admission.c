@@ -6,10 +6,13 @@
 #include "orchestrator/graph/run.h"
 #include "orchestrator/graph/terms.h"
 #include "orchestrator/model/model.h"
+#include "orchestrator/sandbox/sandbox.h"
 #include "rpc/codec.h"
 #include "rpc/status.h"
 
 #include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define MODEL_NAME_MAX 128
@@ -49,14 +52,67 @@ static void check_model(const char *model, struct rpc_status *status)
                                  "is no model name: letters, digits and ._-/:@, no \"..\"");
 }
 
-static void check_limits(const struct agt_run_spec *spec, struct rpc_status *status)
+/* Every field of Limits is a number of one of two widths. */
+static uint64_t read_limit(const Crisol__Sandbox__V1__Limits *limits,
+                           const ProtobufCFieldDescriptor *field)
+{
+    const char *slot = (const char *)limits + field->offset;
+    uint64_t wide;
+    uint32_t narrow;
+
+    if (field->type == PROTOBUF_C_TYPE_UINT64) {
+        memcpy(&wide, slot, sizeof(wide));
+        return wide;
+    }
+    memcpy(&narrow, slot, sizeof(narrow));
+    return narrow;
+}
+
+/* 0 is the default in a limit, and no bound in a bound. */
+static void check_bounds(const Crisol__Sandbox__V1__Limits *limits,
+                         const struct agt_sandbox_bounds *bounds, struct rpc_status *status)
+{
+    const ProtobufCMessageDescriptor *type = &crisol__sandbox__v1__limits__descriptor;
+
+    for (unsigned i = 0; i < type->n_fields; i++) {
+        uint64_t value = read_limit(limits, &type->fields[i]);
+        uint64_t least = read_limit(&bounds->least, &type->fields[i]);
+        uint64_t most = read_limit(&bounds->most, &type->fields[i]);
+        char name[64];
+
+        (void)snprintf(name, sizeof(name), "sandbox_limits.%s", type->fields[i].name);
+        if (most > 0 && value > most)
+            rpc_status_add_violation(status, name,
+                                     "%" PRIu64 " is more than sandboxd's maximum of %" PRIu64,
+                                     value, most);
+        else if (value > 0 && value < least)
+            rpc_status_add_violation(status, name,
+                                     "%" PRIu64 " is less than sandboxd's minimum of %" PRIu64,
+                                     value, least);
+    }
+}
+
+static void check_limits(const struct agt_run_spec *spec, struct agt_sandbox *sandbox,
+                         struct rpc_status *status)
 {
     struct rpc_status problem = RPC_STATUS_INIT;
+    struct agt_sandbox_bounds bounds;
+    Crisol__Sandbox__V1__Limits *limits;
 
-    if (spec->sandbox_limits &&
-        rpc_wire_check(&crisol__sandbox__v1__limits__descriptor, spec->sandbox_limits,
-                       spec->sandbox_limits_size, &problem) < 0)
+    if (!spec->sandbox_limits)
+        return;
+    if (rpc_wire_check(&crisol__sandbox__v1__limits__descriptor, spec->sandbox_limits,
+                       spec->sandbox_limits_size, &problem) < 0) {
         rpc_status_add_violation(status, "sandbox_limits", "%.200s", problem.message);
+        return;
+    }
+    if (!sandbox->ops->get_bounds || !sandbox->ops->get_bounds(sandbox, &bounds))
+        return; /* sandboxd will say so itself */
+    limits =
+        crisol__sandbox__v1__limits__unpack(NULL, spec->sandbox_limits_size, spec->sandbox_limits);
+    if (limits)
+        check_bounds(limits, &bounds, status);
+    crisol__sandbox__v1__limits__free_unpacked(limits, NULL);
 }
 
 static void check_level(int level, struct rpc_status *status)
@@ -88,8 +144,8 @@ static void check_interrupts(const struct agt_run_spec *spec, struct rpc_status 
                                  "/api/v1/stream or POST /api/v1/runs");
 }
 
-int agt_admission_check(struct agt_model *model, const struct agt_run_spec *spec,
-                        struct rpc_status *ret_status)
+int agt_admission_check(struct agt_model *model, struct agt_sandbox *sandbox,
+                        const struct agt_run_spec *spec, struct rpc_status *ret_status)
 {
     struct rpc_status status = RPC_STATUS_INIT;
 
@@ -99,7 +155,7 @@ int agt_admission_check(struct agt_model *model, const struct agt_run_spec *spec
                                  "is %d; allowed are 1 to %d, and 0 for the default of %d",
                                  spec->max_iterations, AGT_ITERATIONS_MAX, AGT_ITERATIONS_DEFAULT);
     check_model(spec->model, &status);
-    check_limits(spec, &status);
+    check_limits(spec, sandbox, &status);
     check_level(spec->verify, &status);
     agt_terms_check_packed(spec->terms, spec->terms_size, spec->verify, false, &status);
     check_interrupts(spec, &status);

@@ -478,7 +478,7 @@ int agt_engine_start(struct agt_engine *engine, const struct agt_run_spec *spec,
     struct agt_mail *mail = NULL;
     int r;
 
-    r = agt_admission_check(engine->options.model, spec, ret_status);
+    r = agt_admission_check(engine->options.model, engine->options.sandbox, spec, ret_status);
     if (r == 0)
         r = admit(engine, ret_status);
     if (r < 0)

@@ -5,7 +5,7 @@
 #include "orchestrator/http/json_out.h"
 #include "orchestrator/http/private.h"
 #include "orchestrator/http/problem.h"
-#include "orchestrator/http/sight.h"
+#include "orchestrator/sandbox/sight.h"
 #include "rpc/client.h"
 
 #include <crisol/sandbox/v1/sandbox.pb-c.h>

@@ -12,7 +12,7 @@
 #include "orchestrator/http/exchange.h"
 #include "orchestrator/http/private.h"
 #include "orchestrator/http/secure.h"
-#include "orchestrator/http/sight.h"
+#include "orchestrator/sandbox/sight.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -243,7 +243,7 @@ int agt_http_start(struct agt_http *http, struct cr_err *err)
         return cr_err_sys(err, r, "start the http thread");
     http->is_started = true;
     if (http->options.loop && http->options.channel)
-        agt_sight_begin(http->sight, http->options.loop, http->options.channel);
+        agt_sight_look(http->sight, http->options.loop, http->options.channel);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "crisol/sandbox/v1/sandbox.pb-c.h"
 #include "orchestrator/sandbox/sandbox.h"
+#include "orchestrator/sandbox/sight.h"
 #include "rpc/pack.h"
 #include "rpc/status.h"
 
@@ -23,7 +24,8 @@ struct client {
     struct agt_sandbox base; /* first */
     struct rpc_loop *loop;   /* borrowed */
     struct rpc_channel *channel;
-    bool is_spread; /* over several sandboxd */
+    struct agt_sight *sight; /* what it tells of itself */
+    bool is_spread;          /* over several sandboxd */
 };
 
 /* Two references: the caller's, and one that the end of the call drops. */
@@ -176,9 +178,24 @@ static void cancel(struct agt_sandbox_call *call)
     (void)pthread_mutex_unlock(&call->lock);
 }
 
+static void look(struct agt_sandbox *sandbox)
+{
+    const struct client *client = (const struct client *)sandbox;
+
+    agt_sight_look(client->sight, client->loop, client->channel);
+}
+
+static bool get_bounds(struct agt_sandbox *sandbox, struct agt_sandbox_bounds *ret_bounds)
+{
+    return agt_sight_get_bounds(((const struct client *)sandbox)->sight, ret_bounds);
+}
+
 static void free_client(struct agt_sandbox *sandbox)
 {
-    free((struct client *)sandbox);
+    struct client *client = (struct client *)sandbox;
+
+    (void)agt_sight_free(client->sight);
+    free(client);
 }
 
 const char *agt_sandbox_service_config(const char *target)
@@ -197,12 +214,19 @@ int agt_sandbox_client_new(struct rpc_loop *loop, struct rpc_channel *channel, b
         .execute = execute,
         .cancel = cancel,
         .unref = unref_call,
+        .look = look,
+        .get_bounds = get_bounds,
         .free = free_client,
     };
     struct client *client = calloc(1, sizeof(*client));
 
     if (!client)
         return cr_err_set(err, ENOMEM, "out of memory for the client of sandboxd");
+    client->sight = agt_sight_new();
+    if (!client->sight) {
+        free(client);
+        return cr_err_set(err, ENOMEM, "out of memory for the client of sandboxd");
+    }
     client->base.ops = &ops;
     client->loop = loop;
     client->channel = channel;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <crisol/sandbox/v1/sandbox.pb-c.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <protobuf-c/protobuf-c.h>
 
 struct cr_err;
 struct rpc_channel;
@@ -27,6 +26,12 @@ struct agt_sandbox_handlers {
     void *user;
 };
 
+/* What a request may ask for; 0: not told. */
+struct agt_sandbox_bounds {
+    Crisol__Sandbox__V1__Limits least;
+    Crisol__Sandbox__V1__Limits most;
+};
+
 struct agt_sandbox_ops {
     /* Starts an Execute. `request` is a crisol.sandbox.v1.ExecuteRequest, borrowed for the call.
      * Any thread. */
@@ -35,6 +40,14 @@ struct agt_sandbox_ops {
                    struct cr_err *err);
     void (*cancel)(struct agt_sandbox_call *call); /* any thread; safe to repeat */
     void (*unref)(struct agt_sandbox_call *call);
+    /* Asks sandboxd, in the background, what it tells of itself; to be called every few seconds.
+     * NULL where there is nobody to be asked. Any thread. */
+    void (*look)(struct agt_sandbox *sandbox);
+    /*
+     * What sandboxd told a moment ago (of several, the one that was asked
+     * last). False: it is not known; with NULL here it never is. Any thread.
+     */
+    bool (*get_bounds)(struct agt_sandbox *sandbox, struct agt_sandbox_bounds *ret_bounds);
     void (*free)(struct agt_sandbox *sandbox);
 };
 

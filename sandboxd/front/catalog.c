@@ -192,6 +192,7 @@ void sbx_service_get_capabilities(struct rpc_call *call)
     const struct sbx_service *service = rpc_call_context(call);
     Crisol__Sandbox__V1__GetCapabilitiesResponse response =
         CRISOL__SANDBOX__V1__GET_CAPABILITIES_RESPONSE__INIT;
+    Crisol__Sandbox__V1__Limits minimum = CRISOL__SANDBOX__V1__LIMITS__INIT;
     Crisol__Sandbox__V1__Limits maximum = CRISOL__SANDBOX__V1__LIMITS__INIT;
     Crisol__Sandbox__V1__Limits defaults = CRISOL__SANDBOX__V1__LIMITS__INIT;
     struct sbx_limits default_limits;
@@ -205,6 +206,7 @@ void sbx_service_get_capabilities(struct rpc_call *call)
     if (!get_hello(call, &hello))
         return;
     sbx_limits_default(&hello.maximum, NULL, &default_limits);
+    sbx_limits_write(&sbx_minimum_limits, &minimum);
     sbx_limits_write(&hello.maximum, &maximum);
     sbx_limits_write(&default_limits, &defaults);
     sbx_controls_fill(&controls, &hello, &default_limits, NULL);
@@ -213,6 +215,7 @@ void sbx_service_get_capabilities(struct rpc_call *call)
     response.backend = (Crisol__Sandbox__V1__Backend)hello.backend;
     response.n_controls = SBX_CONTROL_COUNT;
     response.controls = controls.list;
+    response.minimum_limits = &minimum;
     response.maximum_limits = &maximum;
     response.default_limits = &defaults;
     response.slots = hello.slots;

@@ -248,6 +248,25 @@ def grpcurl(services, body):
                           capture_output=True, text=True, timeout=90, check=False)
 
 
+def test_limits_that_sandboxd_would_refuse_are_refused_before_anything_is_bought(services):
+    """As long as it is not known what sandboxd allows, a run begins and ends with what it says."""
+    def refused():
+        found, answer = post(services, "/api/v1/generate",
+                             '{"task":"t","sandbox_limits":{"wall_time_ms":300001,"memory_bytes":1000000,"open_files":5000}}')
+        return found == 422 and answer
+    answer = crisol.wait_for(refused, 30, "the orchestrator knows what sandboxd allows")
+    assert [(item["loc"], item["msg"]) for item in answer["detail"]] == [
+        (["body", "sandbox_limits", "wall_time_ms"], "300001 is more than sandboxd's maximum of 300000"),
+        (["body", "sandbox_limits", "memory_bytes"], "1000000 is less than sandboxd's minimum of 4194304"),
+        (["body", "sandbox_limits", "open_files"], "5000 is more than sandboxd's maximum of 4096")], answer
+    limits = field(1, 300001)  # wall_time_ms
+    message = field(1, b"t") + field(4, limits)
+    for method, body in (("Generate", message), ("GenerateStream", message), ("SubmitRun", field(1, message))):
+        found = refusal(services.grpc, AGENT + method, body, method == "GenerateStream")
+        assert found[0] == Code.INVALID_ARGUMENT, (method, found)
+        assert found[1].startswith("sandbox_limits.wall_time_ms: 300001 is more than sandboxd's maximum of 300000"), found
+
+
 def test_grpcurl_is_told_the_field(services):
     for body, text in (('{"task":"t","max_iterations":99}', "max_iterations"), ("{}", "task")):
         done = grpcurl(services, body)

@@ -16,7 +16,8 @@ struct double_sandbox {
     struct agt_sandbox base;
     struct double_worker worker;
     double_sandbox_script script;
-    bool has_checks; /* the script answers them */
+    bool has_checks;                         /* the script answers them */
+    const struct agt_sandbox_bounds *bounds; /* borrowed; NULL: not known */
     void *user;
 };
 
@@ -332,6 +333,20 @@ static void unref(struct agt_sandbox_call *call)
     double_call_unref((struct double_call *)(void *)call);
 }
 
+static bool get_bounds(struct agt_sandbox *base, struct agt_sandbox_bounds *ret_bounds)
+{
+    const struct double_sandbox *sandbox = (const struct double_sandbox *)base;
+
+    if (sandbox->bounds)
+        *ret_bounds = *sandbox->bounds;
+    return sandbox->bounds != NULL;
+}
+
+void double_sandbox_set_bounds(struct agt_sandbox *sandbox, const struct agt_sandbox_bounds *bounds)
+{
+    ((struct double_sandbox *)sandbox)->bounds = bounds;
+}
+
 static void free_sandbox(struct agt_sandbox *base)
 {
     struct double_sandbox *sandbox = (struct double_sandbox *)base;
@@ -346,6 +361,7 @@ struct agt_sandbox *double_sandbox_new(double_sandbox_script script, void *user)
         .execute = execute,
         .cancel = cancel,
         .unref = unref,
+        .get_bounds = get_bounds,
         .free = free_sandbox,
     };
     struct double_sandbox *sandbox = calloc(1, sizeof(*sandbox));

@@ -103,6 +103,11 @@ void double_answer_cases(const Crisol__Sandbox__V1__ExecuteRequest *request,
  */
 void double_sandbox_set_checks(struct agt_sandbox *sandbox, bool value);
 
+/* What it says it allows; borrowed until it is freed. NULL, as at first: it does not say. Before
+ * any call. */
+void double_sandbox_set_bounds(struct agt_sandbox *sandbox,
+                               const struct agt_sandbox_bounds *bounds);
+
 uint32_t double_sandbox_live_calls(struct agt_sandbox *sandbox);
 
 /* Three tests pass. */

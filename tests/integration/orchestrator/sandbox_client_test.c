@@ -101,16 +101,42 @@ static const struct rpc_method methods[] = {
     {.path = NULL},
 };
 
+static void on_get_capabilities(struct rpc_call *call, const ProtobufCMessage *message)
+{
+    Crisol__Sandbox__V1__GetCapabilitiesResponse response =
+        CRISOL__SANDBOX__V1__GET_CAPABILITIES_RESPONSE__INIT;
+    Crisol__Sandbox__V1__Limits maxima = CRISOL__SANDBOX__V1__LIMITS__INIT;
+    struct fixture *fixture = rpc_call_context(call);
+
+    (void)message;
+    (void)__atomic_fetch_add(&fixture->calls, 1, __ATOMIC_RELEASE);
+    maxima.wall_time_ms = 5000;
+    if (fixture->behaviour != END_WITHOUT_RESULT)
+        response.maximum_limits = &maxima;
+    rpc_call_finish(call, NULL, &response.base);
+}
+
+static const struct rpc_method capabilities_methods[] = {
+    {
+        .path = "/crisol.sandbox.v1.SandboxService/GetCapabilities",
+        .kind = RPC_UNARY,
+        .request = &crisol__sandbox__v1__get_capabilities_request__descriptor,
+        .response = &crisol__sandbox__v1__get_capabilities_response__descriptor,
+        .on_message = on_get_capabilities,
+    },
+    {.path = NULL},
+};
+
 static void set_up_spread(struct fixture *fixture, enum behaviour behaviour, bool is_spread)
 {
-    const struct rpc_method *const tables[] = {methods};
+    const struct rpc_method *const tables[] = {methods, capabilities_methods};
     const struct rpc_server_options options = {.context = fixture};
     const struct rpc_channel_options channel_options = {.target = "test"};
     const struct rpc_peer peer = {.is_unix = true, .uid = 1, .caller = "uid:1"};
     int fds[2];
 
     *fixture = (struct fixture){.behaviour = behaviour, .is_spread = is_spread};
-    assert_int_equal(rpc_server_new(tables, 1, &options, &fixture->server, NULL), 0);
+    assert_int_equal(rpc_server_new(tables, 2, &options, &fixture->server, NULL), 0);
     assert_int_equal(rpc_server_start(fixture->server, NULL), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     assert_int_equal(rpc_server_add_connection(fixture->server, fds[0], &peer, NULL), 0);
@@ -269,6 +295,46 @@ static void an_execution_that_began_goes_nowhere_else(void **state)
     tear_down(&fixture);
 }
 
+static bool wait_for_bounds(const struct fixture *fixture, struct agt_sandbox_bounds *ret_bounds)
+{
+    int64_t due_ns = cr_clock_mono_ns() + PATIENCE_NS;
+
+    while (!fixture->sandbox->ops->get_bounds(fixture->sandbox, ret_bounds)) {
+        if (cr_clock_mono_ns() >= due_ns)
+            return false;
+        fixture->sandbox->ops->look(fixture->sandbox); /* an answer that took too long is none */
+        (void)poll(NULL, 0, 1);
+    }
+    return true;
+}
+
+static void what_sandboxd_allows_is_known_once_it_was_asked(void **state)
+{
+    struct agt_sandbox_bounds bounds;
+    struct fixture fixture;
+
+    (void)state;
+    set_up(&fixture, SEND_RESULT);
+    assert_false(fixture.sandbox->ops->get_bounds(fixture.sandbox, &bounds));
+    assert_true(wait_for_bounds(&fixture, &bounds));
+    assert_int_equal(bounds.most.wall_time_ms, 5000);
+    assert_int_equal(bounds.most.open_files, 0);
+    assert_int_equal(bounds.least.wall_time_ms, 0);
+
+    (void)rpc_server_drain(fixture.server, 0); /* it is gone, and so is what it allows */
+    for (int i = 0; i < 3000 && fixture.sandbox->ops->get_bounds(fixture.sandbox, &bounds); i++) {
+        fixture.sandbox->ops->look(fixture.sandbox);
+        (void)poll(NULL, 0, 10);
+    }
+    assert_false(fixture.sandbox->ops->get_bounds(fixture.sandbox, &bounds));
+    tear_down(&fixture);
+
+    set_up(&fixture, END_WITHOUT_RESULT); /* it says nothing of limits: none is known */
+    assert_true(wait_for_bounds(&fixture, &bounds));
+    assert_int_equal(bounds.most.wall_time_ms, 0);
+    tear_down(&fixture);
+}
+
 static void cancel_reaches_sandboxd(void **state)
 {
     struct fixture fixture;
@@ -332,6 +398,7 @@ int main(void)
         cmocka_unit_test(an_execution_that_is_refused_goes_to_the_next),
         cmocka_unit_test(an_execution_that_all_refuse_is_refused),
         cmocka_unit_test(an_execution_that_began_goes_nowhere_else),
+        cmocka_unit_test(what_sandboxd_allows_is_known_once_it_was_asked),
         cmocka_unit_test(cancel_reaches_sandboxd),
         cmocka_unit_test(deadline_ends_the_call),
         cmocka_unit_test(unreachable_sandboxd_is_unavailable_and_no_path_is_told),

@@ -296,6 +296,49 @@ static void every_bad_field_is_named(void **state)
     engine_fixture_stop(&fixture);
 }
 
+/* At the bounds and one beyond them; and nothing is refused for what is not told. */
+static void limits_that_sandboxd_would_refuse_are_named(void **state)
+{
+    struct agt_sandbox_bounds bounds = {.least = CRISOL__SANDBOX__V1__LIMITS__INIT,
+                                        .most = CRISOL__SANDBOX__V1__LIMITS__INIT};
+    Crisol__Sandbox__V1__Limits limits = CRISOL__SANDBOX__V1__LIMITS__INIT;
+    struct agt_run_spec spec = {.task = "x"};
+    struct engine_fixture fixture;
+    struct rpc_status status;
+    uint8_t packed[128];
+
+    (void)state;
+    start_held(&fixture, HOLD_PLAN, 0);
+    spec.sandbox_limits = packed;
+    limits.wall_time_ms = 5001;
+    limits.memory_bytes = UINT64_C(1) << 33 | 1;
+    limits.open_files = 4096;
+    limits.processes = 1;
+    spec.sandbox_limits_size = crisol__sandbox__v1__limits__pack(&limits, packed);
+    assert_int_equal(start(&fixture, &spec, &status), 0);
+
+    bounds.most.wall_time_ms = 5000;
+    bounds.most.memory_bytes = UINT64_C(1) << 33;
+    bounds.least.processes = 2;
+    bounds.least.stack_bytes = 131072; /* of which the request wants the default */
+    double_sandbox_set_bounds(fixture.sandbox, &bounds);
+    assert_int_equal(start(&fixture, &spec, &status), -EINVAL);
+    assert_int_equal(status.violation_count, 3);
+    assert_string_equal(status.violations[0].field, "sandbox_limits.wall_time_ms");
+    assert_string_equal(status.violations[0].description,
+                        "5001 is more than sandboxd's maximum of 5000");
+    assert_string_equal(status.violations[1].field, "sandbox_limits.memory_bytes");
+    assert_string_equal(status.violations[2].field, "sandbox_limits.processes");
+    assert_string_equal(status.violations[2].description, "1 is less than sandboxd's minimum of 2");
+
+    limits.wall_time_ms = 5000;
+    limits.memory_bytes = UINT64_C(1) << 33;
+    limits.processes = 2;
+    spec.sandbox_limits_size = crisol__sandbox__v1__limits__pack(&limits, packed);
+    assert_int_equal(start(&fixture, &spec, &status), 0);
+    engine_fixture_stop(&fixture);
+}
+
 static void all_bad_fields_are_named_at_once(void **state)
 {
     struct agt_run_spec spec = {.task = " ", .max_iterations = 99, .model = ".."};
@@ -341,6 +384,7 @@ int main(void)
         cmocka_unit_test(one_run_more_than_the_most_is_refused),
         cmocka_unit_test(run_without_a_model_key_is_refused_with_help),
         cmocka_unit_test(every_bad_field_is_named),
+        cmocka_unit_test(limits_that_sandboxd_would_refuse_are_named),
         cmocka_unit_test(all_bad_fields_are_named_at_once),
         cmocka_unit_test(task_may_have_64_kib_and_no_more),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "orchestrator/http/sight.h"
+#include "orchestrator/sandbox/sight.h"
 
 #include "common/clock.h"
 #include "rpc/client.h"
@@ -45,6 +45,16 @@ struct agt_sight *agt_sight_free(struct agt_sight *sight)
     return NULL;
 }
 
+/* NULL: it was not told. */
+static void set_limits(const Crisol__Sandbox__V1__Limits *told, Crisol__Sandbox__V1__Limits *limits)
+{
+    static const Crisol__Sandbox__V1__Limits none = CRISOL__SANDBOX__V1__LIMITS__INIT;
+
+    *limits = told ? *told : none;
+    limits->base.n_unknown_fields = 0; /* which are the answer's, and go with it */
+    limits->base.unknown_fields = NULL;
+}
+
 static void set(struct agt_sight *sight, const Crisol__Sandbox__V1__GetCapabilitiesResponse *answer)
 {
     sight->seen_ns = cr_clock_mono_ns();
@@ -53,6 +63,8 @@ static void set(struct agt_sight *sight, const Crisol__Sandbox__V1__GetCapabilit
         return;
     sight->seen.backend = answer->backend;
     (void)snprintf(sight->seen.version, sizeof(sight->seen.version), "%s", answer->version);
+    set_limits(answer->minimum_limits, &sight->seen.bounds.least);
+    set_limits(answer->maximum_limits, &sight->seen.bounds.most);
 }
 
 void agt_sight_set(struct agt_sight *sight,
@@ -115,12 +127,17 @@ static void set_looking(struct agt_sight *sight)
     sight->has_answer = false;
 }
 
-void agt_sight_begin(struct agt_sight *sight, struct rpc_loop *loop, struct rpc_channel *channel)
+void agt_sight_look(struct agt_sight *sight, struct rpc_loop *loop, struct rpc_channel *channel)
 {
+    bool must_look;
+
     (void)pthread_mutex_lock(&sight->lock);
-    set_looking(sight);
+    must_look = !sight->is_looking;
+    if (must_look)
+        set_looking(sight);
     (void)pthread_mutex_unlock(&sight->lock);
-    look(sight, loop, channel);
+    if (must_look)
+        look(sight, loop, channel);
 }
 
 bool agt_sight_get(struct agt_sight *sight, struct rpc_loop *loop, struct rpc_channel *channel,
@@ -143,5 +160,19 @@ bool agt_sight_get(struct agt_sight *sight, struct rpc_loop *loop, struct rpc_ch
     (void)pthread_mutex_unlock(&sight->lock);
     if (must_look)
         look(sight, loop, channel);
+    return is_known;
+}
+
+bool agt_sight_get_bounds(struct agt_sight *sight, struct agt_sandbox_bounds *ret_bounds)
+{
+    int64_t now_ns = cr_clock_mono_ns();
+    bool is_known;
+
+    (void)pthread_mutex_lock(&sight->lock);
+    is_known = sight->seen_ns != 0 && sight->seen.is_there &&
+               now_ns - sight->seen_ns < AGT_SIGHT_BOUNDS_OLD_MS * CR_NS_PER_MS;
+    if (is_known)
+        *ret_bounds = sight->seen.bounds;
+    (void)pthread_mutex_unlock(&sight->lock);
     return is_known;
 }
