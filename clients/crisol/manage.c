@@ -199,7 +199,10 @@ int cli_resume(int argc, char **argv)
     int r = parse(&command, table, CR_ARRAY_SIZE(table), argc, argv, &options);
     int code = r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
 
-    if (r == 0)
+    /* On the wire it would be none, and the run would go on without the words that were meant. */
+    if (r == 0 && options.hint && options.hint[strspn(options.hint, " \t\r\n")] == '\0')
+        code = cli_fail("--hint: is blank: say what the model should do");
+    else if (r == 0)
         code = cli_with_calls(resume, &options);
     free_edits(&options);
     return code;

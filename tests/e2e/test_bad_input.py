@@ -194,6 +194,7 @@ def test_rest_takes_json_and_its_own_names_only(services, path):
     (["run", "--max-iterations=-1", "t"], "--max-iterations: '-1' is not"),
     (["run", "--max-iterations=99", "t"], "--max-iterations: '99' is not"),
     (["run", "two", "tasks"], "more than one TASK"),
+    (["resume", "--hint=", "x" * 32], "--hint: is blank: say what the model should do"),
     (["run", "--orchestrator=nonsense", "t"], "address 'nonsense' has no port; write HOST:PORT"),
     (["run", "--orchestrator=127.0.0.1:1", "t"], "'make up' starts both services"),
     (["exec", "--sandbox=s.sock", "--runtime=shell", "--", "x"], "address 's.sock' has no port; write HOST:PORT or unix:"),

@@ -559,6 +559,8 @@ static void a_run_that_stalled_goes_on_with_a_hint(void **state)
     path_of(&answer, "/resume", path);
     assert_int_equal(client_post(house.port, path, "{\"hint\":\" \"}", "", &answer), 422);
     assert_non_null(strstr(client_body(&answer), "[\"body\",\"hint\"]"));
+    assert_int_equal(client_post(house.port, path, "{\"hint\":\"\"}", "", &answer), 409); /* none */
+    assert_non_null(strstr(client_body(&answer), "not interrupted"));
     assert_int_equal(client_post(house.port, path, "{\"hint\":\"x\",\"plan\":\"y\"}", "", &answer),
                      422);
     assert_int_equal(client_post(house.port, path, hint, "", &answer), 200);
