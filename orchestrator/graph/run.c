@@ -46,13 +46,26 @@ static bool is_state(const Crisol__Agent__V1__RunEvent *event)
     }
 }
 
-/* What a restart only repeats has been counted. */
 static void count(struct agt_run *run, const Crisol__Agent__V1__RunEvent *event)
 {
     struct agt_meter *meter = run->engine ? agt_engine_meter(run->engine) : NULL;
 
-    if (meter && !agt_journal_is_replaying(run))
+    if (meter)
         agt_meter_note(meter, event);
+}
+
+/*
+ * Nobody reads it before its turn is durable. What a restart only repeats has
+ * been counted; whether the journal has it, is known when it was looked for.
+ */
+static bool emit_durable(struct agt_run *run, const Crisol__Agent__V1__RunEvent *event,
+                         struct agt_event *take_packed)
+{
+    bool is_taken = agt_journal_emit(run, take_packed);
+
+    if (is_taken && !agt_journal_is_replaying(run))
+        count(run, event);
+    return is_taken;
 }
 
 /* There is no memory for an event. */
@@ -78,10 +91,11 @@ void agt_run_emit(struct agt_run *run, Crisol__Agent__V1__RunEvent *event)
     event->iteration = run->iteration;
     event->node = (Crisol__Agent__V1__Node)run->node;
     run->last_event_ns = cr_clock_mono_ns();
-    count(run, event);
+    if (!run->journal)
+        count(run, event); /* before anybody can have read it */
     packed = agt_event_new(event, has_state, is_last);
     if (packed && run->journal)
-        run->seq += agt_journal_emit(run, packed);
+        run->seq += emit_durable(run, event, packed);
     else if (packed && agt_event_log_add(run->log, packed) == 0)
         run->seq += has_state;
     else

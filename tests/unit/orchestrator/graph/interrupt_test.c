@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/auto.h"
+#include "common/buf.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/metrics.h"
 #include "crisol/journal/v1/journal.pb-c.h"
 #include "orchestrator/graph/export.h"
 #include "orchestrator/graph/fork.h"
 #include "orchestrator/graph/graph.h"
+#include "orchestrator/meter/meter.h"
 #include "orchestrator/receipt/receipt.h"
 #include "orchestrator/store/store.h"
 #include "tests/harness/double_store.h"
@@ -26,6 +29,7 @@
 struct house {
     struct engine_fixture fixture;
     struct agt_store *store;
+    struct agt_meter *meter;
     struct agt_run *loaded;
     char prompt[4096];   /* the last one of a generator */
     char solution[4096]; /* the last one that was run */
@@ -68,7 +72,11 @@ static void execute(void *user, const Crisol__Sandbox__V1__ExecuteRequest *reque
 static void open_house(struct house *house, uint32_t run_timeout_ms)
 {
     const struct agt_engine_options options = {
-        .retry_base_ms = 1, .store = house->store, .run_timeout_ms = run_timeout_ms};
+        .retry_base_ms = 1,
+        .store = house->store,
+        .meter = house->meter,
+        .run_timeout_ms = run_timeout_ms,
+    };
 
     engine_fixture_start(&house->fixture, answer, execute, &options);
 }
@@ -79,6 +87,8 @@ static int set_up(void **state)
 
     assert_non_null(house);
     house->store = double_store_new();
+    house->meter = agt_meter_new();
+    assert_non_null(house->meter);
     open_house(house, 0);
     *state = house;
     return 0;
@@ -90,6 +100,7 @@ static int tear_down(void **state)
 
     engine_fixture_stop(&house->fixture);
     house->store->ops->free(house->store);
+    (void)agt_meter_free(house->meter);
     free(house);
     return 0;
 }
@@ -392,6 +403,20 @@ static void check_fork(struct house *house, const struct copy *copy, uint32_t se
     run_reader_done(&reader);
 }
 
+/* Also what comes in the turn in which the copied events end. */
+static void assert_counted(const struct house *house, const char *line)
+{
+    CR_AUTO_BUF struct cr_buf buf;
+    struct cr_metrics metrics;
+
+    cr_buf_init(&buf, 1 << 20);
+    cr_metrics_begin(&metrics, &buf);
+    agt_meter_write(house->meter, &metrics);
+    assert_int_equal(cr_metrics_end(&metrics), 0);
+    if (!strstr(cr_buf_str(&buf), line))
+        fail_msg("'%s' is not in:\n%s", line, cr_buf_str(&buf));
+}
+
 static void a_fork_from_each_event_does_anew_what_comes_after(void **state)
 {
     struct house *house = *state;
@@ -403,6 +428,7 @@ static void a_fork_from_each_event_does_anew_what_comes_after(void **state)
     assert_int_equal(agt_run_export(house->store, run, on_export, &copy), 0);
     for (uint32_t seq = 1; seq < 18; seq++)
         check_fork(house, &copy, seq);
+    assert_counted(house, "crisol_runs_ended_total{status=\"success\"} 18\n");
     (void)agt_run_unref(run);
     run_reader_done(&reader);
     free(copy.packed);
