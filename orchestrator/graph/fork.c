@@ -20,18 +20,41 @@ struct fork {
     struct agt_store_event events[];
 };
 
-void agt_fork_free(struct agt_store_batch *batch)
+static void free_parts(struct agt_store_batch *batch)
 {
     struct fork *fork = (struct fork *)(void *)batch;
 
-    if (!fork)
-        return;
     for (size_t i = 0; i < batch->event_count; i++) {
         free(cr_unconst(fork->events[i].payload));
         free(cr_unconst(fork->events[i].input));
     }
+    batch->event_count = 0;
     free(cr_unconst(batch->spec));
-    free(fork);
+    batch->spec = NULL;
+    batch->spec_size = 0;
+}
+
+void agt_fork_free(struct agt_store_batch *batch)
+{
+    if (!batch)
+        return;
+    free_parts(batch);
+    free(batch);
+}
+
+static void on_taken_back(struct agt_store_batch *batch, int error)
+{
+    (void)error; /* then it is taken up with the next start */
+    agt_fork_free(batch);
+}
+
+void agt_fork_take_back(struct agt_store_batch *batch)
+{
+    free_parts(batch);
+    batch->is_forget = true;
+    batch->fence = AGT_STORE_FIRST_FENCE;
+    batch->on_done = on_taken_back;
+    batch->user = NULL;
 }
 
 /* Into what a batch of the store holds. */

@@ -20,3 +20,9 @@ struct rpc_status;
 int agt_fork_make(const void *packed, size_t size, uint32_t seq, const char *hint,
                   struct agt_store_batch **ret_batch, struct rpc_status *ret_status);
 void agt_fork_free(struct agt_store_batch *batch);
+
+/*
+ * Makes of a batch that was written, and whose run nobody can take up, the one
+ * that deletes it again; needs no memory. The store frees it when it is done.
+ */
+void agt_fork_take_back(struct agt_store_batch *batch);

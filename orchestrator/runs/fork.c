@@ -124,14 +124,22 @@ static void on_written(struct agt_store_batch *batch, int error)
     };
     struct cr_err err = CR_ERR_INIT;
 
-    if (error == 0)
-        error = agt_engine_take_up(forking->runs->options.engine, &row, agt_runs_on_loaded,
-                                   forking->runs, &err);
-    if (error < 0)
+    if (error < 0) {
         fail(forking, RPC_UNAVAILABLE, "the journal cannot take the new run now; try again");
-    else
+        agt_fork_free(batch);
+        return;
+    }
+    error = agt_engine_take_up(forking->runs->options.engine, &row, agt_runs_on_loaded,
+                               forking->runs, &err);
+    if (error == 0) {
         finish(forking, batch->run_id, NULL);
-    agt_fork_free(batch);
+        agt_fork_free(batch);
+        return;
+    }
+    /* It is stored, and this process would hold it with nobody at work on it. */
+    agt_fork_take_back(batch);
+    forking->runs->options.store->ops->append(forking->runs->options.store, batch);
+    fail(forking, RPC_UNAVAILABLE, "the new run cannot be taken up now; try again");
 }
 
 static void on_read(void *user, uint8_t *take_packed, size_t size, int error)

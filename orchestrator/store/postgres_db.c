@@ -75,8 +75,11 @@ static const char new_text[] =
     " $12 WHERE $2 = 0 ON CONFLICT DO NOTHING RETURNING run), " EVENTS_OF_R
     " SELECT count(*) FROM r";
 
-/* What ends elsewhere, or goes on there, is not forgotten here. */
-static const char forget_text[] = "DELETE FROM crisol_runs WHERE id = $1 AND has_ended";
+/* What goes on elsewhere is not forgotten here. $1 id, $2 owner, $3 fence */
+static const char forget_text[] = "DELETE FROM crisol_runs WHERE id = $1"
+                                  " AND (has_ended OR (owner = $2 AND fence = $3))";
+
+static const Oid forget_types[] = {TYPE_TEXT, TYPE_TEXT, TYPE_INT8};
 
 static const Oid types[] = {TYPE_TEXT,        TYPE_INT4,  TYPE_INT4,       TYPE_BOOL,
                             TYPE_INT8,        TYPE_TEXT,  TYPE_INT4_ARRAY, TYPE_BYTEA_ARRAY,
@@ -204,6 +207,13 @@ static const char *text_of_step(const struct agt_store_batch *batch)
     return batch->spec ? new_text : more_text;
 }
 
+static const Oid *types_of_step(const struct agt_store_batch *batch)
+{
+    if (batch->is_forget)
+        return forget_types;
+    return batch->request ? request_types : types;
+}
+
 static int pack(const struct agt_store_batch *batch, struct packed *packed)
 {
     size_t count = batch->event_count;
@@ -255,10 +265,14 @@ static void fill(void *user, size_t index, struct agt_pg_step *ret_step)
     struct agt_pg_params *params = &ret_step->params;
 
     ret_step->text = text_of_step(batch);
-    ret_step->types = batch->request ? request_types : types;
+    ret_step->types = types_of_step(batch);
     agt_pg_add_text(params, batch->run_id);
     if (batch->request)
         fill_request(batch->request, packed, params);
+    if (batch->is_forget) {
+        agt_pg_add_text(params, writing->db->owner);
+        agt_pg_add_text(params, packed->fence);
+    }
     if (batch->is_forget || batch->request)
         return;
     agt_pg_add_text(params, packed->before);

@@ -52,8 +52,10 @@ struct agt_store_batch {
     const char *key; /* of a new run: no two runs have the same; NULL: none */
     const struct agt_store_event *events;
     size_t event_count;
-    bool is_end;    /* nothing follows the last of the events */
-    bool is_forget; /* deletes the run with all its events; the others are empty */
+    bool is_end; /* nothing follows the last of the events */
+    /* Deletes the run with all its events, when it has ended or is held with `fence`; the others
+     * are empty. */
+    bool is_forget;
     /* Left for whoever holds the run, whose run_id is the batch's; dropped when the run has ended.
      * The others are empty. NULL: none. */
     const struct agt_store_request *request;

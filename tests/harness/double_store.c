@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RUNS_MAX 64U
+#define RUNS_MAX 256U
 #define EVENTS_MAX 256U
 
 struct blob {
@@ -24,6 +24,7 @@ struct stored {
     struct blob inputs[EVENTS_MAX];
     size_t count;
     bool has_ended;
+    bool is_forgotten;
 };
 
 struct double_store {
@@ -84,6 +85,11 @@ static int write_batch(struct double_store *store, const struct agt_store_batch 
 
     if (store->error)
         return store->error;
+    if (batch->is_forget) {
+        if (run)
+            run->is_forgotten = true;
+        return 0;
+    }
     if (batch->is_end && store->end_error)
         return store->end_error;
     if (!run == !batch->spec)
@@ -299,6 +305,18 @@ static size_t read_locked(struct double_store *store, const size_t *value)
 size_t double_store_count(struct agt_store *store)
 {
     return read_locked(of(store), &of(store)->runs[0].count);
+}
+
+size_t double_store_kept(struct agt_store *base)
+{
+    struct double_store *store = of(base);
+    size_t count = 0;
+
+    (void)pthread_mutex_lock(&store->lock);
+    for (size_t i = 0; i < store->run_count; i++)
+        count += !store->runs[i].is_forgotten;
+    (void)pthread_mutex_unlock(&store->lock);
+    return count;
 }
 
 size_t double_store_batches(struct agt_store *store)

@@ -29,6 +29,9 @@ void double_store_set_accepting(struct agt_store *store, bool value);
 /* State events of the first run. */
 size_t double_store_count(struct agt_store *store);
 
+/* Runs that were written, and not forgotten since; what is stored of those stays for the test. */
+size_t double_store_kept(struct agt_store *store);
+
 /* Batches that were given, and those of them that wait. */
 size_t double_store_batches(struct agt_store *store);
 size_t double_store_waiting(struct agt_store *store);

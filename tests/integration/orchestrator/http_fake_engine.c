@@ -428,6 +428,11 @@ void agt_fork_free(struct agt_store_batch *batch)
     (void)batch;
 }
 
+void agt_fork_take_back(struct agt_store_batch *batch)
+{
+    (void)batch;
+}
+
 int agt_run_export(struct agt_store *store, struct agt_run *run,
                    void (*on_done)(void *user, uint8_t *take_packed, size_t size, int error),
                    void *user)

@@ -3,6 +3,7 @@
 /* What is asked of a durable run. */
 #include "common/clock.h"
 #include "orchestrator/runs/view.h"
+#include "tests/harness/alloc.h"
 #include "tests/harness/double_store.h"
 #include "tests/harness/run_reader.h"
 #include "tests/unit/orchestrator/runs/runs_fixture.h"
@@ -10,6 +11,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+
+#include <sys/prctl.h>
+
+#define ALLOCATIONS_MAX 2000
 
 struct told {
     int count;
@@ -219,6 +224,42 @@ static void a_run_of_a_newer_program_is_not_forked(void **state)
     tear_down_durable(&fixture, run);
 }
 
+/*
+ * Whichever allocation fails: a run that nobody works on is not stored. The
+ * engine's own thread, which works on those that were taken up, has all it asks.
+ */
+static void a_fork_that_is_refused_leaves_nothing_behind(void **state)
+{
+    static const char thread[] = "forks";
+    struct runs_fixture fixture;
+    struct agt_run *run = set_up_durable(&fixture);
+    size_t taken_up = 0;
+    size_t refused = 0;
+    int goes_on = 1;
+
+    (void)state;
+    (void)prctl(PR_SET_NAME, thread);
+    for (int n = 0; goes_on; n++) {
+        struct rpc_status status;
+        struct told told = {0};
+        int r;
+
+        assert_true(n < ALLOCATIONS_MAX);
+        test_fail_alloc_of(thread, n);
+        r = fork_run(&fixture, run, &told, &status);
+        goes_on = test_stop_alloc();
+        assert_int_equal(told.count, r == 0);
+        if (r == 0 && told.error == 0)
+            taken_up++;
+        else
+            refused += told.error == RPC_UNAVAILABLE;
+        assert_int_equal(double_store_kept(fixture.store), 1 + taken_up);
+    }
+    assert_true(taken_up > 0);
+    assert_true(refused > 0);
+    tear_down_durable(&fixture, run);
+}
+
 static void a_cancel_that_is_not_stored_says_so(void **state)
 {
     struct rpc_status status = RPC_STATUS_INIT;
@@ -363,6 +404,7 @@ int main(void)
         cmocka_unit_test(a_fork_is_a_run_of_its_caller),
         cmocka_unit_test(forks_on_their_way_count),
         cmocka_unit_test(a_run_of_a_newer_program_is_not_forked),
+        cmocka_unit_test(a_fork_that_is_refused_leaves_nothing_behind),
         cmocka_unit_test(a_cancel_that_is_not_stored_says_so),
         cmocka_unit_test(a_cancel_here_does_not_wait_for_a_store_that_takes_nothing),
         cmocka_unit_test(what_is_asked_of_another_process_waits_until_it_finds_it),

@@ -175,6 +175,14 @@ void suite_forgotten_is_gone(const struct suite *suite)
 
     assert_string_equal(suite_see(store, NULL), "");
     assert_string_equal(suite_see(store, ID_A), "");
+
+    /* One that goes on, by who holds it: its id is free again. */
+    batch.fence = AGT_STORE_FIRST_FENCE;
+    assert_int_equal(suite_begin_run(store, ID_A), 0);
+    assert_int_equal(suite_append_event(store, ID_A, 1, "one"), 0);
+    assert_int_equal(suite_append(store, &batch), 0);
+    assert_int_equal(suite_begin_run(store, ID_A), 0);
+    assert_string_equal(suite_see(store, ID_A), "");
     store->ops->free(store);
 }
 
