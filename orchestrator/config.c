@@ -96,6 +96,43 @@ static int check_addresses(const struct agt_config *config, struct cr_err *err)
     return 0;
 }
 
+/* As a browser sends it: SCHEME://HOST or SCHEME://HOST:PORT, and nothing behind it. */
+static bool is_origin(const char *text, size_t size)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-";
+    size_t scheme = strspn(text, letters);
+    size_t host = scheme + 3;
+
+    if (scheme == 0 || host >= size || strncmp(text + scheme, "://", 3) != 0)
+        return false;
+    host += text[host] == '[' ? strcspn(text + host, "],") + 1 : strspn(text + host, letters);
+    if (host <= scheme + 3 || host > size)
+        return false;
+    return host == size || (text[host] == ':' && host + 1 < size &&
+                            host + 1 + strspn(text + host + 1, "0123456789") == size);
+}
+
+/* One that no browser sends would let nobody in, and nobody would know why. */
+static int check_origins(const char *list, struct cr_err *err)
+{
+    if (is_empty(list) || strcmp(list, "*") == 0)
+        return 0;
+    while (*list) {
+        size_t size;
+
+        list += strspn(list, ", \t");
+        size = strcspn(list, ", \t");
+        if (size > 0 && !is_origin(list, size))
+            return cr_err_set(err, EINVAL,
+                              "http-origins: '%.*s' is no origin; write SCHEME://HOST or "
+                              "SCHEME://HOST:PORT with nothing behind it, or * alone",
+                              (int)(size < 80 ? size : 80), list);
+        list += size;
+    }
+    return 0;
+}
+
 /* What one row of the table cannot say. */
 static int check_links(const struct agt_config *config, struct cr_err *err)
 {
@@ -156,6 +193,8 @@ int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_
         r = check_provider(config, err);
     if (r == 0)
         r = check_links(config, err);
+    if (r == 0)
+        r = check_origins(config->http_origins, err);
     if (r == 0 && config->otlp_endpoint && config->otlp_endpoint[0])
         r = agt_tracer_check(config->otlp_endpoint, config->otlp_headers, err);
     if (r < 0)
@@ -163,11 +202,7 @@ int agt_config_load(int argc, char **argv, struct agt_config *config, struct cr_
     r = take_names(config, err);
     if (r < 0)
         return r;
-    r = cr_log_setup_by_name("orchestrator", config->log_level, config->log_format, err);
-    if (r < 0 || !config->must_check_config)
-        return r;
-    cr_config_print(agt_config_program.settings, agt_config_program.count, config);
-    return 1;
+    return cr_log_setup_by_name("orchestrator", config->log_level, config->log_format, err);
 }
 
 void agt_config_done(struct agt_config *config)

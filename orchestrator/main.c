@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "common/notify.h"
 #include "common/turns.h"
+#include "orchestrator/check_config.h"
 #include "orchestrator/check_model.h"
 #include "orchestrator/config.h"
 #include "orchestrator/confine.h"
@@ -181,6 +182,10 @@ int main(int argc, char **argv)
 
     cr_log_setup("orchestrator", CR_LOG_INFO, CR_LOG_TEXT);
     r = agt_config_load(argc, argv, &config, &err);
+    if (r == 0 && config.must_check_config) {
+        r = agt_check_config(&config, &err);
+        r = r < 0 ? r : 1;
+    }
     if (r == 0)
         r = read_secrets(&config, &secrets, &err);
     if (r == 0)

@@ -79,8 +79,7 @@ static bool is_port(const char *text)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && port > 0 && port <= UINT16_MAX;
 }
 
-/* Core would look a mistyped address up in the DNS and report that instead. */
-static int check_target(const char *target, struct cr_err *err)
+int rpc_channel_check_target(const char *target, struct cr_err *err)
 {
     static const char *const schemes[] = {"dns:", "ipv4:", "ipv6:", "unix-abstract:"};
     const char *colon = strrchr(target, ':');
@@ -351,7 +350,7 @@ int rpc_channel_new(const struct rpc_channel_options *options, struct rpc_channe
     int r = check_options(options, err);
 
     if (r == 0)
-        r = check_target(options->target, err);
+        r = rpc_channel_check_target(options->target, err);
     return r < 0 ? r : create(-1, options, ret_channel, err);
 }
 

@@ -39,6 +39,12 @@ struct rpc_channel_options {
     size_t max_response_bytes; /* 0: 8 MiB */
 };
 
+/*
+ * Refuses (-EINVAL) what is no address of a server: core would look a mistyped
+ * one up in the DNS and report that instead. As rpc_channel_new() does.
+ */
+int rpc_channel_check_target(const char *target, struct cr_err *err);
+
 int rpc_channel_new(const struct rpc_channel_options *options, struct rpc_channel **ret_channel,
                     struct cr_err *err);
 struct rpc_channel *

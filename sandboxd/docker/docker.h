@@ -40,7 +40,8 @@ struct sbx_docker_settings {
     bool is_gc;
     bool is_ping;
     bool is_check;
-    bool with_runtimes; /* the operator's, on a descriptor of the supervisor */
+    bool is_check_config; /* these settings alone */
+    bool with_runtimes;   /* the operator's, on a descriptor of the supervisor */
     struct sbx_weaken_settings weaken;
     uint64_t slow_host; /* see common/patience.h */
     char *log_level;

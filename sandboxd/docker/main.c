@@ -4,6 +4,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/patience.h"
+#include "sandboxd/backend/gaps.h"
 #include "sandboxd/docker/docker.h"
 #include "sandboxd/docker/engine.h"
 #include "sandboxd/wire/maxima.h"
@@ -58,6 +59,8 @@ static const struct cr_setting settings_table[] = {
     BOOL("gc", is_gc, "Remove what was left behind, and end."),
     BOOL("ping", is_ping, "End with 0 when the engine answers."),
     BOOL("check", is_check, "Say what a start needs and lacks, and end."),
+    BOOL("check-config", is_check_config,
+         "Say what a start would refuse of the settings, and end."),
     BOOL("with-runtimes", with_runtimes, "The operator's runtimes are on descriptor 5."),
     TEXT("init", init_path, NULL, false,
          "The sandbox-init binary; empty: the one beside this binary."),
@@ -95,6 +98,15 @@ static int check_settings(struct sbx_docker_settings *settings, struct cr_err *e
     return 0;
 }
 
+/* What a start refuses, beside these, before it looks at the engine. */
+static int check_more_settings(const struct sbx_docker_settings *settings, struct cr_err *err)
+{
+    static struct sbx_docker_pool pool; /* large */
+    int r = sbx_gaps_check_names(settings->accept_gaps, err);
+
+    return r == 0 ? sbx_docker_pool_init(&pool, settings->pool, true, err) : r;
+}
+
 /* Whether there is an engine at all, for --backend=auto. */
 static int ping_engine(const struct sbx_docker_settings *settings, struct cr_err *err)
 {
@@ -120,6 +132,8 @@ static int serve(const struct sbx_docker_settings *settings, struct cr_err *err)
 
 static int run(const struct sbx_docker_settings *settings, struct cr_err *err)
 {
+    if (settings->is_check_config)
+        return check_more_settings(settings, err);
     if (settings->is_ping)
         return ping_engine(settings, err);
     if (settings->is_check)

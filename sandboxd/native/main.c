@@ -4,6 +4,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/patience.h"
+#include "sandboxd/backend/gaps.h"
 #include "sandboxd/backend/userns.h"
 #include "sandboxd/native/native.h"
 #include "sandboxd/wire/maxima.h"
@@ -64,6 +65,12 @@ static const struct cr_setting settings_table[] = {
         .help = "Print what this host has and lacks, and end.",
     },
     {
+        .flag = "check-config",
+        .type = CR_SETTING_BOOL,
+        .offset = offsetof(struct sbx_native_settings, is_check_config),
+        .help = "Say what a start would refuse of the settings, and end.",
+    },
+    {
         .flag = "with-runtimes",
         .type = CR_SETTING_BOOL,
         .offset = offsetof(struct sbx_native_settings, with_runtimes),
@@ -82,11 +89,22 @@ static const struct cr_setting settings_table[] = {
     CR_SLOWNESS_SETTING(offsetof(struct sbx_native_settings, slow_host)),
     SBX_MAXIMA(MAXIMUM)};
 
+/* What a start refuses before it looks at the host. */
+static int check_settings(const struct sbx_native_settings *settings, struct cr_err *err)
+{
+    static struct sbx_pool pool; /* large */
+    int r = sbx_gaps_check_names(settings->accept_gaps, err);
+
+    return r == 0 ? sbx_pool_init(&pool, settings->pool, true, err) : r;
+}
+
 static int serve(const struct sbx_native_settings *settings, struct cr_err *err)
 {
     static struct sbx_native native; /* large, and there is one */
     int r;
 
+    if (settings->is_check_config)
+        return check_settings(settings, err);
     if (settings->is_check)
         return sbx_native_check(settings, &native);
     r = sbx_native_start(settings, &native, err);

@@ -32,14 +32,15 @@ struct sbx_native_settings {
     uint64_t sessions;        /* that may live at one time */
     uint64_t session_life_ms; /* the longest that one may live */
     char *init_path;          /* NULL: beside our own binary */
-    char *rootfs;       /* folder of the boxes' root file system; NULL or empty: the host's /usr */
-    char *roots;        /* folder where root file systems of runtimes are registered; NULL: none */
-    char *accept_gaps;  /* comma-separated names of controls; NULL: none */
-    char *pool;         /* as for sbx_pool_init() */
-    bool is_rootless;   /* as root of a user namespace with one id, see supervisor/rootless.h */
-    bool is_check;      /* sbx_native_check() instead of serving */
-    bool with_runtimes; /* the operator's, on a descriptor of the supervisor */
-    char *preload;      /* on or off: templates */
+    char *rootfs;      /* folder of the boxes' root file system; NULL or empty: the host's /usr */
+    char *roots;       /* folder where root file systems of runtimes are registered; NULL: none */
+    char *accept_gaps; /* comma-separated names of controls; NULL: none */
+    char *pool;        /* as for sbx_pool_init() */
+    bool is_rootless;  /* as root of a user namespace with one id, see supervisor/rootless.h */
+    bool is_check;     /* sbx_native_check() instead of serving */
+    bool is_check_config; /* these settings alone */
+    bool with_runtimes;   /* the operator's, on a descriptor of the supervisor */
+    char *preload;        /* on or off: templates */
     struct sbx_weaken_settings weaken;
     uint64_t slow_host; /* see common/patience.h */
     char *log_level;

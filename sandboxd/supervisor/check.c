@@ -137,24 +137,51 @@ static int check_runtimes(const struct sbx_settings *settings)
     return print_line("runtimes (--runtimes-dir, --state-dir)", fd, &err);
 }
 
-/* The backend checks the rest itself, with our own output. Returns 1 when something is missing. */
-static int check_backend(const struct sbx_settings *settings, struct cr_err *err)
+/* With our own output. Returns 1 when the backend is not content. */
+static int run_backend(const struct sbx_settings *settings, bool is_docker, const char *flag,
+                       struct cr_err *err)
 {
     struct sbx_child_args args = {0};
-    bool is_docker = false;
-    int r = sbx_choice_make(settings, &is_docker, err);
+    int r = is_docker ? sbx_docker_args_make(settings, false, &args)
+                      : sbx_native_args_make(settings, &args);
 
-    if (r < 0)
-        return r;
-    r = is_docker ? sbx_docker_args_make(settings, false, &args)
-                  : sbx_native_args_make(settings, &args);
     if (r == 0)
-        r = sbx_child_args_add(&args, "--check");
+        r = sbx_child_args_add(&args, flag);
     r = r < 0 ? cr_err_set(err, ENOMEM, "out of memory for the arguments of the backend")
               : sbx_child_run(is_docker ? "sandboxd-docker" : "sandboxd-native",
                               cr_unconst(args.list), true, cr_patience_ms(CHECK_MS), err);
     sbx_child_args_done(&args);
     return r > 0 ? 1 : r;
+}
+
+/* The backend checks the rest itself. */
+static int check_backend(const struct sbx_settings *settings, struct cr_err *err)
+{
+    bool is_docker = false;
+    int r = sbx_choice_make(settings, &is_docker, err);
+
+    return r < 0 ? r : run_backend(settings, is_docker, "--check", err);
+}
+
+int sbx_check_config(const struct sbx_settings *settings, struct cr_err *err)
+{
+    static const struct {
+        const char *not_of; /* --backend */
+        bool is_docker;
+    } backends[] = {{"docker", false}, {"native", true}};
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(backends); i++) {
+        int r = 0;
+
+        if (strcmp(settings->backend, backends[i].not_of) != 0)
+            r = run_backend(settings, backends[i].is_docker, "--check-config", err);
+        if (r < 0)
+            return r;
+        if (r > 0)
+            return cr_err_set(err, EINVAL, "the backend refuses its settings: see the line above");
+    }
+    sbx_settings_print(settings);
+    return 0;
 }
 
 int sbx_check_run(const struct sbx_settings *settings, struct cr_err *err)

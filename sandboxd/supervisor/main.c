@@ -216,6 +216,10 @@ int main(int argc, char **argv)
         r = prepare(command, argc, argv, &settings, &notify, &err);
     wipe_environment();
     (void)umask(077);
+    if (r == 1 && settings.must_check_config) {
+        r = sbx_check_config(&settings, &err);
+        r = r < 0 ? r : 1;
+    }
     if (r == 0 && settings.is_rootless && command != COMMAND_GC)
         r = enter_rootless(&settings, &err);
     if (r == 0)

@@ -300,10 +300,12 @@ int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, stru
     if (r < 0 || !settings->must_check_config)
         return r;
     r = check_runtimes(settings, err); /* a start reads them itself, once */
-    if (r < 0)
-        return r;
+    return r < 0 ? r : 1;
+}
+
+void sbx_settings_print(const struct sbx_settings *settings)
+{
     cr_config_print(table, CR_ARRAY_SIZE(table), settings);
-    return 1;
 }
 
 void sbx_settings_log(const struct sbx_settings *settings)

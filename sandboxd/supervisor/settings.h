@@ -62,10 +62,13 @@ struct sbx_settings {
 
 /*
  * As cr_config_load(), checks what one row cannot (TCP needs a token), and sets
- * up the log and the patience of this process as the settings say.
+ * up the log and the patience of this process as the settings say. 1 also with
+ * must_check_config, for sbx_check_config() to go on with (check.h).
  */
 int sbx_settings_load(int argc, char **argv, struct sbx_settings *settings, struct cr_err *err);
 void sbx_settings_log(const struct sbx_settings *settings);
+/* All of them, and that they are well formed, to standard output. */
+void sbx_settings_print(const struct sbx_settings *settings);
 void sbx_settings_done(struct sbx_settings *settings);
 
 /* Runtimes beyond those that are built in may be there: the children get a bundle. */

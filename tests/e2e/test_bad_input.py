@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad input over every interface: one error that names the thing, the right code, and the services go on."""
 import http.server
+import itertools
 import json
 import os
 import re
@@ -326,10 +327,41 @@ def test_the_socket_of_a_live_server_is_left_alone(services, tmp_path):
     ([], {"GEMINI_BASE_URL": "ftp://x"}, "GEMINI_BASE_URL"),
     ([], {"GEMINI_API_KEY": "a\nb"}, "GEMINI_API_KEY"),
     ([], {"GEMINI_MODEL": "../x"}, "GEMINI_MODEL"),
+    (["--provider=openai", "--openai-model=m", "--openai-base-url=http://192.0.2.1/v1"], {}, "OPENAI_BASE_URL"),
+    (["--http-origins=https://pages.example/"], {}, "http-origins: 'https://pages.example/' is no origin"),
+    (["--http-origins=https://a.example,*"], {}, "http-origins: '*' is no origin"),
+    (["--http-origins=pages.example"], {}, "http-origins: 'pages.example' is no origin"),
 ], ids=lambda value: str(value)[:24])
 def test_settings_that_cannot_work_are_named(flags, env, text):
-    code, line = start("orchestrator", "--listen=127.0.0.1:0", "--http=127.0.0.1:0", *flags, env=env)
-    assert code == 1 and text in line, line
+    for more in ((), ("--check-config",)):
+        code, line = start("orchestrator", "--listen=127.0.0.1:0", "--http=127.0.0.1:0", *flags, *more, env=env)
+        assert code == 1 and text in line, (more, line)
+
+
+def test_settings_that_can_work_are_told_so():
+    done = subprocess.run([os.path.join(crisol.BIN, "orchestrator"), "--check-config", "--sandbox=dns:///sandboxd:50052",
+                           "--http-origins=https://a.example,http://[::1]:8080,moz-extension://0a-1b"], capture_output=True,
+                          text=True, timeout=15 * crisol.SLOWNESS, check=False, env={"PATH": "/usr/bin:/bin"})
+    assert done.returncode == 0 and done.stdout.endswith("the settings are well formed\n"), done
+
+
+@pytest.mark.parametrize("flag, text", [
+    ("--pool=cobol=2", "--pool: 'cobol=2' is neither 0 nor KIND=N"),
+    ("--pool=plain=99", "--pool: 'plain=99' needs a number from 0 to 16"),
+    ("--accept-gap=gravity", "--accept-gap: 'gravity' is no control"),
+])
+def test_sandboxd_checks_the_settings_of_its_backends(tmp_path, flag, text):
+    for backend, check in itertools.product(("native", "docker"), ((), ("--check-config",))):
+        if backend == "docker" and not check:
+            continue  # a start looks for an engine first
+        done = subprocess.run([os.path.join(crisol.BIN, "sandboxd"), f"--socket={tmp_path}/s/s.sock", f"--backend={backend}", flag,
+                               *check], capture_output=True, text=True, timeout=60 * crisol.SLOWNESS, check=False,
+                              env={"PATH": "/usr/bin:/bin"})
+        assert done.returncode == 1 and text in done.stderr, (backend, check, done)
+        assert "well formed" not in done.stdout
+    done = subprocess.run([os.path.join(crisol.BIN, "sandboxd"), "--check-config", "--pool=plain=3", "--accept-gap=swap"],
+                          capture_output=True, text=True, timeout=60 * crisol.SLOWNESS, check=False, env={"PATH": "/usr/bin:/bin"})
+    assert done.returncode == 0 and done.stdout.endswith("the settings are well formed\n"), done
 
 
 def test_a_task_without_a_key_is_refused_at_once(tmp_path):
