@@ -419,7 +419,7 @@ static bool serves_plain(const struct sbx_native *native, const struct sbx_job *
 
 const struct sbx_starter sbx_starter_plain = {
     .name = "plain",
-    .standard = 2,
+    .standard = 4,
     .start = start_plain,
     .serves = serves_plain,
 };

@@ -138,9 +138,9 @@ static const struct cr_setting table[] = {
          "be without. Repeatable."),
     TEXT("pool", NULL, pool, NULL, true,
          "KIND=N: sandboxes of a kind (plain, python, pytest, pytest-shallow) that are made ahead "
-         "and wait; 0: none of any kind. Default plain=2, python=1, pytest=6 (of docker 2), "
-         "pytest-shallow=1 (of docker 0). One of an interpreter takes 10 MiB, of docker 25. "
-         "Repeatable."),
+         "and wait; 0: none of any kind. Default plain=4 (of docker 2), python=1, pytest=6 (of "
+         "docker 2), pytest-shallow=1 (of docker 0). One of an interpreter takes 10 MiB, of docker "
+         "25. Repeatable."),
     TEXT("audit-log", NULL, audit_log, NULL, false,
          "File that gets a line for each run that ended or was refused; default: the log."),
     CR_SLOWNESS_SETTING(offsetof(struct sbx_settings, slow_host)),
