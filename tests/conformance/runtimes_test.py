@@ -148,7 +148,7 @@ class Runtimes(lab.Suite):
             self.assertEqual(file.read(), before)
 
     def test_sandbox_60_security_10_a_compile_stage_has_what_a_run_has(self):
-        answer = self.staged("cat /etc/shadow /root/.bashrc; echo x > /etc/x; env; cat /proc/*/environ; exit 5")
+        answer = self.staged("cat /etc/shadow /etc/gshadow; echo x > /etc/x; env; cat /proc/*/environ; exit 5")
         self.assertEqual(answer.result.verdict.code, pb.VERDICT_CODE_COMPILE_ERROR, answer.result.summary)
         said = answer.result.compile.output_text
         self.assertIn("Read-only file system", said)
