@@ -310,6 +310,28 @@ void agt_journal_drop_all(struct agt_run *run)
     }
 }
 
+/* What ends the run from outside of its turns, when nothing is left to be repeated. */
+static void heed_stops(struct agt_run *run)
+{
+    if (run->journal->replay.is_on)
+        return;
+    /* The journal may end within a turn, or have nothing to repeat. */
+    if (run->damaged && !run->has_ended && run->stop == AGT_STOP_NONE)
+        agt_replay_give_up(run);
+    if (run->wants_cancel)
+        agt_run_stop(run, AGT_STOP_CANCEL);
+}
+
+static void start_held(struct agt_run *run)
+{
+    struct agt_call *call;
+
+    while ((call = run->journal->held) != NULL) {
+        (void)agt_journal_drop(run, call);
+        agt_call_go(call); /* its end comes as a mail, even when it cannot be started */
+    }
+}
+
 void agt_journal_settle(struct agt_run *run)
 {
     struct agt_journal *journal = run->journal;
@@ -320,19 +342,9 @@ void agt_journal_settle(struct agt_run *run)
         agt_replay_step(run, &journal->replay, &journal->held);
     if (journal->is_lost)
         return; /* half a turn is none */
-    /* The journal may end within a turn, or have nothing to repeat. */
-    if (run->damaged && !journal->replay.is_on && !run->has_ended && run->stop == AGT_STOP_NONE)
-        agt_replay_give_up(run);
-    if (run->wants_cancel && !journal->replay.is_on)
-        agt_run_stop(run, AGT_STOP_CANCEL);
+    heed_stops(run);
     if (journal->unwritten)
         agt_journal_write(run);
-    if (journal->replay.is_on || journal->durable_seq != run->seq || run->is_suspended)
-        return;
-    while (journal->held) {
-        struct agt_call *call = journal->held;
-
-        (void)agt_journal_drop(run, call);
-        agt_call_go(call); /* its end comes as a mail, even when it cannot be started */
-    }
+    if (!journal->replay.is_on && journal->durable_seq == run->seq && !run->is_suspended)
+        start_held(run);
 }
