@@ -1,80 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/* What is read of the bytes of a client, wherever they are cut. */
 #include "common/auto.h"
 #include "common/buf.h"
 #include "common/clock.h"
 #include "rpc/h2_frames.h"
 #include "tests/harness/test.h"
+#include "tests/unit/rpc/h2_peer.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <stdint.h>
 
-#define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-#define LIMIT 10U
-
-enum {
-    DATA,
-    HEADERS,
-    PRIORITY,
-    RESET,
-    SETTINGS,
-    PUSH,
-    PING,
-    GOAWAY,
-    WINDOW,
-    CONTINUATION
-};
-
-enum {
-    NONE = 0,
-    ACK = 1,
-    END_STREAM = 1,
-    END_HEADERS = 4
-};
-
-/* `count` frames in a row; with `step` each on a stream of its own. */
-struct frames {
-    uint8_t type;
-    uint8_t flags;
-    uint32_t stream;
-    uint32_t size;
-    uint32_t count;
-    uint32_t step;
-};
-
-static void add_frame(struct cr_buf *buf, const struct frames *frames, uint32_t index)
-{
-    uint32_t stream = frames->stream + index * frames->step;
-    const uint8_t header[9] = {(uint8_t)(frames->size >> 16),
-                               (uint8_t)(frames->size >> 8),
-                               (uint8_t)frames->size,
-                               frames->type,
-                               frames->flags,
-                               (uint8_t)(stream >> 24),
-                               (uint8_t)(stream >> 16),
-                               (uint8_t)(stream >> 8),
-                               (uint8_t)stream};
-
-    assert_int_equal(cr_buf_add(buf, header, sizeof(header)), 0);
-    for (uint32_t i = 0; i < frames->size; i++)
-        assert_int_equal(cr_buf_add_char(buf, 'x'), 0);
-}
-
-static void add_frames(struct cr_buf *buf, const struct frames *frames)
-{
-    for (uint32_t i = 0; i < (frames->count ? frames->count : 1); i++)
-        add_frame(buf, frames, i);
-}
-
-static void begin(struct cr_buf *buf)
-{
-    const struct frames settings = {.type = SETTINGS};
-
-    cr_buf_init(buf, (size_t)16 << 20);
-    assert_int_equal(cr_buf_add_str(buf, PREFACE), 0);
-    add_frames(buf, &settings);
-}
-
-#define FLOOD(kind) (RPC_H2_FLOOD + CR_EDGE_##kind)
 #define CASE_FRAMES 6
 
 #define ONE(type, flags, stream, size)                                                             \
@@ -161,30 +96,13 @@ static const struct {
 
 static void build(size_t index, struct cr_buf *buf)
 {
-    begin(buf);
+    frames_begin(buf);
     for (size_t i = 0; i < CASE_FRAMES; i++) {
         const struct frames *frames = &cases[index].frames[i];
 
         if (frames->type || frames->flags || frames->stream || frames->size)
-            add_frames(buf, frames);
+            frames_add(buf, frames);
     }
-}
-
-/* In as many turns as it takes. */
-static enum rpc_h2_fault feed_all(struct rpc_h2 *h2, const void *data, size_t size, int64_t now_ns)
-{
-    const uint8_t *at = data;
-    enum rpc_h2_fault fault = RPC_H2_OK;
-
-    while (size > 0 && fault == RPC_H2_OK) {
-        size_t used = 0;
-
-        fault = rpc_h2_feed_client(h2, at, size, 16, now_ns, &used);
-        assert_true(fault != RPC_H2_OK || used > 0);
-        at += used;
-        size -= used;
-    }
-    return fault;
 }
 
 /* Feeds in pieces of at most `piece` bytes, up to the first fault. */
@@ -195,28 +113,9 @@ static enum rpc_h2_fault feed(struct rpc_h2 *h2, const struct cr_buf *buf, size_
     for (size_t at = 0; at < buf->size && fault == RPC_H2_OK; at += piece) {
         size_t size = buf->size - at < piece ? buf->size - at : piece;
 
-        fault = feed_all(h2, buf->data + at, size, 1);
+        fault = h2_feed(h2, buf->data + at, size, 1);
     }
     return fault;
-}
-
-/* What is allowed, but for fewer streams. */
-static const struct cr_edge *few_streams(void)
-{
-    static struct cr_edge edge;
-
-    cr_edge_defaults(&edge);
-    edge.max_streams = LIMIT;
-    return &edge;
-}
-
-static struct rpc_h2 *new_h2(struct rpc_h2_budget *peer)
-{
-    struct rpc_h2 *h2 = malloc(sizeof(*h2));
-
-    assert_non_null(h2);
-    rpc_h2_init(h2, few_streams(), peer);
-    return h2;
 }
 
 static void h2_frames_tell_abuse_from_use_at_every_cut(void **state)
@@ -230,7 +129,7 @@ static void h2_frames_tell_abuse_from_use_at_every_cut(void **state)
         build(i, &buf);
         for (size_t k = 0; k < CR_ARRAY_SIZE(PIECES); k++) {
             struct rpc_h2_budget peer = {0};
-            CR_AUTO_FREE struct rpc_h2 *h2 = new_h2(&peer);
+            CR_AUTO_FREE struct rpc_h2 *h2 = h2_new(&peer);
             enum rpc_h2_fault fault = feed(h2, &buf, PIECES[k]);
 
             if ((int)fault != cases[i].expected)
@@ -259,187 +158,11 @@ static void h2_frames_want_the_preface_and_settings_first(void **state)
     (void)state;
     for (size_t i = 0; i < CR_ARRAY_SIZE(openings); i++) {
         struct rpc_h2_budget peer = {0};
-        CR_AUTO_FREE struct rpc_h2 *h2 = new_h2(&peer);
+        CR_AUTO_FREE struct rpc_h2 *h2 = h2_new(&peer);
 
-        assert_int_equal(feed_all(h2, openings[i].bytes, openings[i].size, 1),
-                         openings[i].expected);
+        assert_int_equal(h2_feed(h2, openings[i].bytes, openings[i].size, 1), openings[i].expected);
         assert_int_equal(rpc_h2_is_ready(h2), openings[i].size >= 33 && openings[i].expected == 0);
     }
-}
-
-static void from_server(struct rpc_h2 *h2, const struct frames *frames)
-{
-    CR_AUTO_BUF struct cr_buf buf = {0};
-
-    cr_buf_init(&buf, (size_t)1 << 20);
-    add_frames(&buf, frames);
-    /* In two cuts, so that this direction is put together again, too. */
-    rpc_h2_feed_server(h2, buf.data, 5);
-    rpc_h2_feed_server(h2, buf.data + 5, buf.size - 5);
-}
-
-static enum rpc_h2_fault from_client(struct rpc_h2 *h2, const struct frames *frames, int64_t now_ns)
-{
-    CR_AUTO_BUF struct cr_buf buf = {0};
-
-    cr_buf_init(&buf, (size_t)1 << 20);
-    add_frames(&buf, frames);
-    return feed_all(h2, buf.data, buf.size, now_ns);
-}
-
-static struct rpc_h2 *new_open_h2(struct rpc_h2_budget *peer)
-{
-    CR_AUTO_BUF struct cr_buf buf = {0};
-    struct rpc_h2 *h2 = new_h2(peer);
-
-    begin(&buf);
-    assert_int_equal(feed_all(h2, buf.data, buf.size, 1), RPC_H2_OK);
-    return h2;
-}
-
-/* Opens, has it answered when asked to, and resets, one stream after the other. */
-static uint32_t resets_until_fault(bool is_answered, uint32_t count)
-{
-    struct rpc_h2_budget peer = {0};
-    CR_AUTO_FREE struct rpc_h2 *h2 = new_open_h2(&peer);
-
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t stream = 2 * i + 1;
-
-        if (from_client(h2, &(struct frames){HEADERS, END_HEADERS, stream, 1, 0, 0}, 1))
-            return i;
-        if (is_answered)
-            from_server(h2, &(struct frames){HEADERS, END_HEADERS, stream, 1, 0, 0});
-        if (from_client(h2, &(struct frames){RESET, NONE, stream, 4, 0, 0}, 1))
-            return i;
-    }
-    return count;
-}
-
-static void h2_frames_count_only_resets_before_our_answer(void **state)
-{
-    (void)state;
-    assert_int_equal(resets_until_fault(false, 10000), 320);
-    assert_int_equal(resets_until_fault(true, 10000), 10000);
-}
-
-/* Only those that core has not begun to answer hold it up. */
-static void h2_frames_stop_after_so_many_costly_frames(void **state)
-{
-    const struct frames open_all = {HEADERS, END_HEADERS, 1, 1, 60, 2};
-    const struct frames reset_all = {RESET, NONE, 1, 4, 60, 2};
-    struct rpc_h2_budget peer = {0};
-    CR_AUTO_FREE struct rpc_h2 *h2 = new_open_h2(&peer);
-    CR_AUTO_BUF struct cr_buf buf = {0};
-    size_t used = 0;
-
-    (void)state;
-    cr_buf_init(&buf, 65536);
-    add_frames(&buf, &reset_all);
-    assert_int_equal(from_client(h2, &open_all, 1), RPC_H2_OK);
-    for (uint32_t stream = 1; stream < 2 * 20; stream += 2)
-        from_server(h2, &(struct frames){HEADERS, END_HEADERS, stream, 1, 0, 0});
-
-    assert_int_equal(rpc_h2_feed_client(h2, buf.data, buf.size, 16, 1, &used), RPC_H2_OK);
-    assert_int_equal(h2->costly, 16);
-    /* The payload of the last one is still to come. */
-    assert_int_equal(used, (20 + 16) * 13 - 4);
-    assert_int_equal(rpc_h2_feed_client(h2, buf.data + used, buf.size - used, 1, 1, &used),
-                     RPC_H2_OK);
-    assert_int_equal(h2->costly, 1);
-    assert_int_equal(used, 13);
-}
-
-static void h2_frames_bear_a_reset_that_crosses_our_end(void **state)
-{
-    struct rpc_h2_budget peer = {0};
-    CR_AUTO_FREE struct rpc_h2 *h2 = new_open_h2(&peer);
-
-    (void)state;
-    for (uint32_t stream = 1; stream < 2000; stream += 2) {
-        assert_int_equal(
-            from_client(h2, &(struct frames){HEADERS, END_HEADERS, stream, 1, 0, 0}, 1), RPC_H2_OK);
-        from_server(h2, &(struct frames){HEADERS, END_HEADERS | END_STREAM, stream, 1, 0, 0});
-        assert_int_equal(from_client(h2, &(struct frames){RESET, NONE, stream, 4, 0, 0}, 1),
-                         RPC_H2_OK);
-    }
-    assert_int_equal(h2->stream_count, 0);
-}
-
-static void h2_frames_forget_streams_that_the_server_ended(void **state)
-{
-    static const struct frames ENDS[] = {{HEADERS, END_HEADERS | END_STREAM, 0, 1, 0, 0},
-                                         {DATA, END_STREAM, 0, 1, 0, 0},
-                                         {RESET, NONE, 0, 4, 0, 0}};
-    struct rpc_h2_budget peer = {0};
-    CR_AUTO_FREE struct rpc_h2 *h2 = new_open_h2(&peer);
-
-    (void)state;
-    for (uint32_t i = 0; i < 1000; i++) {
-        struct frames end = ENDS[i % CR_ARRAY_SIZE(ENDS)];
-
-        end.stream = 2 * i + 1;
-        assert_int_equal(
-            from_client(h2, &(struct frames){HEADERS, END_HEADERS, end.stream, 1, 0, 0}, 1),
-            RPC_H2_OK);
-        from_server(h2, &end);
-    }
-    assert_int_equal(h2->stream_count, 0);
-}
-
-/* What the server asked for is not held against the client. */
-static void h2_frames_give_credit_for_what_we_sent(void **state)
-{
-    struct rpc_h2_budget peer = {0};
-    CR_AUTO_FREE struct rpc_h2 *h2 = new_open_h2(&peer);
-
-    (void)state;
-    from_server(h2, &(struct frames){PING, NONE, 0, 8, 1000, 0});
-    assert_int_equal(from_client(h2, &(struct frames){PING, ACK, 0, 8, 1000, 0}, 1), RPC_H2_OK);
-    from_server(h2, &(struct frames){SETTINGS, NONE, 0, 0, 1000, 0});
-    assert_int_equal(from_client(h2, &(struct frames){SETTINGS, ACK, 0, 0, 1000, 0}, 1), RPC_H2_OK);
-    from_server(h2, &(struct frames){DATA, NONE, 1, 1, 10000, 0});
-    assert_int_equal(from_client(h2, &(struct frames){WINDOW, NONE, 0, 4, 20000, 0}, 1), RPC_H2_OK);
-    /* grpc-go probes the bandwidth as it reads: a stream of small messages brings many PINGs. */
-    assert_int_equal(from_client(h2, &(struct frames){PING, NONE, 0, 8, 10000, 0}, 1), RPC_H2_OK);
-    assert_int_equal(from_client(h2, &(struct frames){PING, NONE, 0, 8, 101, 0}, 1), FLOOD(PING));
-}
-
-static void h2_frames_refill_with_time(void **state)
-{
-    struct rpc_h2_budget peer = {0};
-    CR_AUTO_FREE struct rpc_h2 *h2 = new_open_h2(&peer);
-
-    (void)state;
-    assert_int_equal(from_client(h2, &(struct frames){PING, NONE, 0, 8, 100, 0}, 1), RPC_H2_OK);
-    /* 20 a second. */
-    assert_int_equal(from_client(h2, &(struct frames){PING, NONE, 0, 8, 20, 0}, 1 + CR_NS_PER_S),
-                     RPC_H2_OK);
-    assert_int_equal(from_client(h2, &(struct frames){PING, NONE, 0, 8, 1, 0}, 1 + CR_NS_PER_S),
-                     FLOOD(PING));
-}
-
-/* A peer that connects anew has new buckets per connection, but not per peer. */
-static void h2_frames_hold_a_peer_over_all_its_connections(void **state)
-{
-    struct rpc_h2_budget peer = {0};
-    enum rpc_h2_fault fault = RPC_H2_OK;
-    uint32_t connections = 0;
-
-    (void)state;
-    for (; fault == RPC_H2_OK && connections < 100; connections++) {
-        CR_AUTO_FREE struct rpc_h2 *h2 = new_open_h2(&peer);
-
-        for (uint32_t stream = 1; stream < 200 && fault == RPC_H2_OK; stream += 2) {
-            fault = from_client(h2, &(struct frames){HEADERS, END_HEADERS, stream, 1, 0, 0}, 1);
-            if (fault == RPC_H2_OK)
-                fault = from_client(h2, &(struct frames){RESET, NONE, stream, 4, 0, 0}, 1);
-        }
-    }
-    assert_int_equal(fault, FLOOD(RESET));
-    assert_int_equal(connections, 7); /* 640 resets, 100 each */
-    assert_false(rpc_h2_budget_is_full(&peer, 1));
-    assert_true(rpc_h2_budget_is_full(&peer, 1 + 4 * CR_NS_PER_S));
 }
 
 static const struct {
@@ -462,11 +185,11 @@ static void h2_frames_tell_until_when_the_client_must_go_on(void **state)
     (void)state;
     for (size_t i = 0; i < CR_ARRAY_SIZE(partial); i++) {
         struct rpc_h2_budget peer = {0};
-        CR_AUTO_FREE struct rpc_h2 *h2 = new_open_h2(&peer);
+        CR_AUTO_FREE struct rpc_h2 *h2 = h2_new_open(&peer);
         int64_t expected_ns = 100 + partial[i].allowed_s * CR_NS_PER_S;
 
         for (size_t at = 0; at < partial[i].size; at++)
-            assert_int_equal(feed_all(h2, partial[i].bytes + at, 1, 100), RPC_H2_OK);
+            assert_int_equal(h2_feed(h2, partial[i].bytes + at, 1, 100), RPC_H2_OK);
         assert_int_equal(rpc_h2_deadline_ns(h2),
                          partial[i].allowed_s < 0 ? INT64_MAX : expected_ns);
     }
@@ -476,11 +199,11 @@ static void h2_frames_tell_until_when_the_client_must_go_on(void **state)
 static void h2_frames_count_from_the_first_byte(void **state)
 {
     struct rpc_h2_budget peer = {0};
-    CR_AUTO_FREE struct rpc_h2 *h2 = new_open_h2(&peer);
+    CR_AUTO_FREE struct rpc_h2 *h2 = h2_new_open(&peer);
 
     (void)state;
     for (int64_t i = 0; i < 9; i++)
-        assert_int_equal(feed_all(h2, &"\0\0\11\1\0\0\0\0\1"[i], 1, i * CR_NS_PER_S), RPC_H2_OK);
+        assert_int_equal(h2_feed(h2, &"\0\0\11\1\0\0\0\0\1"[i], 1, i * CR_NS_PER_S), RPC_H2_OK);
     assert_int_equal(rpc_h2_deadline_ns(h2), 3 * CR_NS_PER_S);
 
     rpc_h2_restart_clock(h2, 9 * CR_NS_PER_S);
@@ -489,18 +212,18 @@ static void h2_frames_count_from_the_first_byte(void **state)
 
 static enum rpc_h2_fault fault_of_small_block(uint32_t first_size, uint32_t more_frames)
 {
-    struct cr_edge edge = *few_streams();
+    struct cr_edge edge = *h2_edge();
     struct rpc_h2_budget peer = {0};
-    CR_AUTO_FREE struct rpc_h2 *h2 = new_open_h2(&peer);
+    CR_AUTO_FREE struct rpc_h2 *h2 = h2_new_open(&peer);
     enum rpc_h2_fault fault;
 
     edge.max_header_bytes = 1024;
     edge.max_header_frames = 2;
     h2->edge = &edge;
-    fault = from_client(h2, &(struct frames){HEADERS, NONE, 1, first_size, 0, 0}, 1);
+    fault = h2_from_client(h2, &(struct frames){HEADERS, NONE, 1, first_size, 0, 0}, 1);
     if (fault != RPC_H2_OK || more_frames == 0)
         return fault;
-    return from_client(h2, &(struct frames){CONTINUATION, NONE, 1, 1, more_frames, 0}, 1);
+    return h2_from_client(h2, &(struct frames){CONTINUATION, NONE, 1, 1, more_frames, 0}, 1);
 }
 
 /* Also when that is less than one frame may have. */
@@ -527,13 +250,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(h2_frames_tell_abuse_from_use_at_every_cut),
         cmocka_unit_test(h2_frames_want_the_preface_and_settings_first),
-        cmocka_unit_test(h2_frames_count_only_resets_before_our_answer),
-        cmocka_unit_test(h2_frames_stop_after_so_many_costly_frames),
-        cmocka_unit_test(h2_frames_bear_a_reset_that_crosses_our_end),
-        cmocka_unit_test(h2_frames_forget_streams_that_the_server_ended),
-        cmocka_unit_test(h2_frames_give_credit_for_what_we_sent),
-        cmocka_unit_test(h2_frames_refill_with_time),
-        cmocka_unit_test(h2_frames_hold_a_peer_over_all_its_connections),
         cmocka_unit_test(h2_frames_tell_until_when_the_client_must_go_on),
         cmocka_unit_test(h2_frames_count_from_the_first_byte),
         cmocka_unit_test(h2_frames_hold_header_blocks_to_the_settings),
