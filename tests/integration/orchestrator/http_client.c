@@ -140,6 +140,20 @@ const char *client_body(const struct cr_buf *answer)
     return body ? body + 4 : "";
 }
 
+cJSON *client_json(const struct cr_buf *answer)
+{
+    cJSON *root = cJSON_Parse(client_body(answer));
+
+    if (!root)
+        fail_msg("no JSON: %s", cr_buf_str(answer));
+    return root;
+}
+
+const char *client_text(const cJSON *root, const char *name)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, name));
+}
+
 bool eventually(bool (*is_true)(void *user), void *user)
 {
     int64_t until_ns = cr_clock_mono_ns() + DEADLINE_MS * CR_NS_PER_MS;

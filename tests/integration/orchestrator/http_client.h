@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cjson/cJSON.h>
+
 /* An HTTP client on loopback that sends what the test says, byte for byte. Failures fail the test.
  */
 
@@ -33,5 +35,11 @@ int client_get(uint16_t port, const char *path, struct cr_buf *buf);
 /* Behind the header. */
 const char *client_body(const struct cr_buf *answer);
 
-/* Polls `is_true` with a deadline of 5 s. */
+/* What is there, which has to be JSON. To cJSON_Delete(). */
+cJSON *client_json(const struct cr_buf *answer);
+
+/* NULL when the member is no text, or not there. Borrowed. */
+const char *client_text(const cJSON *root, const char *name);
+
+/* Polls `is_true` with a deadline of a minute. */
 bool eventually(bool (*is_true)(void *user), void *user);

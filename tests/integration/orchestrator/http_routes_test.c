@@ -31,20 +31,6 @@ static int stop(void **state)
     return http_fixture_stop(&fixture, 1000) ? 0 : -1;
 }
 
-static const char *text_at(const cJSON *root, const char *name)
-{
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, name));
-}
-
-static cJSON *json_of(const struct cr_buf *answer)
-{
-    cJSON *root = cJSON_Parse(client_body(answer));
-
-    if (!root)
-        fail_msg("no JSON: %s", cr_buf_str(answer));
-    return root;
-}
-
 static void assert_has(const struct cr_buf *answer, const char *needle)
 {
     if (!strstr(cr_buf_str(answer), needle))
@@ -59,11 +45,11 @@ static void health_has_the_four_members_of_the_original(void **state)
     (void)state;
     cr_buf_init(&answer, 1 << 20);
     assert_int_equal(client_get(fixture.port, "/api/v1/health", &answer), 200);
-    root = json_of(&answer);
-    assert_string_equal(text_at(root, "status"), "degraded");
+    root = client_json(&answer);
+    assert_string_equal(client_text(root, "status"), "degraded");
     assert_true(cJSON_IsFalse(cJSON_GetObjectItem(root, "docker_available")));
     assert_true(cJSON_IsTrue(cJSON_GetObjectItem(root, "gemini_configured")));
-    assert_string_equal(text_at(root, "version"), "1.2.3");
+    assert_string_equal(client_text(root, "version"), "1.2.3");
     assert_true(cJSON_IsFalse(cJSON_GetObjectItem(root, "sandbox_available")));
     assert_true(cJSON_IsNull(cJSON_GetObjectItem(root, "backend")));
     cJSON_Delete(root);
@@ -113,9 +99,9 @@ static void the_interface_describes_itself(void **state)
     cr_buf_init(&answer, 1 << 20);
     for (int i = 0; i < 2; i++) { /* it is kept after the first time */
         assert_int_equal(client_get(fixture.port, "/openapi.json", &answer), 200);
-        root = json_of(&answer);
-        assert_string_equal(text_at(root, "openapi"), "3.1.0");
-        assert_string_equal(text_at(cJSON_GetObjectItem(root, "info"), "version"), "1.2.3");
+        root = client_json(&answer);
+        assert_string_equal(client_text(root, "openapi"), "3.1.0");
+        assert_string_equal(client_text(cJSON_GetObjectItem(root, "info"), "version"), "1.2.3");
         cJSON_Delete(root);
     }
 }
@@ -192,8 +178,8 @@ static void runs_without_a_journal_cannot_be_exported(void **state)
     cr_buf_init(&answer, 1 << 20);
     assert_int_equal(client_post(fixture.port, "/api/v1/runs", "{\"task\":\"quick\"}", "", &answer),
                      202);
-    root = json_of(&answer);
-    (void)snprintf(path, sizeof(path), "/api/v1/runs/%s/export", text_at(root, "run_id"));
+    root = client_json(&answer);
+    (void)snprintf(path, sizeof(path), "/api/v1/runs/%s/export", client_text(root, "run_id"));
     cJSON_Delete(root);
     assert_int_equal(client_get(fixture.port, path, &answer), 409);
     assert_has(&answer, "keeps no journal");
@@ -243,9 +229,9 @@ static void generate_answers_the_shape_of_the_original(void **state)
     assert_int_equal(client_post(fixture.port, "/api/v1/generate",
                                  "{\"task\":\"quick\",\"max_iterations\":3}", "", &answer),
                      200);
-    root = json_of(&answer);
-    assert_string_equal(text_at(root, "task"), "the task");
-    assert_string_equal(text_at(root, "status"), "SUCCESS");
+    root = client_json(&answer);
+    assert_string_equal(client_text(root, "task"), "the task");
+    assert_string_equal(client_text(root, "status"), "SUCCESS");
     assert_int_equal(cJSON_GetObjectItem(root, "iterations")->valueint, 2);
     assert_true(cJSON_IsObject(cJSON_GetObjectItem(root, "files")));
     cJSON_Delete(root);
@@ -296,10 +282,10 @@ static void execute_answers_result_and_output(void **state)
     (void)state;
     cr_buf_init(&answer, 1 << 20);
     assert_int_equal(execute("ok", "", &answer), 200);
-    root = json_of(&answer);
-    assert_string_equal(text_at(root, "stdout"), "4\n");
-    assert_string_equal(text_at(root, "stderr"), "warn\n");
-    assert_string_equal(text_at(cJSON_GetObjectItem(root, "result"), "summary"), "OK: exit 0");
+    root = client_json(&answer);
+    assert_string_equal(client_text(root, "stdout"), "4\n");
+    assert_string_equal(client_text(root, "stderr"), "warn\n");
+    assert_string_equal(client_text(cJSON_GetObjectItem(root, "result"), "summary"), "OK: exit 0");
     cJSON_Delete(root);
     assert_int_equal(execute("binary", "", &answer), 200);
     assert_has(&answer, "\"stdout_base64\":\"//4=\"");
