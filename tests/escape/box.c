@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "sandboxd/wire/payload.h"
 #include "tests/harness/test.h"
+#include "tests/integration/sandboxd/native_host.h"
 
 #include <fcntl.h>
 #include <limits.h>

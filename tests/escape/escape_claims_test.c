@@ -5,6 +5,7 @@
 #include "sandboxd/wire/payload.h"
 #include "tests/escape/box.h"
 #include "tests/harness/test.h"
+#include "tests/integration/sandboxd/native_host.h"
 
 #include <dirent.h>
 #include <errno.h>

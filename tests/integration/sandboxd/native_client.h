@@ -11,6 +11,9 @@
 
 #include <sys/types.h>
 
+/* User ids of the boxes of one backend. */
+#define NATIVE_UID_RANGE (16U * 65536U)
+
 /*
  * Plays supervisor and front for a real sandboxd-native. Everything asserts:
  * a step that fails or does not come in time fails the test.
@@ -80,15 +83,3 @@ void native_client_run(const struct native_client *client, const struct native_s
                        struct native_run *ret_run);
 
 void native_run_done(struct native_run *run);
-
-/* The child of the backend with that name (comm), or 0. */
-pid_t native_client_find_child(const struct native_client *client, const char *name);
-
-/* Processes of the boxes, counted on the host by their user ids: those of programs, and with
- * sandbox-init, of which the pool has some that wait. */
-int native_client_count_programs(const struct native_client *client);
-int native_client_count_processes(const struct native_client *client);
-
-/* Open file descriptors of a process once their number stays for a third of a second: what was used
- * up is replaced a moment after a result. */
-int native_count_steady_fds(pid_t pid);

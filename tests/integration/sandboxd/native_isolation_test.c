@@ -4,6 +4,7 @@
 #include "common/auto.h"
 #include "tests/harness/test.h"
 #include "tests/integration/sandboxd/native_client.h"
+#include "tests/integration/sandboxd/native_host.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

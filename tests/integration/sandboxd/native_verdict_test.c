@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "tests/harness/test.h"
 #include "tests/integration/sandboxd/native_client.h"
+#include "tests/integration/sandboxd/native_host.h"
 
 #include <errno.h>
 #include <signal.h>
