@@ -7,8 +7,8 @@
 
 struct agt_dialect;
 
-/* Inside of the model client: a provider's settings, and one call. Only provider.c, call.c and
- * list.c include this. */
+/* Inside of the model client: a provider's settings, and one call. Only provider.c, call.c,
+ * call_attempt.c and list.c include this. */
 
 struct agt_provider {
     struct agt_model model; /* first */
