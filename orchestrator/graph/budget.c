@@ -20,7 +20,7 @@ static const Crisol__Agent__V1__Budget *budget_of(const struct agt_run *run)
 
 static const struct agt_catalog_entry *entry_of(const struct agt_run *run, const char *model)
 {
-    return agt_catalog_find(agt_engine_catalog(run->engine), model);
+    return agt_catalog_find(agt_engine_options(run->engine)->catalog, model);
 }
 
 static struct agt_catalog_entry price_of(const struct agt_run *run)

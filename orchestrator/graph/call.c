@@ -252,7 +252,7 @@ int agt_call_start_model(struct agt_run *run, const struct agt_model_request *re
 
     if (!call)
         return fail_start(run, cr_err_set(err, ENOMEM, "out of memory for a model call"));
-    call->model = agt_engine_model(run->engine);
+    call->model = agt_engine_options(run->engine)->model;
     (void)snprintf(call->key, sizeof(call->key), "model.%u", run->steps);
     if (agt_tools_asked(run) > 0) /* a question of the same step */
         (void)snprintf(call->key, sizeof(call->key), "model.%u.%u", run->steps,
@@ -401,7 +401,7 @@ int agt_call_start_sandbox(struct agt_run *run, const Crisol__Sandbox__V1__Execu
 
     if (!call)
         return fail_start(run, cr_err_set(err, ENOMEM, "out of memory for a sandbox call"));
-    call->sandbox = agt_engine_sandbox(run->engine);
+    call->sandbox = agt_engine_options(run->engine)->sandbox;
     call->output = output;
     (void)snprintf(call->key, sizeof(call->key), "%s", request->request_id);
     *ret_call = call; /* before the start: its end may be on its way when that returns */

@@ -160,22 +160,14 @@ struct agt_call *agt_call_free(struct agt_call *call);
 
 /* ---- what the engine offers to runs and calls (engine.c) ---- */
 
-struct agt_model *agt_engine_model(const struct agt_engine *engine);
-const struct agt_catalog *agt_engine_catalog(const struct agt_engine *engine); /* or NULL */
-struct agt_sandbox *agt_engine_sandbox(const struct agt_engine *engine);
-struct agt_store *agt_engine_store(const struct agt_engine *engine); /* NULL: none */
-/* NULL: none */
-const struct agt_signer *agt_engine_signer(const struct agt_engine *engine);
-struct agt_tracer *agt_engine_tracer(const struct agt_engine *engine); /* NULL: none */
-struct agt_meter *agt_engine_meter(const struct agt_engine *engine);   /* NULL: none */
+/* As they were given, with the defaults filled in. */
+const struct agt_engine_options *agt_engine_options(const struct agt_engine *engine);
 /* Deadline and heartbeat of a run that begins, or goes on, now. */
 void agt_engine_set_times(const struct agt_engine *engine, struct agt_run *run);
 /* How long one visit of the node may take. */
 int64_t agt_engine_node_timeout_ns(const struct agt_engine *engine, enum agt_node node);
 /* One more live run, for one that was live before a restart: no bound refuses it. */
 void agt_engine_count_in(struct agt_engine *engine);
-const struct agt_replay_watch *agt_engine_replay(const struct agt_engine *engine); /* or NULL */
-const struct agt_engine_options *agt_engine_options(const struct agt_engine *engine);
 
 /* Never fails. */
 void agt_engine_post(struct agt_engine *engine, struct agt_mail *take_mail);

@@ -51,26 +51,6 @@ struct agt_engine {
     bool is_stopping;
 };
 
-struct agt_store *agt_engine_store(const struct agt_engine *engine)
-{
-    return engine->options.store;
-}
-
-const struct agt_signer *agt_engine_signer(const struct agt_engine *engine)
-{
-    return engine->options.signer;
-}
-
-struct agt_tracer *agt_engine_tracer(const struct agt_engine *engine)
-{
-    return engine->options.tracer;
-}
-
-struct agt_meter *agt_engine_meter(const struct agt_engine *engine)
-{
-    return engine->options.meter;
-}
-
 int64_t agt_engine_node_timeout_ns(const struct agt_engine *engine, enum agt_node node)
 {
     uint32_t own_ms = engine->options.node_timeout_ms;
@@ -90,26 +70,6 @@ void agt_engine_set_times(const struct agt_engine *engine, struct agt_run *run)
 void agt_engine_count_in(struct agt_engine *engine)
 {
     (void)__atomic_fetch_add(&engine->live_runs, 1, __ATOMIC_RELEASE);
-}
-
-struct agt_model *agt_engine_model(const struct agt_engine *engine)
-{
-    return engine->options.model;
-}
-
-const struct agt_catalog *agt_engine_catalog(const struct agt_engine *engine)
-{
-    return engine->options.catalog;
-}
-
-struct agt_sandbox *agt_engine_sandbox(const struct agt_engine *engine)
-{
-    return engine->options.sandbox;
-}
-
-const struct agt_replay_watch *agt_engine_replay(const struct agt_engine *engine)
-{
-    return engine->options.replay;
 }
 
 const struct agt_engine_options *agt_engine_options(const struct agt_engine *engine)

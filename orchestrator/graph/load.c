@@ -292,7 +292,7 @@ static int begin_run(struct loader *loader, const struct found *found, struct ag
         return -EBADMSG;
     fill_spec(found, spec);
     r = check_spec(spec);
-    if (r == 0 && spec->damaged && agt_engine_replay(loader->engine))
+    if (r == 0 && spec->damaged && agt_engine_options(loader->engine)->replay)
         return -EBADMSG;
     if (r < 0)
         return r;
@@ -302,8 +302,8 @@ static int begin_run(struct loader *loader, const struct found *found, struct ag
 static int load_run(struct loader *loader, const struct found *found, struct agt_run_spec *spec,
                     struct cr_err *err)
 {
-    struct agt_store *store = agt_engine_store(loader->engine);
-    const struct agt_replay_watch *watch = agt_engine_replay(loader->engine);
+    struct agt_store *store = agt_engine_options(loader->engine)->store;
+    const struct agt_replay_watch *watch = agt_engine_options(loader->engine)->replay;
     int r = begin_run(loader, found, spec);
 
     if (r < 0)
@@ -392,7 +392,7 @@ int agt_engine_take_up(struct agt_engine *engine, const struct agt_store_run *ro
 int agt_engine_load(struct agt_engine *engine, agt_engine_on_run on_run, void *user,
                     struct cr_err *err)
 {
-    struct agt_store *store = agt_engine_store(engine);
+    struct agt_store *store = agt_engine_options(engine)->store;
     struct loader loader = {.engine = engine, .end = &loader.first};
     int r;
 

@@ -45,7 +45,7 @@ static void on_list(void *user, const struct agt_model_list *list)
 int agt_engine_list_models(struct agt_engine *engine, agt_engine_on_models on_models, void *user,
                            struct rpc_status *ret_status)
 {
-    struct agt_model *model = agt_engine_model(engine);
+    struct agt_model *model = agt_engine_options(engine)->model;
     struct asked *asked = calloc(1, sizeof(*asked));
     struct cr_err err = CR_ERR_INIT;
     int r;

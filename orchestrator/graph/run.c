@@ -48,7 +48,7 @@ static bool is_state(const Crisol__Agent__V1__RunEvent *event)
 
 static void count(struct agt_run *run, const Crisol__Agent__V1__RunEvent *event)
 {
-    struct agt_meter *meter = run->engine ? agt_engine_meter(run->engine) : NULL;
+    struct agt_meter *meter = run->engine ? agt_engine_options(run->engine)->meter : NULL;
 
     if (meter)
         agt_meter_note(meter, event);

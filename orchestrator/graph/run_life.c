@@ -102,7 +102,7 @@ static void free_run(struct agt_run *run)
 /* The name that is in force. */
 static const char *model_name(struct agt_engine *engine, const struct agt_run_spec *spec)
 {
-    const struct agt_model *model = agt_engine_model(engine);
+    const struct agt_model *model = agt_engine_options(engine)->model;
 
     if (spec->model_requested)
         return spec->model_requested;

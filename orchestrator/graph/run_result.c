@@ -180,7 +180,7 @@ static void limit(struct agt_run *run, struct pieces *pieces, Crisol__Agent__V1_
 /* Without a signature the receipt still shows that its parts belong together. */
 static void sign(const struct agt_run *run, Crisol__Agent__V1__Receipt *receipt)
 {
-    const struct agt_signer *signer = run->engine ? agt_engine_signer(run->engine) : NULL;
+    const struct agt_signer *signer = run->engine ? agt_engine_options(run->engine)->signer : NULL;
 
     if (receipt && signer && agt_receipt_sign(signer, receipt) < 0)
         cr_log_error("run: the receipt could not be signed, leaving it so run=%s", run->id);

@@ -38,7 +38,7 @@ static const char *name_of(const ProtobufCEnumDescriptor *names, int value, cons
 
 static struct agt_tracer *tracer_of(const struct agt_run *run)
 {
-    return run->engine ? agt_engine_tracer(run->engine) : NULL;
+    return run->engine ? agt_engine_options(run->engine)->tracer : NULL;
 }
 
 void agt_spans_end_run(struct agt_run *run)
