@@ -70,59 +70,84 @@ static int next(struct agt_watch *watch, uint32_t *ret_seq, uint32_t *ret_droppe
     return r;
 }
 
+/* A log with one reader of it. */
+struct reader {
+    struct agt_event_log *log;
+    struct agt_watch *watch;
+    uint32_t seq;     /* of what was read last */
+    uint32_t dropped; /* if that was a Gap; else 0 */
+    int notified;
+};
+
+static struct reader begin(void)
+{
+    struct reader reader = {.log = agt_event_log_new(RUN_ID)};
+
+    assert_non_null(reader.log);
+    return reader;
+}
+
+static void watch_from(struct reader *reader, uint32_t seq)
+{
+    assert_int_equal(
+        agt_event_log_watch(reader->log, seq, count_notify, &reader->notified, &reader->watch), 0);
+}
+
+static int read_next(struct reader *reader)
+{
+    return next(reader->watch, &reader->seq, &reader->dropped);
+}
+
+static void end(struct reader *reader)
+{
+    assert_null(agt_watch_free(reader->watch));
+    assert_null(agt_event_log_unref(reader->log));
+}
+
 static void reader_gets_everything_in_order_and_then_the_end(void **state)
 {
-    struct agt_event_log *log = agt_event_log_new(RUN_ID);
-    struct agt_watch *watch = NULL;
-    uint32_t seq = 0;
-    uint32_t dropped;
-    int notified = 0;
+    struct reader reader = begin();
 
     (void)state;
-    assert_int_equal(agt_event_log_watch(log, 0, count_notify, &notified, &watch), 0);
-    assert_int_equal(next(watch, &seq, &dropped), 0);
-    add_state(log, 1, false);
-    add_delta(log, 1, 0, "a");
-    add_state(log, 2, true);
+    watch_from(&reader, 0);
+    assert_int_equal(read_next(&reader), 0);
+    add_state(reader.log, 1, false);
+    add_delta(reader.log, 1, 0, "a");
+    add_state(reader.log, 2, true);
 
-    assert_int_equal(notified, 1);
+    assert_int_equal(reader.notified, 1);
     for (uint32_t expected = 1; expected <= 2; expected++) {
-        assert_int_equal(next(watch, &seq, &dropped), 1);
-        assert_int_equal(seq, expected);
+        assert_int_equal(read_next(&reader), 1);
+        assert_int_equal(reader.seq, expected);
         if (expected == 1) {
-            assert_int_equal(next(watch, &seq, &dropped), 1);
-            assert_int_equal(seq, 1);
+            assert_int_equal(read_next(&reader), 1);
+            assert_int_equal(reader.seq, 1);
         }
     }
-    assert_int_equal(next(watch, &seq, &dropped), -EPIPE);
-    assert_null(agt_watch_free(watch));
-    assert_null(agt_event_log_unref(log));
+    assert_int_equal(read_next(&reader), -EPIPE);
+    end(&reader);
 }
 
 static void slow_reader_gets_one_gap_and_every_state_event(void **state)
 {
-    struct agt_event_log *log = agt_event_log_new(RUN_ID);
-    struct agt_watch *watch = NULL;
+    struct reader reader = begin();
     uint32_t states = 0;
     uint32_t deltas = 0;
     uint32_t gaps = 0;
     uint32_t lost = 0;
-    uint32_t seq = 0;
-    uint32_t dropped;
-    int notified = 0;
 
     (void)state;
-    assert_int_equal(agt_event_log_watch(log, 0, count_notify, &notified, &watch), 0);
-    add_state(log, 1, false);
+    watch_from(&reader, 0);
+    add_state(reader.log, 1, false);
     for (uint32_t i = 0; i < 3 * AGT_LOG_DELTAS_MAX; i++)
-        add_delta(log, 1, i, "x");
-    add_state(log, 2, true);
+        add_delta(reader.log, 1, i, "x");
+    add_state(reader.log, 2, true);
 
-    while (next(watch, &seq, &dropped) == 1) {
-        if (dropped > 0) {
+    while (read_next(&reader) == 1) {
+        if (reader.dropped > 0) {
             gaps++;
-            lost += dropped;
-        } else if (seq > states) {
+            lost += reader.dropped;
+        } else if (reader.seq > states) {
             states++;
         } else {
             deltas++;
@@ -132,166 +157,131 @@ static void slow_reader_gets_one_gap_and_every_state_event(void **state)
     assert_int_equal(gaps, 1);
     assert_int_equal(lost, 2 * AGT_LOG_DELTAS_MAX);
     assert_int_equal(deltas, AGT_LOG_DELTAS_MAX);
-    assert_null(agt_watch_free(watch));
-    assert_null(agt_event_log_unref(log));
+    end(&reader);
 }
 
 static void deltas_are_bounded_in_bytes_too(void **state)
 {
-    struct agt_event_log *log = agt_event_log_new(RUN_ID);
+    struct reader reader = begin();
     char *text = malloc(AGT_LOG_DELTA_BYTES_MAX / 4);
-    struct agt_watch *watch = NULL;
-    uint32_t seq = 0;
-    uint32_t dropped;
-    int notified = 0;
 
     (void)state;
     assert_non_null(text);
     memset(text, 'x', AGT_LOG_DELTA_BYTES_MAX / 4 - 1);
     text[AGT_LOG_DELTA_BYTES_MAX / 4 - 1] = '\0';
     for (uint32_t i = 0; i < 10; i++)
-        add_delta(log, 0, i, text);
-    assert_int_equal(agt_event_log_watch(log, 0, count_notify, &notified, &watch), 0);
+        add_delta(reader.log, 0, i, text);
+    watch_from(&reader, 0);
 
-    assert_int_equal(next(watch, &seq, &dropped), 1);
-    assert_int_equal(dropped, 7); /* three and their headers fit */
-    assert_null(agt_watch_free(watch));
-    assert_null(agt_event_log_unref(log));
+    assert_int_equal(read_next(&reader), 1);
+    assert_int_equal(reader.dropped, 7); /* three and their headers fit */
+    end(&reader);
     free(text);
 }
 
 static void deltas_lost_on_the_way_are_a_gap(void **state)
 {
-    struct agt_event_log *log = agt_event_log_new(RUN_ID);
-    struct agt_watch *watch = NULL;
-    uint32_t seq = 0;
-    uint32_t dropped;
-    int notified = 0;
+    struct reader reader = begin();
 
     (void)state;
-    assert_int_equal(agt_event_log_watch(log, 0, count_notify, &notified, &watch), 0);
-    add_state(log, 1, false);
-    agt_event_log_skip(log, 7);
-    add_delta(log, 1, 70, "x");
+    watch_from(&reader, 0);
+    add_state(reader.log, 1, false);
+    agt_event_log_skip(reader.log, 7);
+    add_delta(reader.log, 1, 70, "x");
 
-    assert_int_equal(next(watch, &seq, &dropped), 1);
-    assert_int_equal(next(watch, &seq, &dropped), 1);
-    assert_int_equal(dropped, 7);
-    assert_int_equal(seq, 1);
-    assert_int_equal(next(watch, &seq, &dropped), 1);
-    assert_int_equal(dropped, 0);
-    assert_int_equal(next(watch, &seq, &dropped), 0);
-    assert_null(agt_watch_free(watch));
-    assert_null(agt_event_log_unref(log));
+    assert_int_equal(read_next(&reader), 1);
+    assert_int_equal(read_next(&reader), 1);
+    assert_int_equal(reader.dropped, 7);
+    assert_int_equal(reader.seq, 1);
+    assert_int_equal(read_next(&reader), 1);
+    assert_int_equal(reader.dropped, 0);
+    assert_int_equal(read_next(&reader), 0);
+    end(&reader);
 }
 
 static void reader_starts_at_the_state_event_that_it_names(void **state)
 {
-    struct agt_event_log *log = agt_event_log_new(RUN_ID);
-    struct agt_watch *watch = NULL;
+    struct reader reader = begin();
     struct agt_watch *early = NULL;
-    uint32_t seq = 0;
-    uint32_t dropped;
-    int notified = 0;
 
     (void)state;
-    assert_int_equal(agt_event_log_watch(log, 3, count_notify, &notified, &early), 0);
-    add_state(log, 1, false);
-    assert_int_equal(next(early, &seq, &dropped), 0);
-    add_state(log, 2, false);
-    add_delta(log, 2, 0, "x");
-    add_state(log, 3, false);
-    assert_int_equal(agt_event_log_watch(log, 2, count_notify, &notified, &watch), 0);
+    assert_int_equal(agt_event_log_watch(reader.log, 3, count_notify, &reader.notified, &early), 0);
+    add_state(reader.log, 1, false);
+    assert_int_equal(next(early, &reader.seq, &reader.dropped), 0);
+    add_state(reader.log, 2, false);
+    add_delta(reader.log, 2, 0, "x");
+    add_state(reader.log, 3, false);
+    watch_from(&reader, 2);
 
-    assert_int_equal(next(watch, &seq, &dropped), 1);
-    assert_int_equal(seq, 2);
-    assert_int_equal(next(early, &seq, &dropped), 1);
-    assert_int_equal(seq, 3);
-    assert_int_equal(dropped, 0);
-    assert_null(agt_watch_free(watch));
+    assert_int_equal(read_next(&reader), 1);
+    assert_int_equal(reader.seq, 2);
+    assert_int_equal(next(early, &reader.seq, &reader.dropped), 1);
+    assert_int_equal(reader.seq, 3);
+    assert_int_equal(reader.dropped, 0);
     assert_null(agt_watch_free(early));
-    assert_null(agt_event_log_unref(log));
+    end(&reader);
 }
 
 static void reader_behind_the_end_is_told_so(void **state)
 {
-    struct agt_event_log *log = agt_event_log_new(RUN_ID);
-    struct agt_watch *watch = NULL;
-    uint32_t seq = 0;
-    uint32_t dropped;
-    int notified = 0;
+    struct reader reader = begin();
 
     (void)state;
-    add_state(log, 1, true);
-    assert_int_equal(agt_event_log_watch(log, 9, count_notify, &notified, &watch), 0);
+    add_state(reader.log, 1, true);
+    watch_from(&reader, 9);
 
-    assert_int_equal(next(watch, &seq, &dropped), -EPIPE);
-    assert_null(agt_watch_free(watch));
-    assert_null(agt_event_log_unref(log));
+    assert_int_equal(read_next(&reader), -EPIPE);
+    end(&reader);
 }
 
 static void log_that_ends_without_a_result_wakes_its_readers(void **state)
 {
-    struct agt_event_log *log = agt_event_log_new(RUN_ID);
-    struct agt_watch *watch = NULL;
-    uint32_t seq = 0;
-    uint32_t dropped;
-    int notified = 0;
+    struct reader reader = begin();
 
     (void)state;
-    assert_int_equal(agt_event_log_watch(log, 0, count_notify, &notified, &watch), 0);
-    assert_int_equal(next(watch, &seq, &dropped), 0);
-    agt_event_log_end(log);
+    watch_from(&reader, 0);
+    assert_int_equal(read_next(&reader), 0);
+    agt_event_log_end(reader.log);
 
-    assert_int_equal(notified, 1);
-    assert_int_equal(next(watch, &seq, &dropped), -EPIPE);
-    assert_null(agt_watch_free(watch));
-    assert_null(agt_event_log_unref(log));
+    assert_int_equal(reader.notified, 1);
+    assert_int_equal(read_next(&reader), -EPIPE);
+    end(&reader);
 }
 
 static void reader_of_the_last_event_is_told_of_no_other(void **state)
 {
-    struct agt_event_log *log = agt_event_log_new(RUN_ID);
-    struct agt_watch *watch = NULL;
-    uint32_t seq = 0;
-    uint32_t dropped;
-    int notified = 0;
+    struct reader reader = begin();
 
     (void)state;
-    add_state(log, 1, false);
-    assert_int_equal(agt_event_log_watch(log, 0, count_notify, &notified, &watch), 0);
-    agt_watch_only_last(watch);
-    assert_int_equal(next(watch, &seq, &dropped), 0);
-    add_delta(log, 1, 0, "a");
-    add_state(log, 2, false);
-    assert_int_equal(notified, 0);
-    assert_int_equal(next(watch, &seq, &dropped), 0);
-    add_state(log, 3, true);
+    add_state(reader.log, 1, false);
+    watch_from(&reader, 0);
+    agt_watch_only_last(reader.watch);
+    assert_int_equal(read_next(&reader), 0);
+    add_delta(reader.log, 1, 0, "a");
+    add_state(reader.log, 2, false);
+    assert_int_equal(reader.notified, 0);
+    assert_int_equal(read_next(&reader), 0);
+    add_state(reader.log, 3, true);
 
-    assert_int_equal(notified, 1);
-    assert_int_equal(next(watch, &seq, &dropped), 1);
-    assert_int_equal(seq, 3);
-    assert_int_equal(next(watch, &seq, &dropped), -EPIPE);
-    assert_null(agt_watch_free(watch));
-    assert_null(agt_event_log_unref(log));
+    assert_int_equal(reader.notified, 1);
+    assert_int_equal(read_next(&reader), 1);
+    assert_int_equal(reader.seq, 3);
+    assert_int_equal(read_next(&reader), -EPIPE);
+    end(&reader);
 }
 
 static void watch_outlives_the_last_reference_to_its_log(void **state)
 {
-    struct agt_event_log *log = agt_event_log_new(RUN_ID);
-    struct agt_watch *watch = NULL;
-    uint32_t seq = 0;
-    uint32_t dropped;
-    int notified = 0;
+    struct reader reader = begin();
 
     (void)state;
-    add_state(log, 1, true);
-    assert_int_equal(agt_event_log_watch(log, 0, count_notify, &notified, &watch), 0);
-    assert_null(agt_event_log_unref(log));
+    add_state(reader.log, 1, true);
+    watch_from(&reader, 0);
+    assert_null(agt_event_log_unref(reader.log));
 
-    assert_int_equal(next(watch, &seq, &dropped), 1);
-    assert_int_equal(seq, 1);
-    assert_null(agt_watch_free(watch));
+    assert_int_equal(read_next(&reader), 1);
+    assert_int_equal(reader.seq, 1);
+    assert_null(agt_watch_free(reader.watch));
 }
 
 static struct agt_event *event_at(struct agt_event_log *log, uint32_t seq)
@@ -359,10 +349,10 @@ static void readers_come_and_go_while_events_are_written(void **state)
     struct agt_watch *whole = NULL;
     pthread_t writer;
     uint32_t last = 0;
+    int *notified = calloc(1, sizeof(int));
     int r = 0;
 
     (void)state;
-    int *notified = calloc(1, sizeof(int));
     assert_non_null(notified);
     assert_int_equal(agt_event_log_watch(log, 0, count_notify, notified, &whole), 0);
     assert_int_equal(pthread_create(&writer, NULL, write_all, log), 0);

@@ -243,11 +243,11 @@ static void what_was_kept_can_be_lost_with_and_without_a_run(void **state)
     assert_told(2, SBX_CLOSED_LOST);
 }
 
-static void what_rests_is_looked_at_once_unless_a_run_begins(void **state)
+/* A sandbox whose interpreter has rested for half a second, with a minute to live. */
+static struct sbx_session *rest_one(void)
 {
     struct sbx_session *session;
 
-    (void)state;
     fake.backend.sessions.life_ms = 60 * SECOND_MS;
     assert_int_equal(open_one(1, 60 * SECOND_MS), 0);
     session = begin_in(1);
@@ -256,6 +256,14 @@ static void what_rests_is_looked_at_once_unless_a_run_begins(void **state)
     session->idle_at_ns = INT64_MAX;
     pass(SECOND_MS / 2);
     assert_int_equal(fake.checks, 0);
+    return session;
+}
+
+static void what_rests_is_looked_at_once_unless_a_run_begins(void **state)
+{
+    struct sbx_session *session = rest_one();
+
+    (void)state;
     assert_true(sbx_sessions_next_ns(&fake.backend) == session->still_by_ns);
     /* A small share of many processors may be owed for seconds. */
     pass(9 * SECOND_MS);
@@ -278,14 +286,7 @@ static void what_rests_where_nobody_tells_is_looked_at_each_second(void **state)
 
     (void)state;
     fake.backend.cgroups.ops = &sbx_cgroup_v1;
-    fake.backend.sessions.life_ms = 60 * SECOND_MS;
-    assert_int_equal(open_one(1, 60 * SECOND_MS), 0);
-    session = begin_in(1);
-    sbx_session_rest(&fake.backend, session);
-    sbx_session_end_run(&fake.backend, session);
-    session->idle_at_ns = INT64_MAX;
-    pass(SECOND_MS / 2);
-    assert_int_equal(fake.checks, 0);
+    session = rest_one();
     for (uint32_t i = 1; i <= 5; i++) {
         assert_true(sbx_sessions_next_ns(&fake.backend) == session->look_ns);
         pass((i + 1) * SECOND_MS);

@@ -10,6 +10,15 @@
 
 /* ---- what it brings ---- */
 
+static execute_request request_bringing(Crisol__Sandbox__V1__InputFile **files, size_t count)
+{
+    execute_request message = request_python(cr_unconst("1"));
+
+    message.files = files;
+    message.n_files = count;
+    return message;
+}
+
 static void request_of_pytest_needs_files_only(void **state)
 {
     Crisol__Sandbox__V1__InputFile file = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
@@ -40,12 +49,10 @@ static void request_refuses_every_bad_path(void **state)
     };
     Crisol__Sandbox__V1__InputFile file = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
     Crisol__Sandbox__V1__InputFile *files[] = {&file};
-    execute_request message = request_python(cr_unconst("1"));
+    execute_request message = request_bringing(files, 1);
 
     (void)state;
     memset(long_part, 'a', sizeof(long_part) - 1);
-    message.files = files;
-    message.n_files = 1;
     for (size_t i = 0; i < CR_ARRAY_SIZE(bad); i++) {
         file.path = cr_unconst(bad[i]);
         request_refused(&message, "files[0].path", "");
@@ -59,11 +66,9 @@ static void request_accepts_every_good_path(void **state)
                                        "CON",  "x/.crisol/y", ".hidden"};
     Crisol__Sandbox__V1__InputFile file = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
     Crisol__Sandbox__V1__InputFile *files[] = {&file};
-    execute_request message = request_python(cr_unconst("1"));
+    execute_request message = request_bringing(files, 1);
 
     (void)state;
-    message.files = files;
-    message.n_files = 1;
     for (size_t i = 0; i < CR_ARRAY_SIZE(good); i++) {
         file.path = cr_unconst(good[i]);
         request_accepted(&message);
@@ -88,11 +93,9 @@ static void request_refuses_files_that_clash(void **state)
     Crisol__Sandbox__V1__InputFile file[2] = {CRISOL__SANDBOX__V1__INPUT_FILE__INIT,
                                               CRISOL__SANDBOX__V1__INPUT_FILE__INIT};
     Crisol__Sandbox__V1__InputFile *files[] = {&file[0], &file[1]};
-    execute_request message = request_python(cr_unconst("1"));
+    execute_request message = request_bringing(files, 2);
 
     (void)state;
-    message.files = files;
-    message.n_files = 2;
     for (size_t i = 0; i < CR_ARRAY_SIZE(rows); i++) {
         file[0].path = cr_unconst(rows[i].first);
         file[1].path = cr_unconst(rows[i].second);
@@ -107,7 +110,7 @@ static void request_finds_a_clash_among_names_that_sort_between(void **state)
 {
     Crisol__Sandbox__V1__InputFile file[3];
     Crisol__Sandbox__V1__InputFile *files[] = {&file[0], &file[1], &file[2]};
-    execute_request message = request_python(cr_unconst("1"));
+    execute_request message = request_bringing(files, 3);
 
     (void)state;
     for (size_t i = 0; i < 3; i++)
@@ -115,8 +118,6 @@ static void request_finds_a_clash_among_names_that_sort_between(void **state)
     file[0].path = cr_unconst("a");
     file[1].path = cr_unconst("a-b"); /* '-' sorts before '/' */
     file[2].path = cr_unconst("a/c");
-    message.files = files;
-    message.n_files = 3;
     request_refused(&message, "files[2].path", "folder");
 }
 
@@ -131,7 +132,7 @@ static void request_looks_no_deeper_into_paths_that_are_refused(void **state)
     Crisol__Sandbox__V1__InputFile file[2] = {CRISOL__SANDBOX__V1__INPUT_FILE__INIT,
                                               CRISOL__SANDBOX__V1__INPUT_FILE__INIT};
     Crisol__Sandbox__V1__InputFile *files[] = {&file[0], &file[1]};
-    execute_request message = request_python(cr_unconst("1"));
+    execute_request message = request_bringing(files, 2);
     CR_AUTO_FREE char *path = malloc(SIZE + 1);
 
     (void)state;
@@ -141,8 +142,6 @@ static void request_looks_no_deeper_into_paths_that_are_refused(void **state)
     path[SIZE] = '\0';
     file[0].path = path;
     file[1].path = path;
-    message.files = files;
-    message.n_files = 2;
     request_refused(&message, "files[0].path", "components");
     request_refused(&message, "files[1].path", "components");
 }
@@ -151,11 +150,9 @@ static void request_checks_what_is_said_about_a_file(void **state)
 {
     Crisol__Sandbox__V1__InputFile file = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
     Crisol__Sandbox__V1__InputFile *files[] = {&file};
-    execute_request message = request_python(cr_unconst("1"));
+    execute_request message = request_bringing(files, 1);
 
     (void)state;
-    message.files = files;
-    message.n_files = 1;
     file.path = cr_unconst("a");
     file.mode = 04755;
     request_refused(&message, "files[0].mode", "04755");
@@ -171,7 +168,7 @@ static void request_files_must_fit_the_workspace(void **state)
     Crisol__Sandbox__V1__Limits limits = CRISOL__SANDBOX__V1__LIMITS__INIT;
     Crisol__Sandbox__V1__InputFile file = CRISOL__SANDBOX__V1__INPUT_FILE__INIT;
     Crisol__Sandbox__V1__InputFile *files[] = {&file};
-    execute_request message = request_python(cr_unconst("1"));
+    execute_request message = request_bringing(files, 1);
     static uint8_t content[(64U << 10) + 1];
 
     (void)state;
@@ -179,22 +176,27 @@ static void request_files_must_fit_the_workspace(void **state)
     message.limits = &limits;
     file.path = cr_unconst("a");
     file.data = (ProtobufCBinaryData){.len = sizeof(content), .data = content};
-    message.files = files;
-    message.n_files = 1;
     request_refused(&message, "files", "limits.workspace_bytes");
 }
 
 /* ---- what it collects ---- */
 
+static execute_request request_collecting(Crisol__Sandbox__V1__CollectSpec **specs)
+{
+    execute_request message = request_python(cr_unconst("1"));
+
+    message.collect = specs;
+    message.n_collect = 1;
+    return message;
+}
+
 static void request_checks_collect(void **state)
 {
     Crisol__Sandbox__V1__CollectSpec spec = CRISOL__SANDBOX__V1__COLLECT_SPEC__INIT;
     Crisol__Sandbox__V1__CollectSpec *specs[] = {&spec};
-    execute_request message = request_python(cr_unconst("1"));
+    execute_request message = request_collecting(specs);
 
     (void)state;
-    message.collect = specs;
-    message.n_collect = 1;
     spec.path = cr_unconst("../../etc/passwd");
     request_refused(&message, "collect[0].path", "'..'");
     spec.path = cr_unconst("out.txt");
@@ -209,11 +211,9 @@ static void request_checks_patterns_of_collect(void **state)
 {
     Crisol__Sandbox__V1__CollectSpec spec = CRISOL__SANDBOX__V1__COLLECT_SPEC__INIT;
     Crisol__Sandbox__V1__CollectSpec *specs[] = {&spec, &spec};
-    execute_request message = request_python(cr_unconst("1"));
+    execute_request message = request_collecting(specs);
 
     (void)state;
-    message.collect = specs;
-    message.n_collect = 1;
     spec.glob = cr_unconst("a**");
     request_refused(&message, "collect[0].glob", "'**'");
     spec.glob = cr_unconst("**/*.txt");
