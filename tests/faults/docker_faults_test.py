@@ -21,13 +21,14 @@ import time
 
 os.environ["CRISOL_BACKEND"] = "docker"  # for lab, which gives the first start time to build the image
 HERE = os.path.dirname(os.path.abspath(__file__))
-for name in ("conformance", "e2e", "faults"):
+for name in ("conformance", "e2e", "faults", "harness"):
     sys.path.insert(0, os.path.join(os.path.dirname(HERE), name))
 import engine as docker  # noqa: E402 (needs the paths above)
 import exposition  # noqa: E402
 import lab  # noqa: E402
 from faults_test import Caller, children  # noqa: E402
 from lab import grpc, host, pb, services  # noqa: E402
+from listening import serve_each  # noqa: E402
 
 AT_ONCE = 4
 GONE_SECONDS = 5  # for containers, once the engine answers
@@ -54,25 +55,16 @@ PHASES = {
 }
 
 
-class Gate(threading.Thread):
+class Gate:
     """A unix socket before the engine's. Passes everything on, but holds the answer to one kind of request, and fails another."""
 
     def __init__(self, path, engine):
-        super().__init__(daemon=True)
         self.path, self.engine, self.pattern, self.refused = path, engine, None, None
         self.held, self.released = threading.Event(), threading.Event()
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(path)
         self.listener.listen(64)
-        self.start()
-
-    def run(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+        serve_each(self.listener, self.serve)
 
     def close(self):
         self.released.set()

@@ -9,6 +9,8 @@ import struct
 import tempfile
 import threading
 
+from listening import serve_each
+
 CONNECTIONS = 3
 REQUESTS_OF_TLS = (80877103, 80877104)  # SSLRequest and GSSENCRequest of the protocol
 ENDS_A_REQUEST = (b"Q", b"S")  # a simple query, and a Sync: each is answered by one ReadyForQuery
@@ -54,15 +56,7 @@ class Pooler:
         self.listener.bind(path)
         os.chmod(path, 0o777)
         self.listener.listen(64)
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+        serve_each(self.listener, self.serve)
 
     def open(self):
         """Another connection to the server, and what it says on it at first."""
