@@ -69,7 +69,6 @@ struct options {
     struct edit edits[EDITS_MAX];
     size_t edit_count;
     char *run_id; /* borrowed from the command line */
-    uint32_t seq;
 };
 
 /* As cli_parse(). */
@@ -91,21 +90,30 @@ static int parse(struct cli_command *command, const struct cli_option *table, si
     return 0;
 }
 
-/* One call with one answer, which is shown by `show` (may be NULL). */
-static int call(const char *address, const struct rpc_client_method *method,
-                const ProtobufCMessage *request, void (*show)(const ProtobufCMessage *response))
+/* One call with one answer. */
+struct once {
+    const char *address;
+    const struct rpc_client_method *method;
+    const ProtobufCMessage *request;
+    void (*show)(const ProtobufCMessage *response); /* NULL: there is nothing to show */
+};
+
+static int call_once(const void *user, int cancel_fd)
 {
-    struct rpc_channel *channel = cli_connect(address);
+    const struct once *once = user;
+    struct rpc_channel *channel = cli_connect(once->address);
     struct rpc_status status = RPC_STATUS_INIT;
     ProtobufCMessage *response = NULL;
     int code = CLI_EXIT_OK;
 
+    (void)cancel_fd; /* the call has a deadline of its own */
     if (!channel)
         return CLI_EXIT_SERVICE;
-    if (rpc_call_blocking(channel, method, request, CALL_TIMEOUT_MS, &response, &status) != RPC_OK)
-        code = cli_report(address, &status);
-    else if (show)
-        show(response);
+    if (rpc_call_blocking(channel, once->method, once->request, CALL_TIMEOUT_MS, &response,
+                          &status) != RPC_OK)
+        code = cli_report(once->address, &status);
+    else if (once->show)
+        once->show(response);
     rpc_message_free(response);
     (void)rpc_channel_free(channel);
     return code;
@@ -218,19 +226,9 @@ static void show_fork(const ProtobufCMessage *message)
     (void)putchar('\n');
 }
 
-static int fork_run(const void *user, int cancel_fd)
-{
-    Crisol__Agent__V1__ForkRunRequest request = CRISOL__AGENT__V1__FORK_RUN_REQUEST__INIT;
-    const struct options *options = user;
-
-    (void)cancel_fd; /* the call has a deadline of its own */
-    request.run_id = options->run_id;
-    request.seq = options->seq;
-    return call(options->address, &cli_method_fork_run, &request.base, show_fork);
-}
-
 int cli_fork(int argc, char **argv)
 {
+    Crisol__Agent__V1__ForkRunRequest request = CRISOL__AGENT__V1__FORK_RUN_REQUEST__INIT;
     struct options options = {.address = NULL};
     const struct cli_option table[] = {CLI_TEXT("orchestrator", &options.address)};
     struct cli_command command = {
@@ -239,6 +237,8 @@ int cli_fork(int argc, char **argv)
         .arguments = 2,
         .is_missing = "name a RUN and a SEQ; see 'crisol fork --help'",
     };
+    struct once once = {
+        .method = &cli_method_fork_run, .request = &request.base, .show = show_fork};
     unsigned long long seq = 0;
     int r = parse(&command, table, CR_ARRAY_SIZE(table), argc, argv, &options);
 
@@ -246,12 +246,14 @@ int cli_fork(int argc, char **argv)
         r = cli_parse_number("SEQ", argv[optind + 1], 1, UINT32_MAX, &seq);
     if (r != 0)
         return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
-    options.seq = (uint32_t)seq;
-    return cli_with_calls(fork_run, &options);
+    request.run_id = options.run_id;
+    request.seq = (uint32_t)seq;
+    once.address = options.address;
+    return cli_with_calls(call_once, &once);
 }
 
-/* A command that takes one RUN and no option of its own. */
-static int manage_one(int argc, char **argv, const char *help, int (*calls)(const void *, int))
+/* A command that takes one RUN, which goes into the request, and no option of its own. */
+static int manage_one(int argc, char **argv, const char *help, struct once *once, char **ret_run_id)
 {
     struct options options = {.address = NULL};
     const struct cli_option table[] = {CLI_TEXT("orchestrator", &options.address)};
@@ -260,7 +262,9 @@ static int manage_one(int argc, char **argv, const char *help, int (*calls)(cons
 
     if (r != 0)
         return r > 0 ? CLI_EXIT_OK : CLI_EXIT_SERVICE;
-    return cli_with_calls(calls, &options);
+    *ret_run_id = options.run_id;
+    once->address = options.address;
+    return cli_with_calls(call_once, once);
 }
 
 static void show_cancel(const ProtobufCMessage *message)
@@ -271,32 +275,19 @@ static void show_cancel(const ProtobufCMessage *message)
         (void)puts("the run had ended");
 }
 
-static int cancel(const void *user, int cancel_fd)
-{
-    Crisol__Agent__V1__CancelRunRequest request = CRISOL__AGENT__V1__CANCEL_RUN_REQUEST__INIT;
-    const struct options *options = user;
-
-    (void)cancel_fd; /* the call has a deadline of its own */
-    request.run_id = options->run_id;
-    return call(options->address, &cli_method_cancel_run, &request.base, show_cancel);
-}
-
 int cli_cancel(int argc, char **argv)
 {
-    return manage_one(argc, argv, cancel_help, cancel);
-}
+    Crisol__Agent__V1__CancelRunRequest request = CRISOL__AGENT__V1__CANCEL_RUN_REQUEST__INIT;
+    struct once once = {
+        .method = &cli_method_cancel_run, .request = &request.base, .show = show_cancel};
 
-static int forget(const void *user, int cancel_fd)
-{
-    Crisol__Agent__V1__DeleteRunRequest request = CRISOL__AGENT__V1__DELETE_RUN_REQUEST__INIT;
-    const struct options *options = user;
-
-    (void)cancel_fd; /* the call has a deadline of its own */
-    request.run_id = options->run_id;
-    return call(options->address, &cli_method_delete_run, &request.base, NULL);
+    return manage_one(argc, argv, cancel_help, &once, &request.run_id);
 }
 
 int cli_forget(int argc, char **argv)
 {
-    return manage_one(argc, argv, forget_help, forget);
+    Crisol__Agent__V1__DeleteRunRequest request = CRISOL__AGENT__V1__DELETE_RUN_REQUEST__INIT;
+    struct once once = {.method = &cli_method_delete_run, .request = &request.base};
+
+    return manage_one(argc, argv, forget_help, &once, &request.run_id);
 }
