@@ -80,28 +80,36 @@ void init_box_add_shell(struct init_box *box, const char *script)
     init_box_add(box, SBX_PAYLOAD_ENV, "PATH", "/usr/bin");
 }
 
-/* In the child: a root of /usr, a workspace and a /proc. Returns 0 or the line that failed. */
-static int build_root(const struct init_box *box)
+/* In the child: the folders, the null device and the links of a root. */
+static bool make_places(void)
 {
     static const char *const links[] = {"bin", "lib", "lib64"};
-    char target[16];
 
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-        mount("root", ROOT, "tmpfs", 0, "mode=0755") < 0)
-        return __LINE__;
     if (mkdir(ROOT "/usr", 0755) < 0 || mkdir(ROOT "/workspace", 0755) < 0 ||
         mkdir(ROOT "/proc", 0755) < 0 || mkdir(ROOT "/dev", 0755) < 0 ||
         mknod(ROOT "/dev/null", S_IFCHR | 0666, makedev(1, 3)) < 0 ||
         chmod(ROOT "/dev/null", 0666) < 0)
-        return __LINE__;
+        return false;
     for (size_t i = 0; i < CR_ARRAY_SIZE(links); i++) {
+        char target[16];
         char name[32];
 
         (void)snprintf(name, sizeof(name), ROOT "/%s", links[i]);
         (void)snprintf(target, sizeof(target), "usr/%s", links[i]);
         if (symlink(target, name) < 0)
-            return __LINE__;
+            return false;
     }
+    return true;
+}
+
+/* In the child: a root of /usr, a workspace and a /proc. Returns 0 or the line that failed. */
+static int build_root(const struct init_box *box)
+{
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("root", ROOT, "tmpfs", 0, "mode=0755") < 0)
+        return __LINE__;
+    if (!make_places())
+        return __LINE__;
     if (mount("/usr", ROOT "/usr", NULL, MS_BIND, NULL) < 0 ||
         mount("workspace", ROOT "/workspace", "tmpfs", MS_NOSUID | MS_NODEV,
               box->workspace_options) < 0 ||
