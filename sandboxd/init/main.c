@@ -73,17 +73,33 @@ static int secure_self(enum mode mode)
     return close_range((unsigned int)last + 1, ~0U, 0) < 0 ? -errno : 0;
 }
 
+/*
+ * Until something is said. What will be the program is larger than this
+ * process, so it is whom the kernel kills when the machine is short of memory:
+ * without it the box is good for no run, and its end tells the backend.
+ */
+static void await_word(int program_fd)
+{
+    struct pollfd fds[] = {{.fd = SBX_INIT_FD_CONTROL, .events = POLLIN}, {.fd = program_fd}};
+
+    while (poll(fds, CR_ARRAY_SIZE(fds), -1) < 0) {
+    }
+    if (fds[1].revents)
+        _exit(1);
+}
+
 /* Says that the box is made, and waits for what it is to run. Returns true when GO came along. */
-static bool await_load(enum mode mode, int *listener_fd)
+static bool await_load(enum mode mode, int program_fd, int *listener_fd)
 {
     bool is_go = false;
-    int r = mode == MODE_ADOPT ? sbx_adopt_await(SBX_INIT_FD_ADOPTED, listener_fd) : 0;
+    int r = mode == MODE_ADOPT ? sbx_adopt_await(program_fd, listener_fd) : 0;
 
     if (r < 0)
         sbx_say_failed(SBX_STAGE_CLONE, r);
     (void)prctl(PR_SET_NAME, SBX_INIT_IDLE_NAME, 0, 0, 0);
     if (sbx_say((struct sbx_init_msg){.event = SBX_INIT_WAITING}) < 0)
         _exit(1);
+    await_word(program_fd);
     r = sbx_adopt_load(&is_go);
     (void)prctl(PR_SET_NAME, SBX_INIT_NAME, 0, 0, 0);
     if (r == -EPIPE)
@@ -293,7 +309,8 @@ static bool get_ready(struct box *box)
     if (r < 0)
         sbx_say_failed(SBX_STAGE_INIT, r);
     if (mode != MODE_RUN && mode != MODE_TERMINAL)
-        is_go = await_load(mode, &box->listener_fd);
+        is_go = await_load(mode, mode == MODE_ADOPT ? SBX_INIT_FD_ADOPTED : box->ahead.fd,
+                           &box->listener_fd);
     if (mode == MODE_CELLS)
         take_streams(&box->cells);
     if (mode == MODE_ADOPT && (r = sbx_place_files()) < 0)

@@ -93,6 +93,13 @@ static void bury(struct sbx_native *native, struct sbx_pool_slot *slot)
     move(native, slot, SBX_POOL_FREE, INT64_MAX);
 }
 
+/* While it waited: nothing speaks against another one at once. */
+static void on_end(struct sbx_native *native, struct sbx_pool_slot *slot)
+{
+    cr_log_warn("a box of the pool died, making another kind=%s", slot->starter->name);
+    discard(native, slot);
+}
+
 static void put_off(struct sbx_native *native)
 {
     native->pool.retry_ns = cr_clock_mono_ns() + RETRY_NS;
@@ -206,6 +213,10 @@ void sbx_pool_on_control(struct sbx_native *native, uint32_t index)
         if (slot->has_waited || become_idle(native, slot, &err) == 0)
             return;
     }
+    if (n == 0 && slot->state == SBX_POOL_IDLE) {
+        on_end(native, slot);
+        return;
+    }
     if (err.code == 0 && n == sizeof(msg) && msg.event == SBX_INIT_FAILED)
         (void)cr_err_sys(&err, msg.error, "step '%s'", sbx_stage_name(msg.stage));
     cr_log_error("a box of the pool does not wait as it must kind=%s state=%s error=\"%s\"",
@@ -224,7 +235,7 @@ void sbx_pool_on_dead(struct sbx_native *native, uint32_t index)
     if (slot->state == SBX_POOL_STARTING)
         sbx_pool_on_control(native, index); /* its last words */
     if (slot->state == SBX_POOL_IDLE)
-        cr_log_warn("a box of the pool died, making another kind=%s", slot->starter->name);
+        on_end(native, slot);
     if (slot->state != SBX_POOL_DYING)
         discard(native, slot);
     bury(native, slot);

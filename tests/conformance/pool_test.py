@@ -23,6 +23,17 @@ def pool_of(stub):
     return stub.GetCapabilities(pb.GetCapabilitiesRequest(), timeout=90).pool
 
 
+def of_user(service, inside):
+    """pids of that user of a box, in all boxes."""
+    found = []
+    for pid in descendants(service.process.pid, with_zombies=False):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            user = processes.user_of(pid)
+            if user >= processes.FIRST_BOX_UID and user % processes.BOX_UIDS == inside:
+                found.append(pid)
+    return found
+
+
 class Suite(lab.Suite):
     flags = ("--pool=plain=2", "--preload=off")
 
@@ -37,13 +48,7 @@ class Suite(lab.Suite):
 class Pool(Suite):
     def boxes(self):
         """pids of sandbox-inits that wait or are about to: each is the user 0 of its box."""
-        found = []
-        for pid in descendants(self.service.process.pid, with_zombies=False):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                user = processes.user_of(pid)
-                if user >= processes.FIRST_BOX_UID and user % processes.BOX_UIDS == 0:
-                    found.append(pid)
-        return found
+        return of_user(self.service, 0)
 
     def test_a_run_takes_a_box_that_waits_and_says_so(self):
         def hit_counts():
@@ -74,6 +79,21 @@ class Pool(Suite):
         self.must(OK, self.shell("true"))
         self.warm("pass")
         self.assertFalse(set(dead) & set(self.boxes()))
+
+    @unittest.skipUnless(lab.BACKEND == "native", "e2e/docker_modes_test.py does this with containers")
+    def test_sandbox_43_a_program_that_died_as_it_waited_is_no_run_s_program(self):
+        """Each is larger than its sandbox-init: the kernel kills it first when the machine is short of memory."""
+        with lab.start("--pool=0,plain=1,python=1,pytest=1") as service:
+            stub = lab.services.SandboxServiceStub(service.channel)
+            wait_for(lambda: pool_of(stub).ready == 3, 30, "three boxes wait")
+            for pid in of_user(service, 1000):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: service.log().count("a box of the pool died, making another") >= 3, 30, "they are missed")
+            for runtime, code in (("shell", "true"), ("python", "pass"), ("pytest", "def test(): pass")):
+                def is_hit(request=pb.RunRequest(runtime=runtime, code=code)):
+                    return self.must(OK, stub.Run(request, timeout=90)).timing.is_pool_hit
+                wait_for(is_hit, 30, "another waits")
 
     def test_sandbox_45_no_box_is_used_twice(self):
         look = ("ls -A /workspace /tmp /dev/shm | grep -c marker; "
