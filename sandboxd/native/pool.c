@@ -241,6 +241,17 @@ void sbx_pool_on_dead(struct sbx_native *native, uint32_t index)
     bury(native, slot);
 }
 
+void sbx_pool_drop_forked(struct sbx_native *native, int index)
+{
+    for (uint32_t i = 0; i < native->pool.slot_count; i++) {
+        struct sbx_pool_slot *slot = &native->pool.slots[i];
+
+        if ((slot->state == SBX_POOL_STARTING || slot->state == SBX_POOL_IDLE) &&
+            slot->cell.asked_of == index)
+            discard(native, slot);
+    }
+}
+
 /* ---- handing out ---- */
 
 /* Read-only files are put in place by sandbox-init, which is work of ours, too. */
@@ -376,7 +387,10 @@ static void recycle(struct sbx_native *native, int64_t now_ns)
             continue;
         if (slot->state == SBX_POOL_STARTING && !native->base.is_stopping)
             cr_log_error("a box of the pool is not there in time kind=%s", slot->starter->name);
-        discard(native, slot);
+        if (slot->cell.asked != 0 && !native->base.is_stopping)
+            sbx_templates_give_up(native, (uint32_t)slot->cell.asked_of); /* tells every slot */
+        else
+            discard(native, slot);
     }
 }
 

@@ -98,6 +98,10 @@ bool sbx_pool_take(struct sbx_native *native, struct sbx_job *job, struct sbx_ce
 void sbx_pool_on_started(struct sbx_native *native, struct sbx_pool_slot *slot,
                          const struct sbx_box *box);
 
+/* Ends the boxes that wait and were forked from this template, an index of templates.h: their
+ * interpreters have loaded what is not installed any more. */
+void sbx_pool_drop_forked(struct sbx_native *native, int index);
+
 /* Events of the slot's control socket and of the end of its box. */
 void sbx_pool_on_control(struct sbx_native *native, uint32_t index);
 void sbx_pool_on_dead(struct sbx_native *native, uint32_t index);

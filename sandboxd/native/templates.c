@@ -395,11 +395,13 @@ int64_t sbx_templates_next_ns(const struct sbx_native *native)
     return templates->is_on && !native->base.is_stopping ? next : INT64_MAX;
 }
 
-/* One that is old goes when nobody waits for it: its boxes go on without it. */
+/* One that is old goes when nobody waits for it: its boxes go on without it, and those that wait
+ * are as good as before, unless they are of other packages than a new one would be. */
 static void look_at(struct sbx_native *native, uint32_t index, int64_t now_ns)
 {
     struct sbx_templates *templates = &native->templates;
     struct sbx_template *template = &templates->list[index];
+    bool has_changed;
 
     if (template->pid < 0)
         return;
@@ -412,8 +414,11 @@ static void look_at(struct sbx_native *native, uint32_t index, int64_t now_ns)
         return;
     cr_log_info("replacing a template kind=%s boxes=%" PRIu32, sbx_template_name(kind_of(index)),
                 template->boxes);
+    has_changed = sbx_template_has_changed(template);
     end(templates, index);
     plan_start(templates, index);
+    if (has_changed)
+        sbx_pool_drop_forked(native, (int)index);
 }
 
 void sbx_templates_on_time(struct sbx_native *native, int64_t now_ns)

@@ -18,7 +18,9 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <sys/mman.h>
 #include <sys/pidfd.h>
@@ -82,24 +84,35 @@ int sbx_template_userns_make(uint32_t uid_base, uint32_t places, int *ret_fd, st
     return sbx_userns_make_ranges(ranges, CR_ARRAY_SIZE(ranges), ret_fd, err);
 }
 
+/* Where the interpreter's own modules are: named as itself, python3 is a link to python3.N. */
+static void find_library(const char *interpreter, char ret_path[PATH_MAX])
+{
+    char target[NAME_MAX + 1];
+    ssize_t n = readlinkat(AT_FDCWD, interpreter, target, sizeof(target) - 1);
+
+    target[n > 0 ? n : 0] = '\0';
+    (void)snprintf(ret_path, PATH_MAX, "/usr/lib/%s", basename(target));
+}
+
 uint64_t sbx_template_packages(enum sbx_template_kind kind)
 {
+    char library[PATH_MAX];
     /* A package manager that changes a package renames files in the folder that holds it. */
-    static const char *const folders[] = {
+    const char *const folders[] = {
+        sbx_template_runtime(kind)->argv[0],
+        library,
         "/usr/lib/python3/dist-packages",
         "/usr/lib/python3/dist-packages/_pytest",
         "/usr/lib/python3/dist-packages/pluggy",
         "/usr/lib/python3",
         "/usr/lib",
     };
-    const char *interpreter = sbx_template_runtime(kind)->argv[0];
     uint64_t hash = CR_HASH_START;
     struct stat stat;
 
-    for (size_t i = 0; i <= CR_ARRAY_SIZE(folders); i++) {
-        const char *path = i == 0 ? interpreter : folders[i - 1];
-
-        if (fstatat(AT_FDCWD, path, &stat, 0) < 0)
+    find_library(folders[0], library);
+    for (size_t i = 0; i < CR_ARRAY_SIZE(folders); i++) {
+        if (fstatat(AT_FDCWD, folders[i], &stat, 0) < 0)
             continue; /* one that appears later is a change, too */
         hash = cr_hash_number(hash, i);
         hash = cr_hash_number(hash, (uint64_t)stat.st_ino);
@@ -292,12 +305,17 @@ int sbx_template_receive(struct sbx_template *template, struct sbx_template_even
     return 0;
 }
 
+bool sbx_template_has_changed(const struct sbx_template *template)
+{
+    return sbx_template_packages(template->kind) != template->packages;
+}
+
 bool sbx_template_is_stale(const struct sbx_template *template, uint32_t most_boxes,
                            int64_t most_age_ns)
 {
     return template->boxes >= most_boxes ||
            cr_clock_mono_ns() - template->started_ns >= most_age_ns ||
-           sbx_template_packages(template->kind) != template->packages;
+           sbx_template_has_changed(template);
 }
 
 pid_t sbx_template_leave(struct sbx_template *template)

@@ -104,6 +104,9 @@ int sbx_template_ask(struct sbx_template *template, const struct sbx_template_bo
  */
 int sbx_template_receive(struct sbx_template *template, struct sbx_template_event *ret_event);
 
+/* True when packages changed since it was started. */
+bool sbx_template_has_changed(const struct sbx_template *template);
+
 /* True when a new one should take its place: by count, age, or because packages changed. */
 bool sbx_template_is_stale(const struct sbx_template *template, uint32_t most_boxes,
                            int64_t most_age_ns);

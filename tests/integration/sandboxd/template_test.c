@@ -8,11 +8,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <sys/mount.h>
 
 /* ---- what comes out ---- */
 
@@ -155,6 +158,25 @@ static void a_template_gets_old(void **state)
     template->packages = packages;
 }
 
+/* As a package manager that is at its own modules does, when it has the program already. */
+static void other_modules_of_the_interpreter_are_a_change(void **state)
+{
+    const uint64_t before = sbx_template_packages(SBX_TEMPLATE_PYTHON);
+    char path[PATH_MAX] = "/usr/lib/";
+    const size_t used = strlen(path);
+    ssize_t n = readlink("/usr/bin/python3", path + used, sizeof(path) - used - 1);
+    uint64_t after;
+
+    (void)state;
+    assert_true(n > 0);
+    assert_return_code(mount("other", path, "tmpfs", 0, NULL), errno);
+    after = sbx_template_packages(SBX_TEMPLATE_PYTHON);
+    assert_return_code(umount2(path, MNT_DETACH), errno);
+
+    assert_int_not_equal(after, before);
+    assert_int_equal(sbx_template_packages(SBX_TEMPLATE_PYTHON), before);
+}
+
 /* There is no /proc here to list them. */
 static int count_fds(void)
 {
@@ -191,6 +213,7 @@ int main(void)
         cmocka_unit_test(boxes_outlive_their_template),
         cmocka_unit_test(a_place_that_is_none_is_refused),
         cmocka_unit_test(a_template_gets_old),
+        cmocka_unit_test(other_modules_of_the_interpreter_are_a_change),
         cmocka_unit_test(templates_and_boxes_leave_no_descriptors),
     };
 

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static void pool_moves_as_its_table_says(void **state)
 {
@@ -154,6 +155,89 @@ static void pool_makes_boxes_of_templates_where_they_take_nothing_from_runs(void
                      INT64_MAX);
 }
 
+/* A backend with one slot in each state, and templates of whom only that of pytest runs. */
+static struct sbx_native *make_native(void)
+{
+    static struct sbx_native native; /* large */
+    static struct sbx_cgroup_host host;
+
+    sbx_cgroup_host_init(&host, &sbx_cgroup_v1);
+    memset(&native, 0, sizeof(native));
+    sbx_templates_init(&native.templates, "on");
+    native.templates.list[SBX_TEMPLATE_PYTEST].pid =
+        getpid(); /* no child of ours: reaped at once */
+    native.templates.list[SBX_TEMPLATE_PYTEST].is_ready = true;
+    native.templates.list[SBX_TEMPLATE_PYTEST].started_ns = cr_clock_mono_ns();
+    native.templates.list[SBX_TEMPLATE_PYTEST].packages =
+        sbx_template_packages(SBX_TEMPLATE_PYTEST);
+    native.base.pool_ready = 1;
+    native.pool = (struct sbx_pool){.slot_count = SBX_POOL_STATE_COUNT, .starting_most = 1};
+    for (uint32_t i = 0; i < SBX_POOL_STATE_COUNT; i++) {
+        native.pool.slots[i] = (struct sbx_pool_slot){.state = (enum sbx_pool_state)i,
+                                                      .starter = &sbx_starter_pytest,
+                                                      .cell = SBX_CELL_INIT,
+                                                      .deadline_ns = INT64_MAX};
+        native.pool.slots[i].cell.group.host = &host;
+        native.pool.slots[i].cell.asked_of = i == SBX_POOL_FREE ? -1 : SBX_TEMPLATE_PYTEST;
+    }
+    return &native;
+}
+
+static void expect_states(const struct sbx_native *native, enum sbx_pool_state starting,
+                          enum sbx_pool_state idle)
+{
+    assert_int_equal(native->pool.slots[SBX_POOL_FREE].state, SBX_POOL_FREE);
+    assert_int_equal(native->pool.slots[SBX_POOL_STARTING].state, starting);
+    assert_int_equal(native->pool.slots[SBX_POOL_IDLE].state, idle);
+    assert_int_equal(native->pool.slots[SBX_POOL_DYING].state, SBX_POOL_DYING);
+    assert_int_equal(native->base.pool_ready, idle == SBX_POOL_IDLE);
+}
+
+static void pool_keeps_what_a_template_of_the_same_packages_forked(void **state)
+{
+    struct sbx_native *native = make_native();
+
+    (void)state;
+    native->templates.list[SBX_TEMPLATE_PYTEST].started_ns = INT64_MIN / 2; /* old */
+    native->templates.look_ns = 0;
+    sbx_templates_on_time(native, 1);
+
+    assert_int_equal(native->templates.list[SBX_TEMPLATE_PYTEST].pid, -1);
+    expect_states(native, SBX_POOL_STARTING, SBX_POOL_IDLE);
+}
+
+static void pool_drops_what_a_template_of_other_packages_forked(void **state)
+{
+    struct sbx_native *native = make_native();
+
+    (void)state;
+    native->templates.list[SBX_TEMPLATE_PYTEST].packages ^= 1;
+    native->pool.slots[SBX_POOL_STARTING].cell.asked_of = SBX_TEMPLATE_PYTHON;
+    native->templates.look_ns = 0;
+    sbx_templates_on_time(native, 1);
+
+    assert_int_equal(native->templates.list[SBX_TEMPLATE_PYTEST].pid, -1);
+    expect_states(native, SBX_POOL_STARTING, SBX_POOL_DYING);
+}
+
+/* Else nobody would end it before a run had waited for it, too. */
+static void pool_gives_up_a_template_that_does_not_answer_it(void **state)
+{
+    struct sbx_native *native = make_native();
+    const int64_t now_ns = cr_clock_mono_ns();
+
+    (void)state;
+    native->pool.slots[SBX_POOL_STARTING].cell.asked = 5;
+    native->pool.slots[SBX_POOL_STARTING].deadline_ns = now_ns;
+    native->templates.asked[SBX_TEMPLATE_PYTEST] = 1;
+    sbx_pool_on_time(native, now_ns);
+
+    assert_int_equal(native->templates.list[SBX_TEMPLATE_PYTEST].pid, -1);
+    assert_int_equal(native->templates.asked[SBX_TEMPLATE_PYTEST], 0);
+    assert_true(native->templates.start_ns[SBX_TEMPLATE_PYTEST] < INT64_MAX);
+    expect_states(native, SBX_POOL_FREE, SBX_POOL_IDLE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +247,9 @@ int main(void)
         cmocka_unit_test(pool_has_no_slots_of_templates_without_templates),
         cmocka_unit_test(pool_refuses_what_is_no_size),
         cmocka_unit_test(pool_makes_boxes_of_templates_where_they_take_nothing_from_runs),
+        cmocka_unit_test(pool_keeps_what_a_template_of_the_same_packages_forked),
+        cmocka_unit_test(pool_drops_what_a_template_of_other_packages_forked),
+        cmocka_unit_test(pool_gives_up_a_template_that_does_not_answer_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
