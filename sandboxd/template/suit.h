@@ -10,7 +10,7 @@ struct sbx_job;
 /*
  * True when an interpreter of this kind, started before the job was known,
  * does for it what the job's own would: the runtime, arguments, environment
- * and stack are those that it was started with. Pure.
+ * and stack are those that it was started with, and it need not be alone. Pure.
  */
 bool sbx_template_suits(enum sbx_template_kind kind, const struct sbx_job *job);
 

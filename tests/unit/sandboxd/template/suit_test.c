@@ -53,11 +53,23 @@ static void another_stack_suits_none(void **state)
         assert_false(sbx_template_suits(kind, &job));
 }
 
+static void who_is_to_be_the_only_process_is_no_interpreter_that_waits(void **state)
+{
+    struct sbx_job job = job_of("python", 0);
+
+    (void)state;
+    job.limits.value[SBX_LIMIT_PROCESSES] = 2;
+    assert_true(sbx_template_suits(SBX_TEMPLATE_PYTHON, &job));
+    job.limits.value[SBX_LIMIT_PROCESSES] = 1;
+    assert_false(sbx_template_suits(SBX_TEMPLATE_PYTHON, &job));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_interpreter_suits_what_it_was_started_for),
         cmocka_unit_test(another_stack_suits_none),
+        cmocka_unit_test(who_is_to_be_the_only_process_is_no_interpreter_that_waits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
