@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -75,15 +76,28 @@ static int run_module(void)
 }
 
 /* Calls module.name(); an exception of it is printed, as at the end of an interpreter. */
-static void call_at_end(const char *module_name, const char *name)
+static void call_at_end(PyObject *module, const char *name)
 {
-    PyObject *module = PyImport_ImportModule(module_name);
-    PyObject *result = module ? PyObject_CallMethod(module, name, NULL) : NULL;
+    PyObject *result;
 
+    if (!module)
+        return;
+    Py_INCREF(module); /* what is called may drop it */
+    result = PyObject_CallMethod(module, name, NULL);
     if (!result)
         PyErr_WriteUnraisable(module);
     Py_XDECREF(result);
-    Py_XDECREF(module);
+    Py_DECREF(module);
+}
+
+/* As Py_FinalizeEx() finds them: what goes by the name of threading by then, and atexit itself,
+ * which the script holds. */
+static void run_exit_functions(PyObject *names)
+{
+    PyObject *modules = PyImport_GetModuleDict(); /* borrowed, as what is in it */
+
+    call_at_end(PyDict_GetItemString(modules, "threading"), "_shutdown");
+    call_at_end(PyDict_GetItemString(names, "atexit"), "_run_exitfuncs");
 }
 
 static bool flush(const char *name)
@@ -120,6 +134,22 @@ static bool has_open_files(void)
     }
     (void)closedir(folder);
     return is_found;
+}
+
+/* Each may hold text, and only the one that counts now is flushed. */
+static bool is_stream_replaced(const char *name, const char *original)
+{
+    return PySys_GetObject(name) != PySys_GetObject(original);
+}
+
+/* Everything that holds text by then, and is no destructor, is empty. */
+static bool flush_all(void)
+{
+    if (is_stream_replaced("stdout", "__stdout__") || is_stream_replaced("stderr", "__stderr__") ||
+        !flush("stdout") || !flush("stderr"))
+        return false;
+    (void)fflush(NULL); /* of the libc: what exit(3) does, for code that is not Python */
+    return true;
 }
 
 /* The exit code of SystemExit, or -1: leave it to the interpreter. Clears the exception then. */
@@ -165,9 +195,8 @@ static int finish(const struct sbx_preload *preload, PyObject *names)
         PyObject *trace = NULL;
 
         PyErr_Fetch(&type, &value, &trace);
-        call_at_end("threading", "_shutdown");
-        call_at_end("atexit", "_run_exitfuncs");
-        if ((preload->is_trial || !has_open_files()) && flush("stdout") && flush("stderr")) {
+        run_exit_functions(names);
+        if ((preload->is_trial || !has_open_files()) && flush_all()) {
             sbx_preload_report_ranges(preload);
             _exit(code);
         }

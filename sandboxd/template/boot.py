@@ -18,8 +18,11 @@ import types
 
 FOLDER = "/workspace"
 PLUGIN = "crisol_fork"
-# A destructor that runs when the interpreter ends may write something: then it has to end in full.
-LATE_CODE = (b"__del__", b"weakref")
+# What an object does that goes when the interpreter ends may be seen: then it has to end in full.
+# Destructors, also of futures and coroutines; files that close themselves, or that share the
+# descriptor of another. Each line: all of it in one file.
+LATE_CODE = ((b"__del__",), (b"weakref",), (b"async",), (b"closefd",), (b"def close(", b"IO"))
+READ_MOST = 256 << 10  # bytes of a file: what is read takes memory that its program could have
 
 # What most test files do: pass, fail, compare, raise, capture, use fixtures, import a neighbour.
 # What shows a failure reads tokens up to the next statement only where that is lines away.
@@ -140,13 +143,44 @@ def enter_child(is_trial):
     natural_end = has_late_code()
 
 
+def read_file(path):
+    """None when it is large or may not be read, so that nobody knows what its code does."""
+    try:
+        with open(path, "rb") as file:
+            return file.read() if os.fstat(file.fileno()).st_size <= READ_MOST else None
+    except OSError:
+        return None
+
+
+def may_stay_inside(text):
+    """Whether a generator may wait in a block that it leaves when it goes. Those of fixtures pytest ends itself."""
+    is_fixture = is_marked = False
+    blocks = []
+    for line in text.splitlines():
+        code = line.lstrip()
+        if not code or code[:1] in b")]}#":
+            continue
+        depth = len(line) - len(code)
+        blocks = [block for block in blocks if block < depth]
+        if code.startswith(b"@"):
+            is_marked = is_marked or b"fixture" in code
+        elif code.startswith(b"def "):
+            is_fixture, is_marked, blocks = is_marked, False, []
+        elif code.startswith((b"with ", b"with(", b"try:")):
+            blocks.append(depth)
+        if blocks and not is_fixture and b"yield" in code:
+            return True
+    return False
+
+
 def has_late_code():
     for folder, _, names in os.walk(FOLDER):
         for name in names:
             if name.endswith(".py"):
-                with open(os.path.join(folder, name), "rb") as file:
-                    text = file.read()
-                if any(part in text for part in LATE_CODE) or (b"yield" in text and b"finally" in text):
+                text = read_file(os.path.join(folder, name))
+                if text is None or any(all(part in text for part in parts) for parts in LATE_CODE):
+                    return True
+                if b"yield" in text and may_stay_inside(text):
                     return True
     return False
 

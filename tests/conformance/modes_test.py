@@ -67,10 +67,16 @@ def wait_for_pool(stub):
     processes.wait_for(is_almost_full, PATIENCE, "interpreters wait")
 
 
+def input_file(path, content):
+    """A text, or one with the mode of its file."""
+    text, mode = (content, 0) if isinstance(content, str) else content
+    return pb.InputFile(path=path, text=text, mode=mode)
+
+
 def run_one(stub, runtime, files, args, mode=None):
     """Everything of a run that somebody can see, without times."""
     events = run_in(stub, mode, runtime=runtime, args=args, limits=LIMITS,
-                    files=[pb.InputFile(path=path, text=text) for path, text in files.items()],
+                    files=[input_file(path, content) for path, content in files.items()],
                     collect=[pb.CollectSpec(glob="**/*")])
     result = events[-1].result
     report = result.test_report
