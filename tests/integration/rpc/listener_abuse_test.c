@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "google/protobuf/any.pb-c.h"
 #include "rpc/status.h"
+#include "tests/harness/h2_names.h"
 #include "tests/harness/rpc_group.h"
 #include "tests/integration/rpc/fixture.h"
 #include "tests/integration/rpc/listener_fixture.h"
@@ -27,25 +28,6 @@
 #define WORST_CALL_MS 500
 #define GROWTH_KIB 65536
 #define ATTACK_NS (2 * CR_NS_PER_S)
-
-enum {
-    DATA,
-    HEADERS,
-    PRIORITY,
-    RESET,
-    SETTINGS,
-    PUSH,
-    PING,
-    GOAWAY,
-    WINDOW,
-    CONTINUATION
-};
-
-enum {
-    NONE = 0,
-    END_STREAM = 1,
-    END_HEADERS = 4
-};
 
 static const struct rpc_listener_options defaults = {.edge = NULL};
 

@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "rpc/h2_frames.h"
+#include "tests/harness/h2_names.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,26 +13,6 @@
 #define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 /* The fault of more frames of a kind than are borne. */
 #define FLOOD(kind) (RPC_H2_FLOOD + CR_EDGE_##kind)
-
-enum {
-    DATA,
-    HEADERS,
-    PRIORITY,
-    RESET,
-    SETTINGS,
-    PUSH,
-    PING,
-    GOAWAY,
-    WINDOW,
-    CONTINUATION
-};
-
-enum {
-    NONE = 0,
-    ACK = 1,
-    END_STREAM = 1,
-    END_HEADERS = 4
-};
 
 /* `count` frames in a row; with `step` each on a stream of its own. */
 struct frames {
