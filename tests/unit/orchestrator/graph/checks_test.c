@@ -63,13 +63,45 @@ static void note_id(uint32_t count, const char *id)
         (void)memccpy(seen_ids[count], id, '\0', sizeof(seen_ids[0]));
 }
 
+/* As if the check had changed nothing. */
+static bool passes(enum double_check check, enum mode mode)
+{
+    return (check == DOUBLE_CHECK_CANARY && mode == MODE_PATCHED) ||
+           (check == DOUBLE_CHECK_RAISE && mode == MODE_RAISE) ||
+           (check == DOUBLE_CHECK_RETURN && mode == MODE_RETURN) ||
+           (check == DOUBLE_CHECK_MUTANT && mode == MODE_WEAK);
+}
+
+static bool is_slow(struct engine_fixture *fixture, enum mode mode)
+{
+    return mode == MODE_ALWAYS_SLOW || (mode == MODE_SLOW && fixture->answers++ < 2);
+}
+
+/* What the mode makes of a check that came out as it should. */
+static void spoil(struct engine_fixture *fixture, enum double_check check,
+                  struct double_execution *ret_execution)
+{
+    enum mode mode = (enum mode)fixture->mode;
+    bool is_canary = check == DOUBLE_CHECK_CANARY;
+
+    if (passes(check, mode))
+        *ret_execution = (struct double_execution){.passed = 3};
+    else if (is_canary && mode == MODE_FLAKY)
+        ret_execution->errors = 1;
+    else if (is_canary && is_slow(fixture, mode))
+        ret_execution->verdict = VERDICT(WALL_TIME_LIMIT);
+    else if (check == DOUBLE_CHECK_RAISE && mode == MODE_SKIP)
+        *ret_execution = (struct double_execution){.skipped = 3};
+    else if (mode == MODE_GONE || (mode == MODE_FAULT && fixture->executions <= 3))
+        ret_execution->code = RPC_UNAVAILABLE;
+    ret_execution->is_held = mode == MODE_HELD;
+}
+
 static void play(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
                  struct double_execution *ret_execution)
 {
     struct engine_fixture *fixture = user;
     enum double_check check = double_check_of(request);
-    enum mode mode = (enum mode)fixture->mode;
-    bool is_canary = check == DOUBLE_CHECK_CANARY;
 
     note_arguments(check, request);
     if (check == DOUBLE_CHECK_NONE) {
@@ -82,23 +114,7 @@ static void play(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
     note_id(fixture->executions, request->request_id);
     fixture->executions++;
     double_answer_check(request, ret_execution);
-    if ((is_canary && mode == MODE_PATCHED) ||
-        (check == DOUBLE_CHECK_RAISE && mode == MODE_RAISE) ||
-        (check == DOUBLE_CHECK_RETURN && mode == MODE_RETURN)) {
-        *ret_execution = (struct double_execution){.passed = 3};
-    } else if (is_canary && mode == MODE_FLAKY) {
-        ret_execution->errors = 1;
-    } else if (is_canary &&
-               (mode == MODE_ALWAYS_SLOW || (mode == MODE_SLOW && fixture->answers++ < 2))) {
-        ret_execution->verdict = VERDICT(WALL_TIME_LIMIT);
-    } else if (check == DOUBLE_CHECK_MUTANT && mode == MODE_WEAK) {
-        *ret_execution = (struct double_execution){.passed = 3};
-    } else if (check == DOUBLE_CHECK_RAISE && mode == MODE_SKIP) {
-        *ret_execution = (struct double_execution){.skipped = 3};
-    } else if (mode == MODE_GONE || (mode == MODE_FAULT && fixture->executions <= 3)) {
-        ret_execution->code = RPC_UNAVAILABLE;
-    }
-    ret_execution->is_held = mode == MODE_HELD;
+    spoil(fixture, check, ret_execution);
 }
 
 #define ANSWER(tests, solution)                                                                    \
