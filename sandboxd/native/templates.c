@@ -83,11 +83,19 @@ static void reap(struct sbx_templates *templates)
     }
 }
 
-/* Ends one, whose memory takes a while to free: it is reaped later. */
-static void end(struct sbx_templates *templates, uint32_t index)
+/*
+ * Ends one, whose memory takes a while to free: it is reaped later. A child of
+ * ours that was just forked, as a collector, may have a copy of its connection
+ * yet: closing ours would not end the watch, and its end would be heard of
+ * again and again.
+ */
+static void end(struct sbx_native *native, uint32_t index)
 {
-    pid_t pid = sbx_template_leave(&templates->list[index]);
+    struct sbx_templates *templates = &native->templates;
+    pid_t pid;
 
+    sbx_backend_unwatch(&native->base, templates->list[index].fd);
+    pid = sbx_template_leave(&templates->list[index]);
     for (uint32_t i = 0; pid > 0 && i < SBX_TEMPLATES_MAX; i++) {
         if (templates->leaving[i] == 0) {
             templates->leaving[i] = pid;
@@ -115,7 +123,7 @@ static void start_one(struct sbx_native *native, uint32_t index)
         return;
     cr_log_warn("cannot start a template kind=%s error=\"%s\"", sbx_template_name(kind_of(index)),
                 err.text);
-    end(templates, index);
+    end(native, index);
     templates->failures[index]++;
     plan_start(templates, index);
 }
@@ -173,8 +181,9 @@ static bool is_idle(const struct sbx_templates *templates, uint32_t owner)
 }
 
 /* Who used templates longest ago loses them: the next caller must not get boxes of them. */
-static int make_room(struct sbx_templates *templates)
+static int make_room(struct sbx_native *native)
 {
+    struct sbx_templates *templates = &native->templates;
     int oldest = -1;
 
     for (uint32_t i = 0; i < SBX_TEMPLATE_OWNERS_MAX; i++) {
@@ -185,7 +194,7 @@ static int make_room(struct sbx_templates *templates)
     for (uint32_t i = 0; oldest >= 0 && i < SBX_TEMPLATE_KIND_COUNT; i++) {
         uint32_t index = (uint32_t)oldest * SBX_TEMPLATE_KIND_COUNT + i;
 
-        end(templates, index);
+        end(native, index);
         templates->start_ns[index] = INT64_MAX;
         templates->failures[index] = 0;
     }
@@ -202,12 +211,13 @@ static int find_owner(const struct sbx_templates *templates, uint64_t caller)
     return templates->is_by_caller ? -1 : 0;
 }
 
-static int take_owner(struct sbx_templates *templates, uint64_t caller)
+static int take_owner(struct sbx_native *native, uint64_t caller)
 {
+    struct sbx_templates *templates = &native->templates;
     int owner = find_owner(templates, caller);
 
     if (owner < 0)
-        owner = make_room(templates);
+        owner = make_room(native);
     if (owner >= 0)
         templates->owners[owner] =
             (struct sbx_template_owner){.caller = caller, .used_ns = cr_clock_mono_ns()};
@@ -221,7 +231,7 @@ int sbx_templates_ask_for(struct sbx_native *native, const struct sbx_job *job,
     struct cr_err err = CR_ERR_INIT;
 
     for (uint32_t i = 0; i < SBX_TEMPLATE_KIND_COUNT && templates->is_on; i++) {
-        int owner = sbx_template_suits(i, job) ? take_owner(templates, job->caller) : -1;
+        int owner = sbx_template_suits(i, job) ? take_owner(native, job->caller) : -1;
         uint32_t index = (uint32_t)owner * SBX_TEMPLATE_KIND_COUNT + i;
         int r;
 
@@ -312,7 +322,7 @@ static void on_gone(struct sbx_native *native, uint32_t index)
 {
     struct sbx_templates *templates = &native->templates;
 
-    end(templates, index);
+    end(native, index);
     templates->failures[index]++;
     plan_start(templates, index);
     templates->asked[index] = 0;
@@ -415,7 +425,7 @@ static void look_at(struct sbx_native *native, uint32_t index, int64_t now_ns)
     cr_log_info("replacing a template kind=%s boxes=%" PRIu32, sbx_template_name(kind_of(index)),
                 template->boxes);
     has_changed = sbx_template_has_changed(template);
-    end(templates, index);
+    end(native, index);
     plan_start(templates, index);
     if (has_changed)
         sbx_pool_drop_forked(native, (int)index);

@@ -8,8 +8,12 @@
 #include "tests/harness/test.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
 
 static void pool_moves_as_its_table_says(void **state)
 {
@@ -238,6 +242,33 @@ static void pool_gives_up_a_template_that_does_not_answer_it(void **state)
     expect_states(native, SBX_POOL_FREE, SBX_POOL_IDLE);
 }
 
+/* A collector that was forked just before has a copy of the connection for a while. */
+static void a_template_that_ended_is_heard_of_once(void **state)
+{
+    struct sbx_native *native = make_native();
+    struct sbx_template *template = &native->templates.list[SBX_TEMPLATE_PYTEST];
+    struct epoll_event event;
+    int pair[2];
+    int copy;
+
+    (void)state;
+    native->base.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    copy = fcntl(pair[0], F_DUPFD_CLOEXEC, 0);
+    template->fd = pair[0];
+    assert_int_equal(sbx_backend_watch(&native->base, template->fd, EPOLLIN,
+                                       SBX_NATIVE_WATCH_TEMPLATE + SBX_TEMPLATE_PYTEST, NULL),
+                     0);
+    (void)close(pair[1]);
+    assert_int_equal(epoll_wait(native->base.epoll_fd, &event, 1, 0), 1);
+    sbx_templates_on_event(native, SBX_TEMPLATE_PYTEST);
+
+    assert_int_equal(native->templates.failures[SBX_TEMPLATE_PYTEST], 1);
+    assert_int_equal(epoll_wait(native->base.epoll_fd, &event, 1, 0), 0);
+    (void)close(copy);
+    (void)close(native->base.epoll_fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +281,7 @@ int main(void)
         cmocka_unit_test(pool_keeps_what_a_template_of_the_same_packages_forked),
         cmocka_unit_test(pool_drops_what_a_template_of_other_packages_forked),
         cmocka_unit_test(pool_gives_up_a_template_that_does_not_answer_it),
+        cmocka_unit_test(a_template_that_ended_is_heard_of_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
