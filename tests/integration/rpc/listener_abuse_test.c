@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -24,7 +25,8 @@
  * calls meanwhile, with the same uid, is served.
  */
 
-/* Without the guard these cost seconds; the machine that runs the tests may be busy. */
+/* Without the guard these cost seconds. Of the processor, not of the clock: the machine that runs
+ * the tests may be busy. */
 #define WORST_CALL_MS 500
 #define GROWTH_KIB 65536
 #define ATTACK_NS (2 * CR_NS_PER_S)
@@ -39,8 +41,23 @@ struct good_client {
     atomic_bool is_done;
     atomic_int calls;
     int failures;
-    int64_t worst_ns;
+    int64_t worst_ns;     /* of a call */
+    int64_t worst_cpu_ns; /* what this process worked during one, everybody in it */
 };
+
+static int64_t cpu_ns(void)
+{
+    struct timespec time;
+
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time), 0);
+    return time.tv_sec * CR_NS_PER_S + time.tv_nsec;
+}
+
+static void take_worst(int64_t value_ns, int64_t *worst_ns)
+{
+    if (value_ns > *worst_ns)
+        *worst_ns = value_ns;
+}
 
 static void *call_and_measure(void *user)
 {
@@ -49,13 +66,12 @@ static void *call_and_measure(void *user)
 
     while (!client->is_done) {
         int64_t start_ns = cr_clock_mono_ns();
-        int64_t took_ns;
+        int64_t start_cpu_ns = cpu_ns();
 
         client->failures += listening_echo(channel, "well-behaved", 20000) != RPC_OK;
         client->calls++;
-        took_ns = cr_clock_mono_ns() - start_ns;
-        if (took_ns > client->worst_ns)
-            client->worst_ns = took_ns;
+        take_worst(cr_clock_mono_ns() - start_ns, &client->worst_ns);
+        take_worst(cpu_ns() - start_cpu_ns, &client->worst_cpu_ns);
         (void)poll(NULL, 0, 1);
     }
     (void)rpc_channel_free(channel);
@@ -233,10 +249,11 @@ static void stop_good_client(struct good_client *client, const char *name)
     wait_for_count(&client->calls, client->calls + 10);
     client->is_done = true;
     assert_int_equal(pthread_join(client->thread, NULL), 0);
-    print_message("%s: %d calls, worst %.1f ms\n", name, client->calls,
-                  (double)client->worst_ns / (double)CR_NS_PER_MS);
+    print_message("%s: %d calls, worst %.1f ms, of the processor %.1f ms\n", name, client->calls,
+                  (double)client->worst_ns / (double)CR_NS_PER_MS,
+                  (double)client->worst_cpu_ns / (double)CR_NS_PER_MS);
     assert_int_equal(client->failures, 0);
-    assert_true(client->worst_ns < WORST_CALL_MS * CR_NS_PER_MS);
+    assert_true(client->worst_cpu_ns < WORST_CALL_MS * CR_NS_PER_MS);
 }
 
 static void the_well_behaved_are_served_during_every_flood(void **state)
