@@ -89,9 +89,11 @@ static void find_library(const char *interpreter, char ret_path[PATH_MAX])
 {
     char target[NAME_MAX + 1];
     ssize_t n = readlinkat(AT_FDCWD, interpreter, target, sizeof(target) - 1);
+    const char *slash;
 
     target[n > 0 ? n : 0] = '\0';
-    (void)snprintf(ret_path, PATH_MAX, "/usr/lib/%s", basename(target));
+    slash = strrchr(target, '/');
+    (void)snprintf(ret_path, PATH_MAX, "/usr/lib/%s", slash ? slash + 1 : target);
 }
 
 uint64_t sbx_template_packages(enum sbx_template_kind kind)
