@@ -66,7 +66,7 @@ def test_idle_memory_is_within_its_bars():
         everybody = running.sandboxd_pids()
         templates = [pid for pid in everybody if is_template(pid)]
         pids = [pid for pid in everybody if pid not in templates]
-        assert sum(pss_kib(pid) for pid in templates) <= 96 * 1024
+        assert sum(pss_kib(pid) for pid in templates) <= 120 * 1024
         anon = {pid: rss_anon_kib(pid) for pid in [*pids, running.orchestrator.pid]}
         sandboxd = sum(pss_kib(pid) for pid in pids)
         orchestrator = pss_kib(running.orchestrator.pid)
