@@ -84,10 +84,18 @@ static int add_canary(const char *tests, struct agt_check_plan *plan, char **ret
     return *ret_text ? 0 : -ENOMEM;
 }
 
-/* Marks for every test of a file (parametrize) may not fit one that is added. */
+/* What a file says of every test in it (parametrize, a fixture, which are none) may not fit one
+ * that is added, which would then fail in another way, or twice, or not be found. */
 static bool may_have_canary(const char *acceptance_tests)
 {
-    return !strstr(acceptance_tests, "pytestmark");
+    static const char *const words[] = {"pytestmark", "pytest_generate_tests", "autouse",
+                                        "setup_function", "__test__"};
+
+    for (size_t i = 0; i < CR_ARRAY_SIZE(words); i++) {
+        if (strstr(acceptance_tests, words[i]))
+            return false;
+    }
+    return true;
 }
 
 /* In the tests of the task, too: a runner that only leaves those out would not be seen else. */
