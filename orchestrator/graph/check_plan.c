@@ -102,7 +102,7 @@ static bool may_have_canary(const char *acceptance_tests)
 static int plan_canary(const struct agt_files *files, struct agt_check_plan *plan)
 {
     size_t index = add_check(plan, LEVEL(CANARY), OUTCOME(UNSPECIFIED), "canary");
-    size_t count = plan->terms ? plan->terms->n_acceptance_tests : 0;
+    size_t count = plan->terms && !plan->has_one_canary ? plan->terms->n_acceptance_tests : 0;
     int r;
 
     plan->files[index].kind = AGT_CHECK_CANARY;

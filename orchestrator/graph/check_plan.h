@@ -36,6 +36,7 @@ struct agt_check_files {
 struct agt_check_plan {
     char seed[AGT_SEED_SIZE]; /* random hexadecimal digits, for names that nothing can know */
     bool has_older_names;     /* as programs of journal format 1 made them (journal.h) */
+    bool has_one_canary;      /* as those of 2 did: in the tests of the answer alone */
     struct agt_verification *verification; /* owned; one check for each of `files` */
     struct agt_check_files files[AGT_CHECKS_MAX];
     char name[40]; /* of the test that must fail: random, so that nothing can know it */

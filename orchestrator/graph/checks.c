@@ -88,6 +88,7 @@ int agt_checks_new(struct agt_run *run, struct agt_checks **ret_checks)
     checks->refuted_by = AGT_CHECKS_MAX;
     agt_journal_draw(run, checks->plan.seed, sizeof(checks->plan.seed));
     checks->plan.has_older_names = run->format < 2;
+    checks->plan.has_one_canary = run->format < 3;
     r = agt_check_plan_make(&run->files, run->verify, run->terms, &checks->plan);
     if (r < 0) {
         (void)agt_checks_free(checks);

@@ -39,8 +39,9 @@ struct agt_journal;
  *   1  the first
  *   2  keys of checks have numbers (RunSpec.has_numbered_checks, which some of 1 have), and names
  *      in what they run have nothing that is the same in each run
+ *   3  the test that must fail is in the tests of the task, too
  */
-#define AGT_JOURNAL_FORMAT 2
+#define AGT_JOURNAL_FORMAT 3
 
 /*
  * Makes the run durable, with a journal that holds its spec already or, new,

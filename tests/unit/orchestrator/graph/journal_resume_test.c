@@ -159,6 +159,55 @@ static void checks_of_an_older_program_are_asked_for_as_it_did(void **state)
     run_reader_done(&reader);
 }
 
+/* Counts what must fail in the tests of the task, too. */
+static void count_canaries(void *user, const Crisol__Sandbox__V1__ExecuteRequest *request,
+                           struct double_execution *ret_execution)
+{
+    struct journal_house *house = user;
+
+    if (double_check_of(request) == DOUBLE_CHECK_NONE) {
+        double_pass(NULL, request, ret_execution);
+        return;
+    }
+    double_answer_check(request, ret_execution);
+    house->prefixes += double_check_of(request) == DOUBLE_CHECK_CANARY && ret_execution->failed > 1;
+}
+
+/* Else it would find a failure less in what is recorded than there has to be. */
+static void tests_of_the_task_are_run_as_the_program_before_did(void **state)
+{
+    static const uint8_t older[] = {10 << 3, 2}; /* the format */
+    static char path[] = "test_accept.py";
+    static char text[] = "def test_x(): pass\n";
+    Crisol__Agent__V1__File file = CRISOL__AGENT__V1__FILE__INIT;
+    Crisol__Agent__V1__File *files[] = {&file};
+    Crisol__Agent__V1__TaskTerms terms = CRISOL__AGENT__V1__TASK_TERMS__INIT;
+    struct journal_house *house = *state;
+    struct run_reader reader;
+    uint8_t packed[256];
+
+    file.path = path;
+    file.text = text;
+    terms.acceptance_tests = files;
+    terms.n_acceptance_tests = 1;
+    engine_fixture_stop(&house->fixture);
+    house->checks = count_canaries;
+    journal_house_open(house);
+    house->fixture.terms_size = crisol__agent__v1__task_terms__pack(&terms, packed);
+    house->fixture.terms = packed;
+    run_reader_read(&reader, engine_fixture_run(&house->fixture, 1));
+    run_reader_done(&reader);
+    assert_int_equal(house->prefixes, 1);
+    journal_house_append(house, DOUBLE_PART_SPEC, 0, older, sizeof(older));
+    double_store_cut(house->store, 10);
+
+    assert_int_equal(journal_house_restart(house, NULL), 0);
+    run_reader_read(&reader, house->loaded);
+    assert_int_equal(reader.result->status, STATUS(SUCCESS));
+    assert_int_equal(house->prefixes, 1);
+    run_reader_done(&reader);
+}
+
 static void a_journal_that_tells_another_way_ends_the_run_with_a_cause(void **state)
 {
     struct journal_house *house = *state;
@@ -216,6 +265,7 @@ int main(void)
         CASE(checks_that_are_tried_again_keep_their_results),
         CASE(checks_that_were_cancelled_hold_nothing_up),
         CASE(checks_of_an_older_program_are_asked_for_as_it_did),
+        CASE(tests_of_the_task_are_run_as_the_program_before_did),
         CASE(a_journal_that_tells_another_way_ends_the_run_with_a_cause),
         CASE(a_cancel_that_comes_while_a_run_is_repeated_ends_it_once),
     };
