@@ -43,6 +43,8 @@ int rpc_json_read(const ProtobufCMessageDescriptor *descriptor, const char *text
 struct rpc_json_leniency {
     bool skips_unknown; /* members that the message does not have; their values must be JSON */
     bool takes_scalars; /* numbers, true and false in lists of strings, as ECMAScript writes them */
+    /* Fractions above zero in int32 and int64, the next whole number: a part of one is not none. */
+    bool rounds_up;
 };
 
 int rpc_json_read_leniently(const ProtobufCMessageDescriptor *descriptor, const char *text,

@@ -130,10 +130,22 @@ static bool is_text_or_number(const struct rpc_json_reader *reader)
     return reader->lex.token == RPC_JSON_STRING || reader->lex.token == RPC_JSON_NUMBER;
 }
 
+static bool parse_fraction(const struct rpc_json_reader *reader, int64_t high, int64_t *ret_value)
+{
+    double value;
+
+    if (!rpc_json_parse_double(reader->lex.value, reader->lex.value_size, &value) ||
+        !(value >= 0 && value < 0x1p63) || ceil(value) > (double)high)
+        return false;
+    *ret_value = (int64_t)ceil(value);
+    return true;
+}
+
 static int read_int64(struct rpc_json_reader *reader, int64_t low, int64_t high, int64_t *ret_value)
 {
     if (is_text_or_number(reader) &&
-        rpc_json_parse_int64(reader->lex.value, reader->lex.value_size, low, high, ret_value))
+        (rpc_json_parse_int64(reader->lex.value, reader->lex.value_size, low, high, ret_value) ||
+         (reader->leniency.rounds_up && parse_fraction(reader, high, ret_value))))
         return 0;
     if (!is_text_or_number(reader))
         return rpc_json_fail_kind(reader, "must be a whole number");

@@ -7,7 +7,6 @@
 #include "rpc/status.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,27 +39,21 @@ static int refuse(struct rpc_status *status, const char *text)
 
 static int check_limits(const Crisol__Judge__V1__JudgeRequest *request, struct rpc_status *status)
 {
-    static const double ms_max = UINT32_MAX;
-    static const double bytes_max = 0x1p62;
-
     const struct {
         const char *name;
-        double value;
-        double max;
+        int64_t value;
+        int64_t max;
     } limits[] = {
-        {"run_timeout", request->run_timeout, ms_max},
-        {"run_cpu_time", request->run_cpu_time, ms_max},
-        {"run_memory_limit", request->run_memory_limit, bytes_max},
-        {"compile_timeout", request->compile_timeout, ms_max},
-        {"compile_cpu_time", request->compile_cpu_time, ms_max},
-        {"compile_memory_limit", request->compile_memory_limit, bytes_max},
+        {"run_timeout", request->run_timeout, UINT32_MAX},
+        {"run_cpu_time", request->run_cpu_time, UINT32_MAX},
+        {"run_memory_limit", request->run_memory_limit, INT64_MAX},
+        {"compile_timeout", request->compile_timeout, UINT32_MAX},
+        {"compile_cpu_time", request->compile_cpu_time, UINT32_MAX},
+        {"compile_memory_limit", request->compile_memory_limit, INT64_MAX},
     };
 
     for (size_t i = 0; i < CR_ARRAY_SIZE(limits); i++) {
-        const double value = limits[i].value;
-
-        /* "NaN" is neither. */
-        if (value == -1 || (value >= 0 && value <= limits[i].max))
+        if (limits[i].value >= -1 && limits[i].value <= limits[i].max)
             continue;
         rpc_status_set(status, RPC_INVALID_ARGUMENT,
                        "%s must be a number, not negative and not that large", limits[i].name);
@@ -113,7 +106,8 @@ static int check(const Crisol__Judge__V1__JudgeRequest *request, struct rpc_stat
 int agt_judge_read(const char *text, size_t size, Crisol__Judge__V1__JudgeRequest **ret_request,
                    struct rpc_status *status)
 {
-    static const struct rpc_json_leniency leniency = {.skips_unknown = true, .takes_scalars = true};
+    static const struct rpc_json_leniency leniency = {
+        .skips_unknown = true, .takes_scalars = true, .rounds_up = true};
     ProtobufCMessage *message = NULL;
     Crisol__Judge__V1__JudgeRequest *request;
     int r = rpc_json_read_leniently(&crisol__judge__v1__judge_request__descriptor, text, size,
@@ -340,14 +334,13 @@ static int add_input(struct agt_judge_program *program, const char *text)
     return 0;
 }
 
-/* A part of a millisecond is more than none, which would be the default. */
-static void fill_limits(Crisol__Sandbox__V1__Limits *limits, double wall_time_ms,
-                        double cpu_time_ms, double memory_bytes)
+static void fill_limits(Crisol__Sandbox__V1__Limits *limits, int64_t wall_time_ms,
+                        int64_t cpu_time_ms, int64_t memory_bytes)
 {
     crisol__sandbox__v1__limits__init(limits);
-    limits->wall_time_ms = wall_time_ms > 0 ? (uint32_t)ceil(wall_time_ms) : 0;
-    limits->cpu_time_ms = cpu_time_ms > 0 ? (uint32_t)ceil(cpu_time_ms) : 0;
-    limits->memory_bytes = memory_bytes > 0 ? (uint64_t)ceil(memory_bytes) : 0;
+    limits->wall_time_ms = wall_time_ms > 0 ? (uint32_t)wall_time_ms : 0;
+    limits->cpu_time_ms = cpu_time_ms > 0 ? (uint32_t)cpu_time_ms : 0;
+    limits->memory_bytes = memory_bytes > 0 ? (uint64_t)memory_bytes : 0;
 }
 
 /* Limits of a stage that a language does not have are always sent along, and mean nothing. */

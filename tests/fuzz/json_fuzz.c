@@ -51,7 +51,8 @@ static void check_round_trip(const ProtobufCMessage *message, const struct rpc_j
 /* A lenient reader takes all that a strict one does, as the same. */
 static void check_lenient(const void *text, size_t size, const ProtobufCMessage *strict)
 {
-    static const struct rpc_json_leniency leniency = {.skips_unknown = true, .takes_scalars = true};
+    static const struct rpc_json_leniency leniency = {
+        .skips_unknown = true, .takes_scalars = true, .rounds_up = true};
     static const struct rpc_json_style style = {.use_snake_case = false};
     struct rpc_status status = RPC_STATUS_INIT;
     ProtobufCMessage *message = NULL;

@@ -210,7 +210,8 @@ static void json_names_the_path_and_what_is_allowed(void **state)
     }
 }
 
-static const struct rpc_json_leniency lenient = {.skips_unknown = true, .takes_scalars = true};
+static const struct rpc_json_leniency lenient = {
+    .skips_unknown = true, .takes_scalars = true, .rounds_up = true};
 
 /* What a lenient reader takes, and what it makes of that; NULL: it is refused, too. */
 static const struct {
@@ -228,6 +229,12 @@ static const struct {
     {"{\"strings\":[0.1,0.000001,1e-7,12.5e-8,5e-324,0.30000000000000004,-17.25]}",
      "{\"strings\":[\"0.1\",\"0.000001\",\"1e-7\",\"1.25e-7\",\"5e-324\","
      "\"0.30000000000000004\",\"-17.25\"]}"},
+    {"{\"anInt32\":0.25}", "{\"anInt32\":1}"},
+    {"{\"anInt32\":2147483646.5}", "{\"anInt32\":2147483647}"},
+    {"{\"anInt32\":2147483647.5}", NULL},
+    {"{\"anInt32\":-0.5}", NULL},
+    {"{\"anInt32\":\"NaN\"}", NULL},
+    {"{\"anInt32\":\"Infinity\"}", NULL},
     {"{\"strings\":[1e400]}", NULL},
     {"{\"strings\":[null]}", NULL},
     {"{\"strings\":[{}]}", NULL},
