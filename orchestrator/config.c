@@ -100,7 +100,7 @@ static int check_addresses(const struct agt_config *config, struct cr_err *err)
 static bool is_origin(const char *text, size_t size)
 {
     static const char letters[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-";
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
     size_t scheme = strspn(text, letters);
     size_t host = scheme + 3;
 

@@ -340,7 +340,7 @@ def test_settings_that_cannot_work_are_named(flags, env, text):
 
 def test_settings_that_can_work_are_told_so():
     done = subprocess.run([os.path.join(crisol.BIN, "orchestrator"), "--check-config", "--sandbox=dns:///sandboxd:50052",
-                           "--http-origins=https://a.example,http://[::1]:8080,moz-extension://0a-1b"], capture_output=True,
+                           "--http-origins=https://a.example,http://[::1]:8080,http://my_pages:8080,moz-extension://0a-1b"], capture_output=True,
                           text=True, timeout=15 * crisol.SLOWNESS, check=False, env={"PATH": "/usr/bin:/bin"})
     assert done.returncode == 0 and done.stdout.endswith("the settings are well formed\n"), done
 
