@@ -93,16 +93,24 @@ static void bury(struct sbx_native *native, struct sbx_pool_slot *slot)
     move(native, slot, SBX_POOL_FREE, INT64_MAX);
 }
 
-/* While it waited: nothing speaks against another one at once. */
-static void on_end(struct sbx_native *native, struct sbx_pool_slot *slot)
-{
-    cr_log_warn("a box of the pool died, making another kind=%s", slot->starter->name);
-    discard(native, slot);
-}
-
 static void put_off(struct sbx_native *native)
 {
     native->pool.retry_ns = cr_clock_mono_ns() + RETRY_NS;
+}
+
+/*
+ * While it waited: nothing speaks against another one at once, unless it had
+ * hardly begun to. A machine without memory kills the next as well, and making
+ * one box after the other would take what is left.
+ */
+static void on_end(struct sbx_native *native, struct sbx_pool_slot *slot)
+{
+    const int64_t idle_ns = slot->deadline_ns - AGE_NS;
+
+    cr_log_warn("a box of the pool died, making another kind=%s", slot->starter->name);
+    if (cr_clock_mono_ns() - idle_ns < RETRY_NS)
+        put_off(native);
+    discard(native, slot);
 }
 
 /* False when the kind has to wait. */

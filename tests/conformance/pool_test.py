@@ -4,6 +4,7 @@
 import contextlib
 import os
 import signal
+import time
 import unittest
 
 import lab
@@ -94,6 +95,20 @@ class Pool(Suite):
                 def is_hit(request=pb.RunRequest(runtime=runtime, code=code)):
                     return self.must(OK, stub.Run(request, timeout=90)).timing.is_pool_hit
                 wait_for(is_hit, 30, "another waits")
+
+    @unittest.skipUnless(lab.BACKEND == "native", "e2e/docker_modes_test.py kills what waits there")
+    def test_boxes_that_die_as_soon_as_they_wait_are_not_made_one_after_the_other(self):
+        """A machine without memory kills the next one, too: a second passes in between."""
+        with lab.start("--pool=0,plain=1") as service:
+            stub = lab.services.SandboxServiceStub(service.channel)
+            wait_for(lambda: pool_of(stub).ready == 1, 30, "a box waits")
+            begin = time.monotonic()
+            while time.monotonic() < begin + 3:
+                for pid in of_user(service, 1000):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            deaths = service.log().count("a box of the pool died, making another")
+            self.assertTrue(1 <= deaths <= 2 + (time.monotonic() - begin), deaths)
 
     def test_sandbox_45_no_box_is_used_twice(self):
         look = ("ls -A /workspace /tmp /dev/shm | grep -c marker; "
