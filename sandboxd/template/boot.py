@@ -19,9 +19,13 @@ import types
 FOLDER = "/workspace"
 PLUGIN = "crisol_fork"
 # What an object does that goes when the interpreter ends may be seen: then it has to end in full.
-# Destructors, also of futures and coroutines; files that close themselves, or that share the
-# descriptor of another. Each line: all of it in one file.
-LATE_CODE = ((b"__del__",), (b"weakref",), (b"async",), (b"closefd",), (b"def close(", b"IO"))
+# Destructors, also of futures, coroutines and databases in files; files that close themselves, or
+# that are one more with the descriptor of a stream. Each: all of it in one file.
+LATE_CODE = (
+    (b"__del__",), (b"weakref",), (b"async",), (b"shelve",), (b"dbm",),
+    (b"def close(", b"IO"), (b"fdopen",), (b"open(1",), (b"open(2",), (b"fileno",), (b"TextIOWrapper",), (b"Buffered",),
+    (b"closefd",),
+)
 READ_MOST = 256 << 10  # bytes of a file: what is read takes memory that its program could have
 
 # What most test files do: pass, fail, compare, raise, capture, use fixtures, import a neighbour.
@@ -154,20 +158,22 @@ def read_file(path):
 
 def may_stay_inside(text):
     """Whether a generator may wait in a block that it leaves when it goes. Those of fixtures pytest ends itself."""
-    is_fixture = is_marked = False
+    is_fixture = is_marked = is_text = False
     blocks = []
     for line in text.splitlines():
         code = line.lstrip()
-        if not code or code[:1] in b")]}#":
+        if not is_text and code[:1] == b"#":
             continue
-        depth = len(line) - len(code)
-        blocks = [block for block in blocks if block < depth]
-        if code.startswith(b"@"):
-            is_marked = is_marked or b"fixture" in code
-        elif code.startswith(b"def "):
-            is_fixture, is_marked, blocks = is_marked, False, []
-        elif code.startswith((b"with ", b"with(", b"try:")):
-            blocks.append(depth)
+        if not is_text and code and code[:1] not in b")]}":  # a text of several lines begins at any column
+            depth = len(line) - len(code)
+            blocks = [block for block in blocks if block < depth]
+            if code.startswith(b"@"):
+                is_marked = is_marked or b"fixture" in code
+            elif code.startswith(b"def "):
+                is_fixture, is_marked, blocks = is_marked, False, []
+            elif code.startswith((b"with ", b"with(", b"try:")):
+                blocks.append(depth)
+        is_text ^= (line.count(b'"""') + line.count(b"'''")) % 2 == 1
         if blocks and not is_fixture and b"yield" in code:
             return True
     return False

@@ -77,6 +77,57 @@ add("late_descriptor", """
     def test_writes():
         out.write("in a buffer above descriptor 1\\n")
 """)
+add("late_handle", """
+    out = open(1, "w")
+
+    def test_writes():
+        out.write("in one more buffer above descriptor 1\\n")
+""")
+add("late_fdopen", """
+    import os
+
+    out = os.fdopen(1, "w")
+
+    def test_writes():
+        out.write("in a buffer of its own\\n")
+""")
+add("late_wrapper", """
+    import io
+    import sys
+
+    out = io.TextIOWrapper(sys.__stdout__.buffer, encoding="utf-8")
+
+    def test_writes():
+        out.write("in a buffer above a buffer\\n")
+""")
+PYTEST["late_text_in_block"] = {"test_late_text_in_block.py": """
+class Noisy:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *details):
+        print("left the block")
+
+def inside():
+    with Noisy():
+        text = '''
+at the margin
+'''
+        yield text
+
+kept = inside()
+
+def test_starts():
+    assert next(kept) == "\\nat the margin\\n"
+"""}
+add("late_database", """
+    import dbm.dumb
+
+    kept = dbm.dumb.open("kept", "n")
+
+    def test_writes():
+        kept["key"] = "value"
+""")
 add("late_stream", """
     import atexit
     import io
