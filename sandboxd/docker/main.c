@@ -104,7 +104,9 @@ static int check_more_settings(const struct sbx_docker_settings *settings, struc
     static struct sbx_docker_pool pool; /* large */
     int r = sbx_gaps_check_names(settings->accept_gaps, err);
 
-    return r == 0 ? sbx_docker_pool_init(&pool, settings->pool, true, err) : r;
+    return r == 0 ? sbx_docker_pool_init(&pool, settings->pool,
+                                         strcmp(settings->preload, "off") != 0, err)
+                  : r;
 }
 
 /* Whether there is an engine at all, for --backend=auto. */

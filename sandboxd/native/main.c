@@ -95,7 +95,7 @@ static int check_settings(const struct sbx_native_settings *settings, struct cr_
     static struct sbx_pool pool; /* large */
     int r = sbx_gaps_check_names(settings->accept_gaps, err);
 
-    return r == 0 ? sbx_pool_init(&pool, settings->pool, true, err) : r;
+    return r == 0 ? sbx_native_size_pool(settings, &pool, err) : r;
 }
 
 static int serve(const struct sbx_native_settings *settings, struct cr_err *err)

@@ -121,6 +121,10 @@ static inline struct sbx_native *sbx_native_of(struct sbx_backend *backend)
 /* Nothing open yet; sbx_native_stop() is right from here on. */
 void sbx_native_init(const struct sbx_native_settings *settings, struct sbx_native *native);
 
+/* The boxes that are to wait, by the settings alone. */
+int sbx_native_size_pool(const struct sbx_native_settings *settings, struct sbx_pool *ret_pool,
+                         struct cr_err *err);
+
 /* Checks the host and prepares everything up to the HELLO. The error says what is missing and the
  * fix. */
 int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_native *native,

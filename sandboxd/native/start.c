@@ -125,6 +125,26 @@ static uint32_t runtimes_here(const struct sbx_roots *roots)
     return found;
 }
 
+/* What is loaded into a template is built for the host's interpreter, and the self-test leaves out
+ * a control of boxes that are made from nothing. */
+static bool may_preload(const struct sbx_native_settings *settings)
+{
+    return !(settings->rootfs && *settings->rootfs) && !settings->weaken.control;
+}
+
+/* Templates of callers are not there before their callers are. */
+static bool has_templates_ahead(const struct sbx_native_settings *settings)
+{
+    return settings->preload && strcmp(settings->preload, "on") == 0 && may_preload(settings);
+}
+
+int sbx_native_size_pool(const struct sbx_native_settings *settings, struct sbx_pool *ret_pool,
+                         struct cr_err *err)
+{
+    return sbx_pool_init(ret_pool, settings->is_rootless ? "0" : settings->pool,
+                         has_templates_ahead(settings), err);
+}
+
 int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_native *native,
                      struct cr_err *err)
 {
@@ -132,17 +152,11 @@ int sbx_native_start(const struct sbx_native_settings *settings, struct sbx_nati
 
     sbx_native_init(settings, native);
     r = sbx_weaken_parse(&settings->weaken, &native->base.weakened, err);
-    /* The self-test leaves out a control of boxes that are made from nothing. */
-    if (native->base.weakened != SBX_WEAKEN_NOTHING)
-        native->templates.is_on = false;
-    /* What is loaded into a template is built for the host's interpreter. */
-    if (settings->rootfs && *settings->rootfs)
-        native->templates.is_on = false;
+    native->templates.is_on = native->templates.is_on && may_preload(settings);
     if (r == 0)
         r = sbx_native_may_weaken(native->base.weakened, err);
     if (r == 0)
-        r = sbx_pool_init(&native->pool, settings->is_rootless ? "0" : settings->pool,
-                          native->templates.is_on && !native->templates.is_by_caller, err);
+        r = sbx_native_size_pool(settings, &native->pool, err);
     native->base.pool_slots = native->pool.slot_count;
     if (r == 0)
         r = sbx_backend_take_fds(&native->base, "sandboxd-native", settings->with_runtimes, err);

@@ -173,7 +173,8 @@ int sbx_check_config(const struct sbx_settings *settings, struct cr_err *err)
     for (size_t i = 0; i < CR_ARRAY_SIZE(backends); i++) {
         int r = 0;
 
-        if (strcmp(settings->backend, backends[i].not_of) != 0)
+        if (strcmp(settings->backend, backends[i].not_of) != 0 &&
+            !(settings->is_rootless && backends[i].is_docker))
             r = run_backend(settings, backends[i].is_docker, "--check-config", err);
         if (r < 0)
             return r;

@@ -15,6 +15,7 @@ int sbx_check_run(const struct sbx_settings *settings, struct cr_err *err);
 /*
  * `--check-config`: lets the backends judge the settings that are theirs, as at
  * their start and without a look at the host, and prints all that would be in
- * force. Of --backend=auto both judge. Returns 0, or -errno.
+ * force. Of --backend=auto both judge, but for --rootless, where it is native.
+ * Returns 0, or -errno.
  */
 int sbx_check_config(const struct sbx_settings *settings, struct cr_err *err);

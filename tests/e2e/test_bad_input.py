@@ -364,6 +364,19 @@ def test_sandboxd_checks_the_settings_of_its_backends(tmp_path, flag, text):
     assert done.returncode == 0 and done.stdout.endswith("the settings are well formed\n"), done
 
 
+@pytest.mark.parametrize("flags", [("--backend=native", "--preload=off"), ("--backend=native", "--preload=caller"),
+                                   ("--backend=docker", "--preload=off"), ("--backend=auto", "--rootless")])
+def test_sandboxd_counts_the_boxes_that_a_start_would_make(flags):
+    """Those of interpreters are made only where one is started ahead."""
+    def check(*more):
+        return subprocess.run([os.path.join(crisol.BIN, "sandboxd"), "--check-config", "--pool=plain=16", *more],
+                              capture_output=True, text=True, timeout=60 * crisol.SLOWNESS, check=False,
+                              env={"PATH": "/usr/bin:/bin"})
+    done = check(*flags)
+    assert done.returncode == 0 and done.stdout.endswith("the settings are well formed\n"), done
+    assert "more than 16 slots in all" in check(flags[0]).stderr
+
+
 def test_a_task_without_a_key_is_refused_at_once(tmp_path):
     script = os.path.join(crisol.SOURCE, "scripts", "run.sh")
     done = subprocess.run([script, "demo"], capture_output=True, text=True, timeout=90, check=False,
