@@ -157,8 +157,21 @@ static bool is_same_token(const struct tests *a, uint32_t at, const struct tests
            memcmp(a->tokens.text + left->start, b->tokens.text + right->start, left->size) == 0;
 }
 
-/* Functions of `b` of the same name, in a class of the same name or in none: how many, and the
- * last, which is the one that is run. */
+/* True when both stand in classes of the same names, or in none. */
+static bool are_in_same_place(const struct tests *a, const struct agt_py_def *def,
+                              const struct tests *b, const struct agt_py_def *other)
+{
+    while (def->parent != AGT_PY_NONE && other->parent != AGT_PY_NONE) {
+        def = &a->outline.items[def->parent];
+        other = &b->outline.items[other->parent];
+        if (!is_same_token(a, def->name, b, other->name))
+            return false;
+    }
+    return def->parent == other->parent; /* both have none */
+}
+
+/* Functions of `b` of the same name in the same place: how many, and the last, which is the one
+ * that is run. */
 static size_t find_tests(const struct tests *a, const struct agt_py_def *def, const struct tests *b,
                          const struct agt_py_def **ret_last)
 {
@@ -168,10 +181,7 @@ static size_t find_tests(const struct tests *a, const struct agt_py_def *def, co
         const struct agt_py_def *other = &b->outline.items[i];
 
         if (!is_test(b, i) || !is_same_token(a, def->name, b, other->name) ||
-            (def->parent == AGT_PY_NONE) != (other->parent == AGT_PY_NONE))
-            continue;
-        if (def->parent != AGT_PY_NONE && !is_same_token(a, a->outline.items[def->parent].name, b,
-                                                         b->outline.items[other->parent].name))
+            !are_in_same_place(a, def, b, other))
             continue;
         *ret_last = other;
         found++;
@@ -197,6 +207,27 @@ __attribute__((format(printf, 2, 3))) static void refuse(struct agt_audit *audit
     (void)vsnprintf(audit->reason, sizeof(audit->reason), format, args);
     va_end(args);
     audit->accepted = false;
+}
+
+/* A name that is given a value there is the function's own: "test_a = …" takes nothing away. */
+static bool is_local(const struct tests *tests, uint32_t at)
+{
+    bool is_within = false;
+
+    for (size_t i = 0; i < tests->outline.count; i++) {
+        const struct agt_py_def *def = &tests->outline.items[i];
+
+        if (def->is_class || at <= def->colon || at >= def->end)
+            continue;
+        is_within = true;
+        for (size_t k = def->colon; k < def->end; k++) {
+            if (agt_py_is(&tests->tokens, k, "global"))
+                return false;
+        }
+    }
+    /* "test_a.__test__" is not given a value by its name. */
+    return is_within && !(agt_py_is(&tests->tokens, at + 1, ".") && at + 2 < tests->tokens.count &&
+                          starts_with(&tests->tokens, at + 2, "__"));
 }
 
 static bool is_name_of_test(const struct tests *before, const struct tests *tests, uint32_t at)
@@ -225,8 +256,8 @@ static uint32_t count_removals(const struct tests *before, const struct tests *t
         is_removal = is_deletion ||
                      (is_start && (agt_py_is(tokens, i + 1, "=") || agt_py_is(tokens, i + 1, ".") ||
                                    agt_py_is(tokens, i + 1, ":")));
-        removals +=
-            is_removal && starts_with(tokens, i, "test") && is_name_of_test(before, tests, i);
+        removals += is_removal && starts_with(tokens, i, "test") &&
+                    is_name_of_test(before, tests, i) && !is_local(tests, i);
     }
     return removals;
 }

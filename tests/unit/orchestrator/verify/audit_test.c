@@ -45,6 +45,8 @@ static void corrected_and_added_tests_are_accepted(void **state)
         "def test_a():\n    assert f(1) == 1\n    assert f(2) == 2\n",
         "def test_a():\n    tests = [1]\n    for t in tests: assert f(t) == t\n",
         "def test_a():\n    def inner():\n        return 1\n    assert f(inner()) == 1\n",
+        "def test_a():\n    assert f(1) == 1\n\ndef test_b():\n    test_a = [1]\n    "
+        "test_a.append(2)\n    assert test_a\n    del test_a\n",
     };
 
     (void)state;
@@ -55,6 +57,20 @@ static void corrected_and_added_tests_are_accepted(void **state)
         assert_true(result.accepted);
         assert_string_equal(result.reason, "");
     }
+}
+
+#define NESTED(name)                                                                               \
+    "class " name ":\n    class TestInner:\n        def test_a(self):\n            assert 1\n"
+
+static void a_test_of_another_class_takes_no_place(void **state)
+{
+    struct agt_audit result = audit(NESTED("TestA"), NESTED("TestA") NESTED("TestB"));
+
+    (void)state;
+    assert_true(result.accepted);
+    result = audit(NESTED("TestA"), NESTED("TestB"));
+    assert_false(result.accepted);
+    assert_non_null(strstr(result.reason, "test_a is missing"));
 }
 
 static void weaker_tests_are_refused_with_the_reason(void **state)
@@ -93,6 +109,12 @@ static void weaker_tests_are_refused_with_the_reason(void **state)
          "A test is taken away"},
         {"def test_a():\n    assert f()\n",
          "def test_a():\n    assert f()\ntest_a.__test__ = False\n", "A test is taken away"},
+        {"def test_a():\n    assert f()\n",
+         "def test_a():\n    assert f()\ndef g():\n    test_a.__test__ = False\n",
+         "A test is taken away"},
+        {"def test_a():\n    assert f()\n",
+         "def test_a():\n    assert f()\ndef g():\n    global test_a\n    test_a = None\n",
+         "A test is taken away"},
         {"def test_a():\n    assert 1\n", "def test_a():\n    assert (1\n", "not Python: line 3"},
     };
 
@@ -122,6 +144,7 @@ int main(void)
         cmocka_unit_test(counts_are_right),
         cmocka_unit_test(comments_and_layout_are_no_change),
         cmocka_unit_test(corrected_and_added_tests_are_accepted),
+        cmocka_unit_test(a_test_of_another_class_takes_no_place),
         cmocka_unit_test(weaker_tests_are_refused_with_the_reason),
         cmocka_unit_test(tests_that_are_not_python_may_be_replaced),
     };
