@@ -349,28 +349,40 @@ static void on_box(struct sbx_native *native, uint32_t index,
     sbx_box_reap(&box);
 }
 
-void sbx_templates_on_event(struct sbx_native *native, uint32_t index)
+/* The next thing that it said. False when there is nothing, or it is gone. */
+static bool hear(struct sbx_native *native, uint32_t index)
 {
     struct sbx_templates *templates = &native->templates;
     struct sbx_template *template = &templates->list[index];
     struct sbx_template_event event;
     int r = sbx_template_receive(template, &event);
 
-    if (r == -EAGAIN)
-        return;
-    if (r < 0) {
+    if (r < 0 && r != -EAGAIN)
         on_gone(native, index);
-    } else if (event.kind == SBX_TEMPLATE_EVENT_READY) {
+    if (r < 0)
+        return false;
+    if (event.kind == SBX_TEMPLATE_EVENT_READY) {
         templates->failures[index] = 0;
         cr_log_info("template ready kind=%s start_ms=%" PRId64, sbx_template_name(kind_of(index)),
                     (cr_clock_mono_ns() - template->started_ns) / CR_NS_PER_MS);
     } else {
         on_box(native, index, &event);
     }
+    return true;
 }
 
+void sbx_templates_on_event(struct sbx_native *native, uint32_t index)
+{
+    (void)hear(native, index);
+}
+
+/* On a machine that stood still its answers are there by now. Boxes in them are ours to reap. */
 void sbx_templates_give_up(struct sbx_native *native, uint32_t index)
 {
+    while (hear(native, index)) {
+    }
+    if (native->templates.list[index].pid < 0)
+        return; /* it was gone, and all know */
     cr_log_warn("a template does not answer, ending it kind=%s", sbx_template_name(kind_of(index)));
     on_gone(native, index);
 }

@@ -5,6 +5,8 @@
 #include "sandboxd/backend/job.h"
 #include "sandboxd/native/native.h"
 #include "sandboxd/native/pool.h"
+#include "sandboxd/wire/fds.h"
+#include "sandboxd/wire/template.h"
 #include "tests/harness/test.h"
 
 #include <errno.h>
@@ -13,6 +15,7 @@
 #include <unistd.h>
 
 #include <sys/epoll.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 
 static void pool_moves_as_its_table_says(void **state)
@@ -269,6 +272,39 @@ static void a_template_that_ended_is_heard_of_once(void **state)
     (void)close(native->base.epoll_fd);
 }
 
+/* After both stood still, as in a machine that was paused, its answer is there, and so is the box:
+ * nobody else would reap it. */
+static void a_template_that_is_given_up_is_heard_out(void **state)
+{
+    struct sbx_native *native = make_native();
+    struct sbx_template *template = &native->templates.list[SBX_TEMPLATE_PYTEST];
+    struct sbx_pool_slot *slot = &native->pool.slots[SBX_POOL_STARTING];
+    struct sbx_template_msg msg = {.op = SBX_TEMPLATE_BOXED, .id = 5};
+    const int64_t now_ns = cr_clock_mono_ns();
+    int pair[2];
+    int pidfd;
+
+    (void)state;
+    native->base.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    template->fd = pair[0];
+    msg.pid = getpid();
+    pidfd = pidfd_open(msg.pid, 0);
+    assert_int_equal(sbx_fds_send(pair[1], &msg, sizeof(msg), &pidfd, 1), 0);
+    slot->cell.asked = 5;
+    slot->deadline_ns = now_ns;
+    native->templates.asked[SBX_TEMPLATE_PYTEST] = 1;
+    sbx_pool_on_time(native, now_ns);
+
+    assert_int_equal(slot->cell.box.pid, msg.pid);
+    assert_int_equal(template->pid, -1);
+    expect_states(native, SBX_POOL_STARTING, SBX_POOL_IDLE);
+    (void)close(slot->cell.box.pidfd);
+    (void)close(pidfd);
+    (void)close(pair[1]);
+    (void)close(native->base.epoll_fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +318,7 @@ int main(void)
         cmocka_unit_test(pool_drops_what_a_template_of_other_packages_forked),
         cmocka_unit_test(pool_gives_up_a_template_that_does_not_answer_it),
         cmocka_unit_test(a_template_that_ended_is_heard_of_once),
+        cmocka_unit_test(a_template_that_is_given_up_is_heard_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
