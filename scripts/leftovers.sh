@@ -30,7 +30,8 @@ count() {
     for native in $(pgrep -P "$supervisor" -x sandboxd-native); do
         while IFS= read -r file; do
             ! grep -qvxF "${idle:-none}" "$file" 2>/dev/null || groups=$((groups + 1))
-        done < <(find /sys/fs/cgroup -path "*/crisol-native-$native/box-*/cgroup.procs")
+            # Groups come and go while find looks; what is gone is no leftover.
+        done < <(find /sys/fs/cgroup -path "*/crisol-native-$native/box-*/cgroup.procs" 2>/dev/null)
     done
 }
 

@@ -250,7 +250,7 @@ else
     if [ "$mode" = up ]; then
         start_replay "$(printf '%s,' $scripts/*.json | sed 's/,$//')"
     else
-        [ -f "$scripts/$script.json" ] || die "SCRIPT=$script: there are $(cd $scripts && echo *.json)"
+        [ -f "$scripts/$script.json" ] || die "SCRIPT=$script: there are $(cd $scripts && basename -as .json -- *.json | paste -sd ' ')"
         start_replay "$scripts/$script.json"
     fi
     say "model     SCRIPTED: gemini-replay answers from $scripts; no model is called."
