@@ -130,15 +130,27 @@ static int write_below(int take_folder_fd, const Crisol__Agent__V1__File *file)
     return CLI_EXIT_OK;
 }
 
+/* Opens the folder of --out, and makes it if need be. Prints what is wrong and returns -1. */
+static int open_out(const char *folder)
+{
+    int fd;
+
+    if (mkdir(folder, 0755) < 0 && errno != EEXIST) {
+        (void)cli_fail("--out: cannot make '%s': %s", folder, strerrordesc_np(errno));
+        return -1;
+    }
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        (void)cli_fail("--out: cannot open '%s': %s", folder, strerrordesc_np(errno));
+    return fd;
+}
+
 static int write_files(const char *folder, const Crisol__Agent__V1__RunResult *result)
 {
-    CR_AUTO_CLOSE int folder_fd = -1;
+    CR_AUTO_CLOSE int folder_fd = open_out(folder);
 
-    if (mkdir(folder, 0755) < 0 && errno != EEXIST)
-        return cli_fail("cannot make '%s': %s", folder, strerrordesc_np(errno));
-    folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder_fd < 0)
-        return cli_fail("cannot open '%s': %s", folder, strerrordesc_np(errno));
+        return CLI_EXIT_SERVICE;
     for (size_t i = 0; i < result->n_files; i++) {
         int own_fd = fcntl(folder_fd, F_DUPFD_CLOEXEC, 0);
         int code;
@@ -320,9 +332,17 @@ static int follow(const struct run_options *options, const struct rpc_client_met
                   const ProtobufCMessage *request, int cancel_fd)
 {
     struct run_state state = {.options = options, .exit_code = CLI_EXIT_SERVICE};
-    struct rpc_channel *channel = cli_connect(options->address);
+    struct rpc_channel *channel = NULL;
     struct rpc_status status = RPC_STATUS_INIT;
 
+    /* A folder that cannot be had is told before the run has cost anything. */
+    if (options->out) {
+        CR_AUTO_CLOSE int folder_fd = open_out(options->out);
+
+        if (folder_fd < 0)
+            return CLI_EXIT_SERVICE;
+    }
+    channel = cli_connect(options->address);
     if (!channel)
         return CLI_EXIT_SERVICE;
     cli_view_init(&state.view);

@@ -181,6 +181,15 @@ def test_run_takes_terms_and_writes_its_files(services, tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["solution.py", "test_solution.py"]
 
 
+def test_run_looks_at_its_folder_before_it_starts(services, tmp_path):
+    taken = tmp_path / "taken"
+    taken.write_text("")
+    for folder in (taken, tmp_path / "none" / "out"):
+        done = services.crisol("run", "--out", str(folder), "Write an LRU cache in Python.")
+        assert done.returncode == 125 and done.stdout == b"" and b"attempt" not in done.stderr, done.stderr
+        assert b"--out: " in done.stderr and str(folder).encode() in done.stderr, done.stderr
+
+
 def test_run_names_what_is_wrong_with_its_terms(services):
     for text, field in [('{"cases":[{"expression":"f()","expected_json":"x"}]}', b"terms.cases[0].expected_json"),
                         ('{"cases":[{"raises":1}]}', b"cases[0].raises"), ("[]", b"--terms")]:
