@@ -112,6 +112,8 @@ static void show_model_call(struct cli_view *view, const Crisol__Agent__V1__RunE
     const Crisol__Agent__V1__ModelCall *call = event->model_call;
 
     print_label(view, "model", 0);
+    if (call->model_served[0] == '\0')
+        (void)fputs("no answer", stderr);
     cli_print_untrusted(stderr, call->model_served, strlen(call->model_served));
     (void)fprintf(stderr, " · %u tokens · %.2f s\n", call->usage ? call->usage->total_tokens : 0,
                   call->elapsed_ms / 1000.0);
@@ -289,7 +291,7 @@ void cli_view_event(struct cli_view *view, const Crisol__Agent__V1__RunEvent *ev
         break;
     case CRISOL__AGENT__V1__RUN_EVENT__EVENT_INTERRUPTED:
         print_label(view, "waits", 0);
-        (void)fprintf(stderr, " for: crisol resume %.64s\n", event->run_id);
+        (void)fprintf(stderr, "for: crisol resume %.64s\n", event->run_id);
         break;
     case CRISOL__AGENT__V1__RUN_EVENT__EVENT_RESUMED:
         print_label(view, "resumed", 0);
