@@ -8,6 +8,7 @@
 #include "sandboxd/backend/job.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,21 @@ static int find_kind(const char *const *kinds, size_t kind_count, const char *na
     return -ENOENT;
 }
 
+static int refuse_item(const char *item, const char *const *kinds, size_t kind_count,
+                       struct cr_err *err)
+{
+    char names[128] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < kind_count && used < sizeof(names); i++) {
+        int size = snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "", kinds[i]);
+
+        used += size > 0 ? (size_t)size : 0;
+    }
+    return cr_err_set(err, EINVAL, "--pool: '%s' is neither 0 nor KIND=N with a KIND of: %s", item,
+                      names);
+}
+
 /* One KIND=N. */
 static int parse_item(const char *item, const char *const *kinds, size_t kind_count,
                       uint32_t *counts, struct cr_err *err)
@@ -37,9 +53,7 @@ static int parse_item(const char *item, const char *const *kinds, size_t kind_co
     unsigned long count;
 
     if (index < 0)
-        return cr_err_set(err, EINVAL,
-                          "--pool: '%s' is neither 0 nor KIND=N with the kind of a slot ('%s')",
-                          item, kinds[kind_count - 1]);
+        return refuse_item(item, kinds, kind_count, err);
     errno = 0;
     count = strtoul(equals + 1, &end, 10);
     if (errno != 0 || equals[1] < '0' || equals[1] > '9' || *end != '\0' || count > SBX_AHEAD_MAX)
