@@ -268,7 +268,7 @@ def check_links(root):
 
 def check_spanish(root):
     ours, theirs = (re.findall(r"```sh\n(.*?)```", read(root, path), re.S) for path in ("README.es.md", "README.md"))
-    problems = [] if ours == theirs[:2] else [f"README.es.md: its commands are {ours}, those of README.md begin with {theirs[:2]}"]
+    problems = [] if ours == theirs[:3] else [f"README.es.md: its commands are {ours}, those of README.md begin with {theirs[:3]}"]
     targets = set(re.findall(r"^(?:make )([\w-]+)", "".join(theirs), re.M)) | set(re.findall(r"`make ([\w-]+)", read(root, "README.md")))
     problems += [f"README.es.md: README.md has no 'make {name}'" for name in re.findall(r"`make ([\w-]+)", read(root, "README.es.md"))
                  if name not in targets]
