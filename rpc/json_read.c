@@ -5,12 +5,14 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TEXT_MAX ((size_t)4 << 20)
 #define DEPTH_MAX 64U
 #define FIELDS_MAX 512U
+#define NAMES_BYTES 220 /* with what stands before them they fit a description */
 
 /*
  * Reading goes straight from tokens into the message, without a tree between:
@@ -368,6 +370,26 @@ static int read_field(struct rpc_json_reader *reader, ProtobufCMessage *message,
     return read_value(reader, field, member(message, field->offset));
 }
 
+/* Says which fields there are, as many as the answer has room for. */
+static int refuse_unknown(struct rpc_json_reader *reader,
+                          const ProtobufCMessageDescriptor *descriptor)
+{
+    char names[NAMES_BYTES + sizeof(", …")] = "";
+    size_t used = 0;
+
+    for (unsigned i = 0; i < descriptor->n_fields; i++) {
+        const char *name = descriptor->fields[i].name;
+        bool has_room = used + strlen(", ") + strlen(name) <= NAMES_BYTES;
+
+        (void)snprintf(names + used, sizeof(names) - used, "%s%s", i > 0 ? ", " : "",
+                       has_room ? name : "…");
+        if (!has_room)
+            break;
+        used += strlen(names + used);
+    }
+    return rpc_json_fail(reader, "unknown field%s%s", names[0] ? "; known: " : "", names);
+}
+
 static int read_member(struct rpc_json_reader *reader, void *user)
 {
     struct filling *filling = user;
@@ -387,7 +409,7 @@ static int read_member(struct rpc_json_reader *reader, void *user)
         return r;
     }
     if (!field)
-        return rpc_json_fail(reader, "unknown field");
+        return refuse_unknown(reader, descriptor);
     index = (size_t)(field - descriptor->fields);
     if (filling->seen[index / 64] >> (index % 64) & 1)
         return rpc_json_fail(reader, "is given twice");

@@ -140,7 +140,7 @@ def post(services, path, body, *headers, kind="application/json"):
     ('{"task":"t","max_iterations":0}', 422, ["body", "max_iterations"], "must be 1 to 10"),
     ('{"task":"t","max_iterations":-1}', 422, ["body", "max_iterations"], "must be 1 to 10"),
     ('{"task":"t","max_iterations":99}', 422, ["body", "max_iterations"], "must be 1 to 10"),
-    ('{"task":"t","colour":1}', 422, ["body", "colour"], "unknown field"),
+    ('{"task":"t","colour":1}', 422, ["body", "colour"], "unknown field; known: task, max_iterations, "),
     ('{"task":"t', 422, ["body", "task"], "without its closing quote"),
     ('{"task":"t"', 422, ["body"], "the text ends"),
     ("", 422, ["body"], "the text ends"),

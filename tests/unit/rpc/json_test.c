@@ -120,7 +120,7 @@ static const struct {
     {EXECUTE, TEXT("{\"args\":[null]}"), "args[0]", "must not be null"},
     {EXECUTE, TEXT("{\"limits\":[]}"), "limits", "must be an object"},
     {EXECUTE, TEXT("{\"limits\":{\"wall\":1}}"), "limits.wall", "limits.wall: unknown field"},
-    {EXECUTE, TEXT("{\"a\\nb\":1}"), "a\\nb", "unknown field"},
+    {EXECUTE, TEXT("{\"a\\nb\":1}"), "a\\nb", "unknown field; known: "},
     {EXECUTE, TEXT("{\"code\":\"a\",\"code\":\"b\"}"), "code", "is given twice"},
     {EXECUTE, TEXT("{\"requestId\":\"a\",\"request_id\":\"b\"}"), "request_id", "is given twice"},
     {EXECUTE, TEXT("{\"code\":null,\"code\":\"b\"}"), "code", "is given twice"},
