@@ -240,7 +240,9 @@ static int take_lock(struct sqlite_store *store, struct cr_err *err)
     if (store->lock_fd < 0)
         return cr_err_sys(err, errno, "open '%s'", path);
     if (flock(store->lock_fd, LOCK_EX | LOCK_NB) < 0)
-        return cr_err_set(err, EBUSY, "another process uses it; one orchestrator has one store");
+        return cr_err_set(
+            err, EBUSY,
+            "another process uses it; give each orchestrator a --store (CRISOL_STORE) of its own");
     return 0;
 }
 
