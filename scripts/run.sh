@@ -281,7 +281,11 @@ demo)
 up)
     say "sandboxd      unix:$socket   (grpcurl -plaintext -unix $socket list)"
     say "orchestrator  gRPC $grpc, HTTP http://$http   (Ctrl-C stops everything)"
-    say "runs          ${store%%\?*}   (they go on after a restart)"
+    if [ "$store" = none ]; then
+        say "runs          none is kept: they end with the orchestrator"
+    else
+        say "runs          ${store%%\?*}   (they go on after a restart)"
+    fi
     tail -n +1 -f "$run_dir"/*.log &
     tail_pid=$!
     # Ends when the first service ends.
