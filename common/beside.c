@@ -6,19 +6,41 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <sys/auxv.h>
+
+/*
+ * Where there is no /proc, as in a root file system that is just being made, the
+ * kernel still tells by what name it was executed (AT_EXECFN, getauxval(3)).
+ */
+static int find_self(char *ret_path, struct cr_err *err)
+{
+    ssize_t size = readlink("/proc/self/exe", ret_path, PATH_MAX - 1);
+    const char *name = (const char *)getauxval(AT_EXECFN);
+
+    if (size >= 0) {
+        ret_path[size] = '\0';
+        return 0;
+    }
+    if (errno != ENOENT || !name)
+        return cr_err_sys(err, errno, "read /proc/self/exe");
+    if (!realpath(name, ret_path))
+        return cr_err_sys(err, errno, "find '%s', this program", name);
+    return 0;
+}
 
 int cr_beside_find(const char *name, char *ret_path, struct cr_err *err)
 {
     char *path = ret_path;
-    ssize_t size = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    int r = find_self(path, err);
     char *slash;
     int n;
 
-    if (size < 0)
-        return cr_err_sys(err, errno, "read /proc/self/exe");
-    path[size] = '\0';
+    if (r < 0)
+        return r;
     slash = strrchr(path, '/');
     if (!slash)
         return cr_err_set(err, ENOENT, "find '%s' beside this program", name);
