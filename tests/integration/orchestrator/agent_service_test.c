@@ -110,7 +110,7 @@ static void slow_client_gets_a_gap_and_still_every_state_event(void **state)
     memset(plan, 'x', BIG_PLAN);
     plan[BIG_PLAN] = '\0';
     service_fixture_start(&fixture, SERVICE_BIG);
-    fixture.big_plan = plan;
+    __atomic_store_n(&fixture.big_plan, plan, __ATOMIC_RELEASE); /* the model has started */
     request.task = task_text;
     assert_int_equal(rpc_loop_new(&loop, NULL), 0);
     assert_int_equal(rpc_client_start(loop, fixture.channel, &generate_stream, &request.base, 60000,

@@ -30,7 +30,7 @@ static void answer(void *user, const struct agt_model_request *request,
     if (mode == SERVICE_BIG) {
         ret_answer->delta_size = 4096;
         if (strcmp(request->purpose, "plan") == 0)
-            ret_answer->text = fixture->big_plan;
+            ret_answer->text = __atomic_load_n(&fixture->big_plan, __ATOMIC_ACQUIRE);
     }
 }
 
