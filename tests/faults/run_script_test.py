@@ -33,6 +33,8 @@ class Script(unittest.TestCase):
         os.chmod(self.folder, 0o755)
         os.mkdir(self.path("scripts"))
         os.mkdir(self.path("tmp"), 0o755)
+        os.mkdir(self.path("store"), 0o700)
+        os.chown(self.path("store"), crisol.SERVICE_UID, crisol.SERVICE_UID)
         for name in ("Makefile", "clients", "scripts/run.sh"):
             os.symlink(os.path.join(crisol.SOURCE, name), self.path(name))
         os.symlink(crisol.BUILD, self.path("build"))
@@ -55,6 +57,8 @@ class Script(unittest.TestCase):
                                        start_new_session=True,
                                        env={"PATH": os.environ["PATH"], "TMPDIR": self.path("tmp"),
                                             "CRISOL_SOCKET": self.path("s/sandboxd.sock"),
+                                            # of its own: somebody else may run the services on this machine
+                                            "CRISOL_STORE": f"sqlite:{self.path('store')}/runs.db",
                                             "CRISOL_LISTEN": "127.0.0.1:0", "CRISOL_HTTP": "127.0.0.1:0"})
 
         def read():
