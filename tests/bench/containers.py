@@ -99,8 +99,10 @@ def slot_memory_row(run):
             fall = before - steady(available_bytes, 2 << 20)
             of_shims = proportional_bytes(shims())
             of_boxes = proportional_bytes({child for shim in shims() for child in descendants(shim)})
+        # Others on the machine give memory back meanwhile: it is at least what those who wait have.
+        fall = max(fall, of_shims + of_boxes)
         run.table.add(key, fall / waiting / (1 << 20), "MiB", most=most,
-                      note=f"fall of MemAvailable for {waiting} that wait ({pool.split('=', maxsplit=1)[0]}), shims included, sandboxd too")
+                      note=f"fall of MemAvailable for {waiting} that wait ({pool.split('=', maxsplit=1)[0]}), at least their shares (PSS); shims included, sandboxd too")
         for name, share in (("shim", of_shims), ("box", of_boxes)):
             run.table.add(f"{key.replace('_memory', '')}_{name}_memory", share / waiting / (1 << 20), "MiB",
                           note="of it the share (PSS) of " + ("the engine's shim" if name == "shim" else "what is in the container"))
