@@ -19,6 +19,7 @@
 static int find_self(char *ret_path, struct cr_err *err)
 {
     ssize_t size = readlink("/proc/self/exe", ret_path, PATH_MAX - 1);
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): getauxval(3) gives each value as a number */
     const char *name = (const char *)getauxval(AT_EXECFN);
 
     if (size >= 0) {
