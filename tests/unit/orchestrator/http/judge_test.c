@@ -230,18 +230,25 @@ static const struct {
     {TWO("x.py", "main.py"), NULL, 2, true}, /* all of them are compiled, under their names */
 };
 
-static void one_of_several_files_has_its_own_name(void **state)
+static Crisol__Sandbox__V1__Runtime python_runtime(void)
 {
     static char interpreter[] = "/usr/bin/python3";
     static char entry[] = "main.py";
-    char *argv[] = {interpreter, entry};
+    static char *argv[] = {interpreter, entry};
     Crisol__Sandbox__V1__Runtime runtime = CRISOL__SANDBOX__V1__RUNTIME__INIT;
 
-    (void)state;
     runtime.entry_file = entry;
     runtime.argv = argv;
-    runtime.n_argv = 2;
-    runtime.compile_argv = argv;
+    runtime.n_argv = CR_ARRAY_SIZE(argv);
+    return runtime;
+}
+
+static void one_of_several_files_has_its_own_name(void **state)
+{
+    Crisol__Sandbox__V1__Runtime runtime = python_runtime();
+
+    (void)state;
+    runtime.compile_argv = runtime.argv;
     for (size_t i = 0; i < CR_ARRAY_SIZE(named); i++) {
         Crisol__Judge__V1__JudgeRequest *request = read_request(named[i].text);
         struct agt_judge_program *program;
@@ -272,15 +279,9 @@ static const struct {
 
 static void a_name_is_no_option_of_the_interpreter(void **state)
 {
-    static char interpreter[] = "/usr/bin/python3";
-    static char entry[] = "main.py";
-    char *argv[] = {interpreter, entry};
-    Crisol__Sandbox__V1__Runtime runtime = CRISOL__SANDBOX__V1__RUNTIME__INIT;
+    const Crisol__Sandbox__V1__Runtime runtime = python_runtime();
 
     (void)state;
-    runtime.entry_file = entry;
-    runtime.argv = argv;
-    runtime.n_argv = 2;
     for (size_t i = 0; i < CR_ARRAY_SIZE(options); i++) {
         char text[256];
         Crisol__Judge__V1__JudgeRequest *request;

@@ -70,6 +70,14 @@ static void a_pool_is_filled_when_no_run_is_being_prepared(void **state)
     assert_true(sbx_ahead_quiet_ns(&backend) < CR_NS_PER_S + 10 * CR_NS_PER_MS);
 }
 
+static void init_jobs(struct sbx_backend *backend, struct sbx_job *jobs)
+{
+    for (uint32_t i = 0; i < backend->slot_count; i++) {
+        sbx_job_init(&jobs[i], i);
+        backend->jobs[i] = &jobs[i];
+    }
+}
+
 static void there_is_room_beside_fewer_young_runs_than_cores(void **state)
 {
     const int64_t now_ns = cr_clock_mono_ns();
@@ -77,9 +85,8 @@ static void there_is_room_beside_fewer_young_runs_than_cores(void **state)
     struct sbx_job jobs[2];
 
     (void)state;
+    init_jobs(&backend, jobs);
     for (uint32_t i = 0; i < 2; i++) {
-        sbx_job_init(&jobs[i], i);
-        backend.jobs[i] = &jobs[i];
         jobs[i].state = SBX_JOB_RUNNING;
         jobs[i].received_ns = now_ns + (1 + i) * 60 * CR_NS_PER_S; /* young for this whole test */
     }
@@ -99,10 +106,7 @@ static void a_lull_begins_a_while_after_the_last_run_came(void **state)
     struct sbx_job jobs[2];
 
     (void)state;
-    for (uint32_t i = 0; i < 2; i++) {
-        sbx_job_init(&jobs[i], i);
-        backend.jobs[i] = &jobs[i];
-    }
+    init_jobs(&backend, jobs);
     assert_true(sbx_ahead_lull_ns(&backend) < cr_clock_mono_ns());
     jobs[0].received_ns = 2 * CR_NS_PER_S;
     jobs[1].received_ns = 3 * CR_NS_PER_S;
